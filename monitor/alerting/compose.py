@@ -85,7 +85,7 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
             now = monitor.clock()
             with monitor.store.one_moment():
                 made, alike = switch_edits(monitor, source=source, label=label)
-            if alike:  # else each drain would compose them anew, as long as the label has no newer message
+            if alike:  # else each drain would compose them again, as long as the label has no newer message
                 monitor.store.note_compared(alike, now)
             if not made or monitor.store.apply_incidents([], [], made) == "applied":
                 return made

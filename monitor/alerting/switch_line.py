@@ -79,7 +79,7 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
 
 
 def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
-    """Where a label that is on may not act: score ranges and segments; the enable of a segment may end by itself."""
+    """The score ranges and segments in which a label that is on may not act; a segment's enable may end by itself."""
     scores = "scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
     off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
     ending = [

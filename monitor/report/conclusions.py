@@ -152,7 +152,7 @@ class AdviceRow:
 
     @property
     def docs(self) -> str:
-        """Where it is explained."""
+        """The section of the documents that explains it."""
         return f"docs/conclusions.md#{self.reason}"
 
 
@@ -269,7 +269,7 @@ class FoundBand:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What to do, the most severe first; and apart from it the handbook's level with its reasons and bands.
+    """The advice, the most severe first, and separately the handbook's level with its reasons and bands.
 
     ``recalibration`` is the choice among the methods by their cross-validated gains, None where there are no gains.
     """
@@ -350,7 +350,7 @@ def _bands(facts: Facts, branch: BandRow | None, choice: Choice | None, *, breac
 
 
 def _described(row: BandRow, facts: Facts, choice: Choice | None) -> str:
-    """What the facts add to a band's sentence."""
+    """The facts to add to a band's sentence."""
     if row.method is not None and choice is not None:
         return f"; {choice.sentence}"
     if row.reason == "mce_critical" and facts.worst_range is not None:

@@ -36,7 +36,7 @@ from monitor.report.figures.trend import Trend, TrendPoint
 
 @dataclass(frozen=True, slots=True)
 class BaselineLine:
-    """Which baseline a subject is compared with."""
+    """The baseline with which a subject is compared."""
 
     version: int
     start: datetime
@@ -175,7 +175,7 @@ class SubjectReport:
 
     @property
     def state(self) -> LabelState:
-        """What its verdicts say, worst first."""
+        """The state of the subject by its verdicts."""
         return state_of(self.verdicts)
 
     @property

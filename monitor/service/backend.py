@@ -118,7 +118,7 @@ class ReopeningStore:
     def _look(self) -> _Stamp | None:
         if self._file is None:
             return None
-        real = Path(os.path.realpath(self._file))  # the journal lies beside what a symbolic link leads to
+        real = Path(os.path.realpath(self._file))  # the journal is beside the target of a symbolic link
         journal: int | None = None
         with suppress(OSError):
             journal = real.with_name(f"{real.name}-wal").stat().st_ino
@@ -324,7 +324,7 @@ class Service:
         return index_html(known) if text is None else document_html(name, text, known)
 
     def picture(self, name: str) -> bytes:
-        """A PNG of the documents. Raises RequestRefused where there is none."""
+        """A PNG of the documents. Raises RequestRefused for an unknown name."""
         found = documents.picture_of(name)
         if found is None:
             raise RequestRefused(_R.NOT_FOUND)

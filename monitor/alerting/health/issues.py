@@ -194,24 +194,24 @@ class HealthIssue:
         return self.severity == "critical" or self.reason in UNJUDGED
 
 
-def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
+def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     """All health issues, the most severe first."""
-    every = list(_judged(seen))
+    every = list(_judged(observed))
     causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
     # where all rows were rejected, the verdicts name the cause
-    data = [f for f in _data(seen) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
+    data = [f for f in _data(observed) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
     judged = [finding for finding in every if finding.key not in known]  # reported with the reading already
     found = [
-        *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
-        *_leases(seen, now), *_turned_off(seen),
+        *_history(observed), *_runs(observed, now), *_flows(observed, now), *data, *judged, *_deliveries(observed, now),
+        *_leases(observed, now), *_turned_off(observed),
     ]  # fmt: skip
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
 
 
-def _history(seen: Observed) -> Iterable[HealthIssue]:
+def _history(observed: Observed) -> Iterable[HealthIssue]:
     """A history that was restored: its gates are closed until somebody confirms it."""
-    found = seen.identity
+    found = observed.identity
     if found is None or (found.confirmed and not found.went_back):
         return
     why = found.why or "an older copy was put back"
@@ -223,17 +223,17 @@ def _history(seen: Observed) -> Iterable[HealthIssue]:
     )  # fmt: skip
 
 
-def _runs(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    for schedule in seen.scheduled:
-        runs = {run.window_start: run for run in seen.runs if run.schedule == schedule}
-        newest = windows.last_ready(schedule, now, seen.zone)
-        late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
+def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    for schedule in observed.scheduled:
+        runs = {run.window_start: run for run in observed.runs if run.schedule == schedule}
+        newest = windows.last_ready(schedule, now, observed.zone)
+        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
         judged = {newest.start, late.start} & set(runs)
         # a schedule that never ran may be new in alerts.yaml: count from the first run by the present rules
-        by_present = (run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision)
-        since = seen.since if runs else min(by_present, default=None)
+        by_present = (run.started_at for run in observed.runs if run.rules_revision == observed.rules_revision)
+        since = observed.since if runs else min(by_present, default=None)
         if not judged and since is not None and since < late.end:
-            yield _missing(schedule, late, max(runs, default=None), seen.zone)
+            yield _missing(schedule, late, max(runs, default=None), observed.zone)
         if runs:
             yield from _state(runs[max(judged)] if judged else max(runs.values(), key=lambda r: r.started_at), now)
 
@@ -277,9 +277,9 @@ def _again(schedule: str, window: str) -> str:
     return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
 
 
-def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
+def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     """Issues from the notes of the flows: the watchdog is silent, runs wait, flows failed."""
-    looked, waiting = seen.notes.get(WATCHDOG_NOTE), seen.notes.get(WAITING_NOTE)
+    looked, waiting = observed.notes.get(WATCHDOG_NOTE), observed.notes.get(WAITING_NOTE)
     if looked is not None and now - looked.at > SILENT:
         yield HealthIssue(
             WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
@@ -289,10 +289,10 @@ def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         )  # fmt: skip
     if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
         yield _waiting(waiting.detail["runs"])
-    for key, note in sorted(seen.notes.items()):
+    for key, note in sorted(observed.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
         # a note from the future is left out: this clock is behind, or the flow's was ahead
-        if key != flow and note.at <= now and not _has_run_since(seen, flow, note.at):
+        if key != flow and note.at <= now and not _has_run_since(observed, flow, note.at):
             yield _flow_failed(flow, note)
 
 
@@ -318,28 +318,28 @@ def _flow_failed(flow: str, note: Note) -> HealthIssue:
     )  # fmt: skip
 
 
-def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
+def _has_run_since(observed: Observed, flow: str, at: datetime) -> bool:
     """Whether the flow's run was done later, or is stored as failed, which is reported already."""
     if flow == "calmon-watchdog":
-        looked = seen.notes.get(WATCHDOG_NOTE)
+        looked = observed.notes.get(WATCHDOG_NOTE)
         return looked is not None and looked.at > at
-    runs = [run for run in seen.runs if run.schedule == SCHEDULE_OF.get(flow)]
+    runs = [run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow)]
     later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in runs)
     newest = max(runs, key=lambda run: run.started_at, default=None)
-    shown = SCHEDULE_OF.get(flow) in seen.scheduled and newest is not None and newest.state == "failed"
+    shown = SCHEDULE_OF.get(flow) in observed.scheduled and newest is not None and newest.state == "failed"
     return later or shown
 
 
-def _data(seen: Observed) -> Iterable[HealthIssue]:
-    for source, schedule in itertools.product(seen.sources, seen.scheduled):
-        found = (r for r in seen.readings if (r.source, r.schedule) == (source, schedule))
+def _data(observed: Observed) -> Iterable[HealthIssue]:
+    for source, schedule in itertools.product(observed.sources, observed.scheduled):
+        found = (r for r in observed.readings if (r.source, r.schedule) == (source, schedule))
         readings = sorted(found, key=lambda r: r.window_start, reverse=True)
         if readings:
             # a day is compared with the same weekday; all weeks begin on the same one
-            days = [r.window_start.astimezone(seen.zone).weekday() for r in readings]
+            days = [r.window_start.astimezone(observed.zone).weekday() for r in readings]
             alike = [r.rows for r, day in zip(readings, days, strict=True) if r.state == "ok" and day == days[0]]
             before = alike[1:] if readings[0].state == "ok" else alike
-            yield from _reading(readings, before[:USUAL_WINDOWS], seen.zone)
+            yield from _reading(readings, before[:USUAL_WINDOWS], observed.zone)
 
 
 def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
@@ -403,10 +403,10 @@ def _since(readings: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[Rea
     return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
 
 
-def _judged(seen: Observed) -> Iterable[HealthIssue]:
+def _judged(observed: Observed) -> Iterable[HealthIssue]:
     """What the newest evaluation of each source could not judge; a source that was not read has its own issue."""
-    for each in seen.judged:
-        if each.source not in seen.sources or each.schedule not in seen.scheduled:
+    for each in observed.judged:
+        if each.source not in observed.sources or each.schedule not in observed.scheduled:
             continue
         if not each.evaluated and set(each.reasons) - _REPORTED_ELSEWHERE:
             yield _nothing_judged(each)
@@ -457,9 +457,11 @@ def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, w
     )  # fmt: skip
 
 
-def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
-    refused = [d for d in seen.deliveries if d.state == "dead" and not d.is_of_deleted]
+def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    stuck = [
+        d for d in observed.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK
+    ]
+    refused = [d for d in observed.deliveries if d.state == "dead" and not d.is_of_deleted]
     dead = [d for d in refused if now - d.created_at <= RECENT]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
@@ -474,11 +476,11 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
             yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {error}", do_now, channel=channel)
 
 
-def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # these do not act anyway
+def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     # the end of an operator's enable is reported in the thread of the incident that it was against
-    reported = {id(s) for s in seen.switches if _is_for_a_time(s) and (s.source, s.label) in seen.in_threads}
-    remaining = [s for s in seen.switches if s.source not in off and id(s) not in reported]
+    reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
+    remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
     on = [s for s in remaining if s.state == "on" and s.lease_until is not None]
     for (source, minute), states in _by_lease(on):
         until = max(s.lease_until for s in states if s.lease_until is not None)
@@ -486,7 +488,7 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names([s.label or "the source as a whole" for s in states])
         planned = any(map(_is_for_a_time, states))
-        if band is not None and (planned or _will_be_renewed(seen, until, now)):
+        if band is not None and (planned or _will_be_renewed(observed, until, now)):
             continue
         if hours <= 0:
             yield HealthIssue(
@@ -505,10 +507,10 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
             )  # fmt: skip
 
 
-def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
+def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
     """Labels that are off because nothing could be judged (``when_not_evaluated: disable``)."""
-    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.not_evaluated is not None]
-    for source in sorted({state.source for state in off if state.source in seen.sources}):
+    off = [s for s in observed.switches if s.state == "off" and not s.by_operator and s.not_evaluated is not None]
+    for source in sorted({state.source for state in off if state.source in observed.sources}):
         states = [state for state in off if state.source == source]
         names = _names([state.label or "the source as a whole" for state in states])
         why = ", ".join(sorted({str(state.not_evaluated) for state in states}))
@@ -525,15 +527,15 @@ def _is_for_a_time(state: SwitchState) -> bool:
     return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
 
 
-def _will_be_renewed(seen: Observed, until: datetime, now: datetime) -> bool:
+def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool:
     """Whether the schedule that gave this lease has its next run before the end, and that run is not late yet."""
-    for schedule in seen.scheduled:
-        done = [r.window_start for r in seen.runs if r.schedule == schedule and r.state == "done"]
+    for schedule in observed.scheduled:
+        done = [r.window_start for r in observed.runs if r.schedule == schedule and r.state == "done"]
         if not done:
             continue
-        last = windows.containing(schedule, max(done), seen.zone)
-        due = windows.following(last, seen.zone).end + windows.SETTLE + OVERDUE
-        if last.end + seen.lease == until and now < due <= until:
+        last = windows.containing(schedule, max(done), observed.zone)
+        due = windows.following(last, observed.zone).end + windows.SETTLE + OVERDUE
+        if last.end + observed.lease == until and now < due <= until:
             return True
     return False
 

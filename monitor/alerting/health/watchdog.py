@@ -44,7 +44,7 @@ from monitor.history.store import Store
 LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
 SINCE_BACK = 26
-"""How many windows back the first one in which the same held is searched for."""
+"""How many windows back the start of a lasting condition is searched for."""
 EXAMPLES = 3
 TRIES = 20
 ERROR_LENGTH = 2_000
@@ -153,8 +153,10 @@ def _update(monitor: Monitor, selects: Callable[[Group], bool], since: datetime 
         with monitor.store.one_moment():
             found = [group for group in look.groups if selects(group)]
             present = {group.fingerprint for group in found}
-            mine = [i for i in look.known if i.fingerprint in present or selects(troubles.group_without_findings(i))]
-            made = look.compose(troubles.changes(found, mine, look.now))
+            affected = [
+                i for i in look.known if i.fingerprint in present or selects(troubles.group_without_findings(i))
+            ]
+            made = look.compose(troubles.changes(found, affected, look.now))
         if made == Composed() or (
             monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
         ):
@@ -357,10 +359,10 @@ class WatchRound:
         return next((each for each in thread if each.id == incident.root), None), thread
 
 
-def automation_line(seen: Observed, now: datetime, source: str = "") -> str:
+def automation_line(records: Observed, now: datetime, source: str = "") -> str:
     """Which labels may act alone at ``now``, in one sentence; of one source, or ("") of all."""
-    closed = seen.identity is not None and (seen.identity.went_back or not seen.identity.confirmed)
-    return message.CLOSED if closed else automation_now(seen.switches, now, source)
+    closed = records.identity is not None and (records.identity.went_back or not records.identity.confirmed)
+    return message.CLOSED if closed else automation_now(records.switches, now, source)
 
 
 def route_for(group: Group, config: Config) -> Route | None:

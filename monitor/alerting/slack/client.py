@@ -45,7 +45,7 @@ MESSAGE_ERRORS = frozenset({
     "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large", "metadata_must_be_sent_from_app",
     "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object", "alt_txt_too_large",
 })  # fmt: skip
-#: This message can no longer be changed, whatever anybody does. The words say why.
+#: The message can no longer be changed by anybody. The words say why.
 UNCHANGEABLE = {
     "message_not_found": "message_deleted: somebody deleted the message in Slack, so nothing can change in it",
     "thread_not_found": "message_deleted: somebody deleted the message in Slack",
@@ -299,8 +299,8 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     response = error.response
     status, code = response.status_code, str(response.get("error") or "no error named")
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
-        asked = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
-        seconds = _number(str(asked[0][0] if isinstance(asked[0], list) else asked[0]) if asked else "", 30.0)
+        values = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
+        seconds = _number(str(values[0][0] if isinstance(values[0], list) else values[0]) if values else "", 30.0)
         after = min(max(0.0, seconds), LONGEST_QUIET_S)
         return TransportError(
             f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after, code=RATE_LIMITED

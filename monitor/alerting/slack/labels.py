@@ -48,7 +48,7 @@ class SwitchLine:
 
 
 class Now(StrEnum):
-    """What the newest evaluation says of an incident or a label; the worst first."""
+    """The state of an incident or a label by the newest evaluation; the worst first."""
 
     IN_BREACH = "in breach"
     UNCONFIRMED = "above the limit, not confirmed"

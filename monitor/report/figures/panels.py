@@ -183,10 +183,10 @@ def score_bars(counts: Counts, other: Counts | None = None, bars: int = BARS) ->
     [(0.5, 2.0, 1.0), (1.0, 1.0, 1.0)]
     """
     rows, hits = _by_part(counts, counts.w, bars), _by_part(counts, counts.wy, bars)
-    others = None if other is None else _by_part(other, other.w, bars)
-    total = sum(others or ()) or 1.0
+    other_rows = None if other is None else _by_part(other, other.w, bars)
+    total = sum(other_rows or ()) or 1.0
     return tuple(
-        ScoreBar(k / bars, (k + 1) / bars, rows[k], hits[k], None if others is None else others[k] / total)
+        ScoreBar(k / bars, (k + 1) / bars, rows[k], hits[k], None if other_rows is None else other_rows[k] / total)
         for k in range(bars)
     )
 

@@ -144,7 +144,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent: the body, and a weak ETag that is the same where nothing but the time of the page differs."""
+    """The answer to send: the body, and a weak ETag that stays the same if only the time of the page differs."""
 
     body: bytes
     media_type: str

@@ -386,7 +386,7 @@ def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
 
 
 def _reliability(history: LabelHistory) -> Reliability | None:
-    """The week's bins beside those of the baseline or of another week, on the baseline's edges where there are any."""
+    """The week's bins and those of the baseline or of another week, on the baseline's edges if it has one."""
     if history.counts is None:
         return None
     evaluation = history.context.config.evaluation
