@@ -1,6 +1,6 @@
-"""What is stored and sent of decisions about incidents: living messages, their edits, replies and pictures.
+"""The messages about decisions on incidents: living messages, their edits, replies and pictures.
 
-Composing only reads. What comes of it is stored in one transaction with the decisions, or not at all.
+Composing only reads. Its result is stored in one transaction with the decisions, or not at all.
 """
 
 from __future__ import annotations
@@ -55,29 +55,29 @@ class Composed:
 
 
 def compose(monitor: Monitor, steps: Sequence[IncidentStep], *, window: Window | None = None) -> Composed:
-    """What these decisions make known, where and how; in the moment (``store.one_moment()``) in which they were made.
+    """The messages that report these decisions; called within the ``store.one_moment()`` in which they were made.
 
-    ``window`` is that of an evaluation, whose news are replies; what a person did only shows in the message itself.
+    ``window`` is that of an evaluation, whose news are replies; an action of a person only shows in the message itself.
     """
-    told = [step for step in steps if not step.is_quiet]
-    events = [event for event in (event_of(step, monitor.clock()) for step in told) if event is not None]
-    after = {incident.id: incident for incident in _incidents(told)}
+    reported = [step for step in steps if not step.is_quiet]
+    events = [event for event in (event_of(step, monitor.clock()) for step in reported) if event is not None]
+    after = {incident.id: incident for incident in _incidents(reported)}
     composer = _Composer(monitor, IncidentContext(monitor), {event.incident: event for event in events}, after)
-    roots, posts = composer.posts([step for step in told if composer.wants_message(step)], window)
-    placed = [_with_root(step, roots) for step in told]
+    roots, posts = composer.posts([step for step in reported if composer.wants_message(step)], window)
+    placed = [_with_root(step, roots) for step in reported]
     new = {post.id for post in posts}
-    others = [step for step in placed if step.decision.kind != "refuse" and _root(step) not in new]
+    remaining = [step for step in placed if step.decision.kind != "refuse" and _root(step) not in new]
     return Composed(
         opened=tuple(_incidents(step for step in placed if step.decision.kind == "open")),
         updated=tuple(_incidents(step for step in placed if step.decision.changes and step.decision.kind != "open")),
-        deliveries=(*posts, *composer.changes(others, window)), events=tuple(events),
+        deliveries=(*posts, *composer.changes(remaining, window)), events=tuple(events),
     )  # fmt: skip
 
 
 def show_switches(monitor: Monitor, source: str | None = None, label: str | None = None) -> list[Delivery]:
-    """Bring the messages to what switches say now; the edits are pending, and whoever drains next sends them.
+    """Update the messages to the present switches; the edits are stored as pending, and the next drain sends them.
 
-    Called wherever a switch changes, and before each drain for what changed by itself. Never raises: the switch has
+    Called wherever a switch changes, and before each drain for switches whose time ended. Never raises: the switch has
     changed already, and the next drain tries again.
     """
     try:
@@ -85,7 +85,7 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
             now = monitor.clock()
             with monitor.store.one_moment():
                 made, alike = switch_edits(monitor, source=source, label=label)
-            if alike:  # else each drain would compose them anew, as long as the label has no newer message
+            if alike:  # else each drain would compose them again, as long as the label has no newer message
                 monitor.store.note_compared(alike, now)
             if not made or monitor.store.apply_incidents([], [], made) == "applied":
                 return made
@@ -97,37 +97,35 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
 def switch_edits(
     monitor: Monitor, *, source: str | None = None, label: str | None = None
 ) -> tuple[list[Delivery], list[str]]:
-    """The edits that bring every living message to what its switches say now, and the replies that this calls for.
+    """(Edits that update living messages to the present switches, with their replies; ids of messages up to date).
 
-    And the ids of the messages, or edits, that say so already.
-
-    Whatever moved a switch since a message was compared last: a person anywhere, a run, or time (a lease or an
-    operator's enable that has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own,
-    which is about all of its labels). A message that says the same already is left alone, so doing this twice does
-    nothing twice. To be called within ``store.one_moment()``.
+    The ids are those of the newest message or edit. A switch may have been changed since a message was last compared by
+    a person, a run, or time (a lease or an operator's enable has ended). ``source`` and ``label`` narrow it to one
+    switch (label None: the source's own, which is about all of its labels). A message that is up to date gets no edit,
+    so a second call does nothing. To be called within ``store.one_moment()``.
     """
-    desk = IncidentContext(monitor)
+    context = IncidentContext(monitor)
     switches = {(state.source, state.label): state for state in monitor.store.switches()}
     sources = {each for each, _ in switches} if source is None else {source}
     newest = [incident for each in sources for incident in monitor.store.newest_incidents(each)]
-    current = [i for i in (*desk.unresolved(), *newest) if i.source in sources and label in (None, i.label)]
+    current = [i for i in (*context.unresolved(), *newest) if i.source in sources and label in (None, i.label)]
     found: list[Delivery] = []
     alike: list[str] = []
     roots = {i.root for i in current if i.root is not None}
-    desk.look_up(roots)
+    context.look_up(roots)
     for root, last in monitor.store.compositions(roots).items():
-        shown = [i for i in desk.of_message(root) if i.source in sources and label in (None, i.label)]
+        shown = [i for i in context.of_message(root) if i.source in sources and label in (None, i.label)]
         since = last.compared_at or last.created_at
         moved = any(_has_moved(switches, (i.source, i.label), since, monitor.clock()) for i in shown)
-        if moved and desk.lives(root):
-            edits = _differing(_Composer(monitor, desk, {}, {}).edit(root, {}), last)
+        if moved and context.lives(root):
+            edits = _differing(_Composer(monitor, context, {}, {}).edit(root, {}), last)
             found += edits
             alike += [] if edits else [last.id]
     return found, alike
 
 
 def _differing(made: Sequence[Delivery], last: Delivery) -> list[Delivery]:
-    """Without an edit that says what the message says already."""
+    """The deliveries without an edit that would not change the message."""
     return [each for each in made if each.operation != "edit" or each.payload["blocks"] != last.payload["blocks"]]
 
 
@@ -153,28 +151,28 @@ def _incidents(steps: Iterable[IncidentStep]) -> list[Incident]:
 
 @dataclass(frozen=True, slots=True)
 class _Composer:
-    """One composition: what it reads from, what just happened to each incident, and the incidents ``after`` that."""
+    """One composition: where it reads, the new event of each incident, and the incidents ``after`` these events."""
 
     monitor: Monitor
-    desk: IncidentContext
+    context: IncidentContext
     events: Mapping[str, IncidentEvent]
     after: Mapping[str, Incident]
 
     def wants_message(self, step: IncidentStep) -> bool:
-        """Whether a breach has no living message yet: it is new, or no route or token was there for the one before."""
+        """Whether a breach has no living message: it is new, or its last message had no route or no token."""
         incident = step.decision.incident
         if incident is None or self._is_silent(step) or step.decision.kind not in ("open", "continue", "reopen"):
             return False
-        return incident.root is None or not self.desk.lives(incident.root)
+        return incident.root is None or not self.context.lives(incident.root)
 
     def posts(self, steps: Sequence[IncidentStep], window: Window | None) -> tuple[dict[str, str], list[Delivery]]:
         """(incident -> its living message, the new messages with their pictures).
 
-        One message a route. An incident of a label that has an open message already joins that message, so that one
-        problem found by several rules, daily and weekly, is reported in one place.
+        One message for each route. An incident of a label with an open message joins that message, so that one problem
+        found by several rules, daily and weekly, is reported in one place.
         """
-        told = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
-        roots, groups = self._placed(sorted(_incidents(told), key=lambda i: SEVERITY_RANK[i.severity]))
+        notified = [s for s in steps if s.verdict is not None and "slack" in s.verdict.actions]
+        roots, groups = self._placed(sorted(_incidents(notified), key=lambda i: SEVERITY_RANK[i.severity]))
         found: list[Delivery] = []
         for index, members in sorted(groups.items()):
             assert window is not None  # noqa: S101 - only an evaluation opens incidents
@@ -207,23 +205,23 @@ class _Composer:
     def _host(self, incident: Incident, route: Route) -> str | None:
         """The open message about this label: of the same or a higher severity, or in the same channel."""
         key = (incident.source, incident.label)
-        for other in self.desk.unresolved():
-            if other.root is None or (other.source, other.label) != key or not self.desk.lives(other.root):
+        for other in self.context.unresolved():
+            if other.root is None or (other.source, other.label) != key or not self.context.lives(other.root):
                 continue
-            as_grave = SEVERITY_RANK[other.severity] <= SEVERITY_RANK[incident.severity]
-            if as_grave or self.desk.channel(other.root) == route.channel:
+            as_severe = SEVERITY_RANK[other.severity] <= SEVERITY_RANK[incident.severity]
+            if as_severe or self.context.channel(other.root) == route.channel:
                 return other.root
         return None
 
     def _post(self, findings: Sequence[AlertItem], window: Window, route: Route) -> Delivery:
         payload = incident_message(findings, window=window, route=route, links=self.links)
-        # kept beside, not sent
+        # stored with the message, not sent
         payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock())
 
     @property
     def links(self) -> Links:
-        """Where the pages are that messages link to."""
+        """The addresses of the pages that messages link to."""
         return links_of(self.monitor.settings)
 
     def _reply(
@@ -234,16 +232,16 @@ class _Composer:
         operation: Operation = "reply",
         id: str | None = None,
     ) -> Delivery:
-        """What goes into the thread of a message; the incidents are kept beside it, not sent."""
+        """A reply in the thread of a message; its incidents are stored with it, not sent."""
         payload["incidents"] = [each.id for each in incidents]
         return delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation=operation, root=root, id=id)
 
     def _pictures(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
-        """The picture of the worst finding; one that cannot be drawn must not keep the message back."""
+        """The picture of the worst finding; a picture that cannot be drawn must not stop the message."""
         worst = by_label(findings)[0].lead
         try:
-            drawn = self.desk.picture(worst.verdict)
-        except Exception:  # whatever matplotlib or odd data raise: words matter more than the picture
+            drawn = self.context.picture(worst.verdict)
+        except Exception:  # any error of matplotlib or odd data: the text matters more than the picture
             log.exception("no picture of %s: the message goes out without it", worst.verdict.id)
             return []
         if drawn is None:
@@ -254,27 +252,27 @@ class _Composer:
     def changes(self, steps: Sequence[IncidentStep], window: Window | None) -> list[Delivery]:
         """The edits of every living message that shows one of the changed incidents, and the replies."""
         changed = {incident.id: incident for incident in _incidents(steps)}
-        roots = dict.fromkeys(i.root for i in changed.values() if i.root is not None and self.desk.message(i.root))
+        roots = dict.fromkeys(i.root for i in changed.values() if i.root is not None and self.context.message(i.root))
         found = []
         for root in roots:
             found += self.edit(root, changed)
             if window is not None:
                 found += self._news(root, [s for s in steps if _root(s) == root], window)
-        # messages resolved while an incident of the same label, which is resolved now, was not: they name it
+        # messages that were resolved before another incident of the same label: they name it as open
         ended = [each for each in changed.values() if each.state == "resolved"]
         naming = {root for each in ended for root in self.monitor.store.messages_beside(each)} - set(roots)
         for root, last in self.monitor.store.compositions(naming).items():
-            found += _differing(self.edit(root, changed), last) if self.desk.lives(root) else []
+            found += _differing(self.edit(root, changed), last) if self.context.lives(root) else []
         return found
 
     def edit(self, root: str, changed: Mapping[str, Incident]) -> list[Delivery]:
-        """The message's new text: all its incidents, ``changed`` ones as they are going to be."""
-        stored = {i.id: i for i in self.desk.of_message(root)}
+        """The message's new text with all its incidents, ``changed`` ones in their new state."""
+        stored = {i.id: i for i in self.context.of_message(root)}
         members = list((stored | {i.id: i for i in changed.values() if i.root == root}).values())
         if not members:
             return []
         findings = self._findings(members)
-        first = self.desk.message(root)  # of which evaluation it is: its first incident may be older
+        first = self.context.message(root)  # names its evaluation; its first incident may be older
         known = first.payload.get("window") if first is not None else None
         schedule, name = known or (members[0].schedule, members[0].opened_window)
         window = windows.named(schedule, name, self.monitor.config.zone)
@@ -285,7 +283,7 @@ class _Composer:
         return [edit, *self._ended(root, findings, members)]
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
-        """The reply that an operator's enable has ended: once, where its incident is, with the right advice."""
+        """The reply that an operator's enable has ended: once, in the thread of its incident, with advice."""
         found = []
         for label in by_label(findings):
             if label.lead.switch is None or not label.lead.switch.ended_by:
@@ -297,60 +295,60 @@ class _Composer:
         return found
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
-        """What the message is about; with all that is known around the worst of each label that it describes."""
-        elsewhere = self._open_elsewhere({each.id for each in incidents})
+        """The items of a message; the worst of each label that is described in full comes with its context."""
+        open_rules = self._open_elsewhere({each.id for each in incidents})
         labels = by_label([
             replace(
-                self.desk.brief(each, self._last(each)),
-                open_elsewhere=tuple(elsewhere.get((each.source, each.label), ())),
+                self.context.brief(each, self._last(each)),
+                open_elsewhere=tuple(open_rules.get((each.source, each.label), ())),
             )
             for each in incidents
         ])  # fmt: skip
-        full = [self.desk.finding(label.lead) for label in labels[:IN_FULL]]
+        full = [self.context.finding(label.lead) for label in labels[:IN_FULL]]
         rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
         return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
 
-    def _open_elsewhere(self, mine: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
-        """(source, label) -> the rules of its incidents that are not resolved and are none of ``mine``."""
+    def _open_elsewhere(self, members: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
+        """(source, label) -> the rules of its incidents that are not resolved and not in ``members``."""
         found: dict[tuple[str, str | None], list[str]] = {}
-        for each in ({i.id: i for i in self.desk.unresolved()} | dict(self.after)).values():
-            if each.id not in mine and each.state != "resolved" and not each.is_of_monitor:
+        for each in ({i.id: i for i in self.context.unresolved()} | dict(self.after)).values():
+            if each.id not in members and each.state != "resolved" and not each.is_of_monitor:
                 found.setdefault((each.source, each.label), []).append(each.rule)
         return found
 
     def _last(self, incident: Incident) -> IncidentEvent | None:
         """The newest event that says the incident's state: of this evaluation, or stored."""
-        return self.desk.last(incident, self.events.get(incident.id))
+        return self.context.last(incident, self.events.get(incident.id))
 
     def _route(self, root: str, members: Sequence[Incident]) -> Route:
-        """The message's channel, whatever the routes say by now, and the mention of the gravest of ``members``."""
+        """The message's channel, even if the routes have changed, and the mention of the most severe of ``members``."""
         routes = (route_of(self.monitor.config, i) for i in sorted(members, key=lambda i: SEVERITY_RANK[i.severity]))
         route = next((r for r in routes if r is not None), None)
-        return Route(channel=self.desk.channel(root), mention=route.mention if route else None)
+        return Route(channel=self.context.channel(root), mention=route.mention if route else None)
 
     def _news(self, root: str, steps: Sequence[IncidentStep], window: Window) -> list[Delivery]:
-        """The one reply to an evaluation; nothing is said of what is silenced, or goes on from day to day."""
-        graver = {id(step) for step in steps if self._is_graver(step)}
-        loud = [s for s in steps if (id(s) in graver or not self._is_routine(s)) and not self._is_silent(s)]
+        """The one reply to an evaluation, without incidents that are silenced or go on from day to day."""
+        more_severe = {id(step) for step in steps if self._is_more_severe(step)}
+        loud = [s for s in steps if (id(s) in more_severe or not self._is_routine(s)) and not self._is_silent(s)]
         members = _incidents(loud)
         if not members:
             return []
-        calling = _incidents(s for s in loud if id(s) in graver or s.decision.kind in ("reopen", "open"))
+        calling = _incidents(s for s in loud if id(s) in more_severe or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
-        told = [
-            (self.desk.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
+        items = [
+            (self.context.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
         ]
         payload = news_message(
-            told, window=window, channel=route.channel, root=root, mention=route.mention,
+            items, window=window, channel=route.channel, root=root, mention=route.mention,
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
         )  # fmt: skip
         return [self._reply(payload, members, root)]
 
     def _is_routine(self, step: IncidentStep) -> bool:
-        """What only the message itself shows: the end of a silence, and one more window of what is known.
+        """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.
 
-        A breach that goes on is news once a week; that a window could not be judged, or confirmed, is news once.
+        A breach that goes on is news once a week; a window that was not evaluated or not confirmed is news once.
         """
         kind, incident = step.decision.kind, step.decision.incident
         if kind == "nothing" and incident is not None:
@@ -360,10 +358,10 @@ class _Composer:
         goes_on = kind == "continue" and step.decision.reason is not IncidentReason.CORRECTED
         return kind == "wake" or (goes_on and incident is not None and incident.schedule == "daily")
 
-    def _is_graver(self, step: IncidentStep) -> bool:
-        """Whether what goes on has become graver than its message was written for: its route may call others."""
+    def _is_more_severe(self, step: IncidentStep) -> bool:
+        """Whether the incident is more severe than when its message was written: its route may mention others."""
         incident = step.decision.incident
-        before = next((i for i in self.desk.unresolved() if incident is not None and i.id == incident.id), None)
+        before = next((i for i in self.context.unresolved() if incident is not None and i.id == incident.id), None)
         if incident is None or before is None:
             return False
         return SEVERITY_RANK[incident.severity] < SEVERITY_RANK[before.severity]

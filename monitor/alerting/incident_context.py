@@ -1,4 +1,4 @@
-"""What the history knows around an incident, gathered for its message."""
+"""What the history has about an incident, gathered for its message."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ EVENTS_BACK = timedelta(weeks=26)
 
 @dataclass(frozen=True, slots=True)
 class IncidentContext:
-    """The history as one message is composed from it; what several findings ask for is read once."""
+    """The history for the composition of one message; what several findings need is read once."""
 
     monitor: Monitor
-    _seen: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    _read_once: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def brief(self, incident: Incident, last: IncidentEvent | None = None) -> AlertItem:
-        """The incident with its last breach, and what decides its place in a message: for one line."""
+        """The incident with its last breach, and what decides its place in a message; enough for one line."""
         verdict = self.monitor.store.verdict(incident.last_verdict)
         estimates = self._estimates(verdict, segments=False, metric="shortfall")
-        zone, seen = self.monitor.config.zone, "" if last is None else last.window
-        window = windows.named(incident.schedule, seen, zone) if seen else None
+        zone, name = self.monitor.config.zone, "" if last is None else last.window
+        window = windows.named(incident.schedule, name, zone) if name else None
         return AlertItem(
             verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
             rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None), window=window,
         )  # fmt: skip
 
     def finding(self, brief: AlertItem) -> AlertItem:
-        """The same with all that is known around its last breach."""
+        """The same with everything about its last breach."""
         verdict = brief.verdict
         estimates = self._estimates(verdict, segments=True)
         return replace(
@@ -71,14 +71,14 @@ class IncidentContext:
         )  # fmt: skip
 
     def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
-        """What says how it is: ``event``, which has just happened and is not stored yet, or what is stored."""
+        """The newest event that says the incident's state: ``event``, which is not stored yet, or a stored one."""
         stored = self.monitor.store.incident_events(incident.id)
         return last_reported(incident, [*stored, *([event] if event is not None else [])])
 
     def _latest(self, last: IncidentEvent | None) -> Verdict | None:
-        """What the newest evaluation of the incident said; None where its verdict is not stored.
+        """The verdict of the newest evaluation of the incident; None where it is not stored.
 
-        With the numbers of today where late truths have changed those, but not the outcome.
+        It has the present numbers where late truths have changed the numbers but not the outcome.
         """
         if last is None or last.verdict is None:
             return None
@@ -111,7 +111,7 @@ class IncidentContext:
         )  # fmt: skip
 
     def _baseline_interval(self, verdict: Verdict) -> Interval | None:
-        """The baseline's own limits, in the analytic form; None where they are not of the number compared with."""
+        """The baseline's analytic interval; None where it does not contain the value that was compared with."""
         baseline = self._baseline(verdict)
         if baseline is None or verdict.baseline is None:
             return None
@@ -119,9 +119,9 @@ class IncidentContext:
 
         span = Window(baseline.start, baseline.end, baseline.last_window, verdict.window.schedule)
         analytic = self.monitor.config.evaluation.model_copy(update={"interval": "analytic"})
-        for own in estimate([Sample(verdict.subject, baseline.counts, baseline.edges)], span, analytic):
-            found = own.interval
-            if (own.metric, own.where) == (verdict.metric, verdict.where) and found.low is not None:
+        for computed in estimate([Sample(verdict.subject, baseline.counts, baseline.edges)], span, analytic):
+            found = computed.interval
+            if (computed.metric, computed.where) == (verdict.metric, verdict.where) and found.low is not None:
                 fits = found.high is not None and found.low <= verdict.baseline <= found.high
                 return found if fits else None
         return None
@@ -136,19 +136,19 @@ class IncidentContext:
         return self._once("baseline", subject.source, subject.label, version, make=pinned)
 
     def switch(self, verdict: Verdict, finding: AlertItem) -> SwitchLine | None:
-        """What the switch of its label says now: it has acted before the message is written.
+        """The present switch of the verdict's label: it acts before the message is written.
 
-        None for a source's own switch that was never set: that forbids nothing.
+        None for a source's own switch that was never set, which forbids nothing.
         """
         source, label = verdict.subject.source, verdict.subject.label
         if label is None and self.monitor.store.switch(source, None).state == "never_set":
             return None
         against = finding.rule is not None and finding.rule.acts and finding.now == Now.IN_BREACH
-        own, now = self.monitor.store.switch(source, label), self.monitor.clock()
+        state, now = self.monitor.store.switch(source, label), self.monitor.clock()
         whole = None if label is None else self.monitor.store.switch(source, None)
-        is_off = not effective(own, now, whole=whole).allowed
+        is_off = not effective(state, now, whole=whole).allowed
         return switch_line(
-            own,
+            state,
             now,
             whole=whole,
             against=against,
@@ -157,14 +157,14 @@ class IncidentContext:
         )
 
     def _off_since(self, source: str, label: str | None) -> datetime | None:
-        """Since when it is off; looked for in half a year, then in all that there is."""
+        """Since when the switch is off, from the events of half a year, else from all events."""
         now = self.monitor.clock()
         recent = now - EVENTS_BACK
         found = off_since(self._events(source, label, recent), (source, label), now, since=recent)
         return found or off_since(self._events(source, label, None), (source, label), now)
 
     def _harm(self, verdict: Verdict, estimates: Sequence[Estimate]) -> Harm | None:
-        """What automation that was wrong did in the verdict's window: counted for the time that it was on."""
+        """The harm in the verdict's window, for the time that automation was on."""
         found = _automated(verdict, estimates)
         if found is None or found.interval.value is None:
             return None
@@ -174,7 +174,7 @@ class IncidentContext:
         return Harm(found.interval.value * found.n, on, window.schedule, rows=found.n)
 
     def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
-        """The events of a label's switch and of its source's, as far as they say how it was ``since`` then."""
+        """The events of a label's switch and of its source's that say the state from ``since`` on."""
         store, switches = self.monitor.store, dict.fromkeys((None, label))
         return by_switch(event for each in switches for event in store.switch_events(source, each, since=since))
 
@@ -198,60 +198,60 @@ class IncidentContext:
         return reliability_data(now, then, confidence=evaluation.confidence)
 
     def _trend(self, verdict: Verdict) -> Trend:
-        """Of the verdict's metric; of a distribution test, which has no estimates, of the ECE."""
+        """The trend of the verdict's metric; for a shift test, which has no estimates, that of the ECE."""
         store, subject, window = self.monitor.store, verdict.subject, verdict.window
         rule = next((r for r in self.monitor.config.rules if r.id == verdict.rule and r.metric), None)
         metric, where = (verdict.metric, verdict.where) if rule is not None else ("ece", "all")
         shown = [*windows.before(window, TREND - 1, self.monitor.config.zone), window]
         span = (min(each.start for each in shown), window.start)
-        of: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
-        of["between"] = span
-        known = store.estimates(metric=metric, where=where, **of)
+        about: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
+        about["between"] = span
+        known = store.estimates(metric=metric, where=where, **about)
         first = min((e.window.start for e in known), default=window.start)
         return trend_data(
-            metric, where, known, store.verdicts(**of),
+            metric, where, known, store.verdicts(**about),
             windows=[each for each in shown if each.start >= first], baseline=verdict.baseline,
             rules=() if rule is None else (rule,),
         )  # fmt: skip
 
     def unresolved(self) -> list[Incident]:
-        """The incidents that are not resolved, as they were when they were first asked for."""
+        """The incidents that are not resolved, as they were when first read."""
         return self._once("unresolved", make=self.monitor.store.unresolved_incidents)
 
     def of_message(self, root: str) -> list[Incident]:
-        """The incidents that a message is about, as they were when they were first asked for."""
+        """The incidents that a message is about, as they were when first read."""
         return self._once("of message", root, make=lambda each: self.monitor.store.incidents_of([each]))
 
     def look_up(self, roots: Collection[str]) -> None:
-        """Ask at once for the incidents of many messages, of which most are only looked at."""
+        """Read the incidents of many messages in one query: most of these messages get no edit."""
         found: dict[str, list[Incident]] = {root: [] for root in roots}
         for incident in self.monitor.store.incidents_of(list(roots)):
             found[cast("str", incident.root)].append(incident)
-        self._seen.update({("of message", root): incidents for root, incidents in found.items()})
+        self._read_once.update({("of message", root): incidents for root, incidents in found.items()})
 
     def message(self, root: str) -> Delivery | None:
         """A living message as it was composed first."""
         return self._once("message", root, make=self.monitor.store.message)[0]
 
     def lives(self, root: str) -> bool:
-        """Whether a message is in its channel, or on the way there; not one that somebody deleted in Slack."""
+        """Whether a message is in its channel, or on its way, and nobody has deleted it in Slack."""
         found, is_deleted = self._once("message", root, make=self.monitor.store.message)
         return found is not None and not is_deleted and found.state in ("pending", "sending", "sent", "failed")
 
     def channel(self, root: str) -> str:
-        """The channel of a living message ("" where it is not known any more)."""
+        """The channel of a living message ("" where it is no longer known)."""
         found = self.message(root)
         return "" if found is None else found.channel
 
     def _once(self, *key: Any, make: Callable[..., _T]) -> _T:
-        if key not in self._seen:
-            self._seen[key] = make(*key[1:])
-        return cast("_T", self._seen[key])
+        if key not in self._read_once:
+            self._read_once[key] = make(*key[1:])
+        return cast("_T", self._read_once[key])
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
-    wanted = (verdict.subject, "shortfall", "automated")
-    return next((each for each in estimates if (each.subject, each.metric, each.where) == wanted), None)
+    key = (verdict.subject, "shortfall", "automated")
+    return next((each for each in estimates if (each.subject, each.metric, each.where) == key), None)
 
 
 def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | None:

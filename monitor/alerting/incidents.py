@@ -1,8 +1,8 @@
 """Incidents: a run of breaches of one rule on one subject, from the first to resolved. Pure.
 
 Every decision has a named reason, also the decision to do nothing, so that a quiet alert can be
-explained as well as a loud one. Each changed incident has a version one higher than the one it was
-made of, so that a change can be stored only where nobody else made one in between.
+explained as well as a loud one. Each change raises the version of the incident by one, so that a change
+is stored only where nobody else made one in between.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ IncidentKind = Literal[
     "open", "continue", "hold", "resolve", "reopen", "acknowledge", "silence", "wake", "refuse", "nothing"
 ]
 
-#: A breach within so many windows of the last one counted reopens a resolved incident: it is the same trouble.
+#: A breach within this many windows of the last one counted reopens a resolved incident: it is the same problem.
 RECALL: Mapping[Schedule, int] = {"weekly": 4, "daily": 7}
-#: From so many returns on an incident is flapping, and resolved only after so many good windows in a row.
+#: An incident that returned this often is flapping, and is resolved only after ``GOOD_WINDOWS`` good ones in a row.
 FLAPPING_FROM = 2
 GOOD_WINDOWS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentDecision:
-    """What a verdict or a person does to an incident, and the incident as it is then.
+    """What a verdict or a person does to an incident, and the incident after it.
 
-    ``kind`` is "nothing" or "refuse" exactly where the incident stays as it was.
+    ``kind`` is "nothing" or "refuse" exactly where the incident does not change.
     """
 
     kind: IncidentKind
@@ -44,7 +44,7 @@ class IncidentDecision:
 
     @property
     def words(self) -> str:
-        """The reason for people, with the end of a silence."""
+        """The reason in words, with the end of a silence."""
         until = None if self.incident is None else self.incident.silenced_until
         silenced = (IncidentReason.STILL_SILENCED, IncidentReason.REOPENED_SILENCED, IncidentReason.SILENCED)
         if self.reason in silenced and until is not None:
@@ -67,14 +67,14 @@ class IncidentStep:
     @property
     def is_quiet(self) -> bool:
         """Whether it leaves nothing to report: no change, and no open incident without a verdict for or against it."""
-        told = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN)
-        return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in told
+        reported = (_R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN)
+        return not self.decision.changes and self.decision.kind != "refuse" and self.decision.reason not in reported
 
 
 def steps_of(verdicts: Iterable[Verdict], known: Mapping[str, Incident], now: datetime) -> list[IncidentStep]:
     """What an evaluation does to the incidents; ``known`` is :func:`newest` of those stored.
 
-    A silence whose time is over ends first, so that the evaluation finds nobody silent who is not.
+    A silence whose time is over ends first, so that it does not silence the evaluation.
     """
     found: list[IncidentStep] = []
     for verdict in verdicts:
@@ -95,14 +95,14 @@ _EVENT_KINDS = {
 
 
 def event_of(step: IncidentStep, now: datetime) -> IncidentEvent | None:
-    """What the history keeps of a step; None where there is nothing to keep."""
+    """The event that the history keeps of a step; None where it keeps none."""
     decision, verdict = step.decision, step.verdict
     incident = decision.incident
     if incident is None or step.is_quiet:
         return None
     window = "" if verdict is None else verdict.window.name
     change = ""
-    if not decision.changes:  # a window that could not be judged counts once, a refusal whenever somebody asks
+    if not decision.changes:  # a window that was not evaluated counts once, each refusal counts
         when = window if decision.kind == "nothing" else f"{step.actor} {now.isoformat()}"
         change = f":{hashlib.sha256(f'{decision.reason} {when}'.encode()).hexdigest()[:12]}"
     return IncidentEvent(
@@ -117,13 +117,13 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
     """What ``verdict`` does to ``incident``, the newest one of its rule and subject (None: there never was one).
 
     A breach opens, continues or, soon after the end, reopens; ok resolves, unless the incident flaps;
-    what could not be evaluated leaves it open. A window counts once, unless late truths turn its
-    outcome round; one older than the newest counted changes nothing. A breach that pooled windows show while the newest
-    of them by itself is within the threshold opens an incident, but neither continues nor reopens one.
+    a verdict that is not evaluated leaves it open. A window counts once, unless late truths reverse its
+    outcome; a window older than the newest counted one changes nothing. If pooled windows are in breach while the
+    newest of them by itself is within the threshold, an incident opens, but does not continue or reopen.
     """
     if incident is None or _is_forgotten(incident, verdict):
         return _without_incident(verdict, now)
-    if verdict.window.start < incident.last_window_start <= now:  # one of the future is of a clock that was ahead
+    if verdict.window.start < incident.last_window_start <= now:  # one in the future was stored when a clock was ahead
         return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
     if verdict.outcome in ("not_evaluated", "unconfirmed"):
         return _not_judged(verdict, incident)
@@ -152,7 +152,7 @@ def _is_forgotten(incident: Incident, verdict: Verdict) -> bool:
 
 
 def recalled_from(window: Window) -> datetime:
-    """An incident that was over before this begins anew with a breach in ``window``, as if there had never been one."""
+    """A breach in ``window`` opens a new incident instead of reopening one that was over before this time."""
     return window.start - (RECALL[window.schedule] + 0.5) * (window.end - window.start)
 
 
@@ -171,12 +171,12 @@ def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
         return IncidentDecision("nothing", _R.UNCONFIRMED_OPEN, incident)
     if verdict.reason is Reason.NOT_MATURE:
         return IncidentDecision("nothing", _R.WAITS_OPEN, incident)
-    gone = verdict.reason == Reason.NO_ROWS and verdict.n == 0
-    return IncidentDecision("nothing", _R.DISAPPEARED if gone else _R.NOT_EVALUATED_OPEN, incident)
+    disappeared = verdict.reason == Reason.NO_ROWS and verdict.n == 0
+    return IncidentDecision("nothing", _R.DISAPPEARED if disappeared else _R.NOT_EVALUATED_OPEN, incident)
 
 
 def _is_of_older_windows(verdict: Verdict) -> bool:
-    """Whether the newest of the pooled windows, by itself, has rows enough and is within the threshold."""
+    """Whether the newest of the pooled windows has, by itself, enough rows and is within the threshold."""
     alone = verdict.detail.get("newest_alone")
     return alone is not None and not alone["beyond"] and not alone["too_few"]
 
@@ -185,15 +185,15 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.WITHIN, incident)
     good = incident.ok_windows + 1
-    was_breach = verdict.window.start == incident.last_window_start  # late truths turned the window round
-    seen = replace(
+    was_breach = verdict.window.start == incident.last_window_start  # late truths reversed the outcome
+    counted = replace(
         incident, ok_windows=good, last_window_start=verdict.window.start, breaches=incident.breaches - was_breach,
         version=incident.version + 1,
     )  # fmt: skip
     flaps = incident.reopened >= FLAPPING_FROM
     if flaps and good < GOOD_WINDOWS:
-        return IncidentDecision("hold", _R.HELD_BACK, seen)
-    ended = resolved(seen, now, window=verdict.window.name)
+        return IncidentDecision("hold", _R.HELD_BACK, counted)
+    ended = resolved(counted, now, window=verdict.window.name)
     return IncidentDecision("resolve", _R.STEADY_AGAIN if flaps else _R.WITHIN_AGAIN, ended)
 
 
@@ -208,14 +208,14 @@ def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> Incide
     if incident.state == "resolved":
         again = reopened(subject_now, now)
         return IncidentDecision("reopen", _R.REOPENED_SILENCED if again.silenced_until else _R.REOPENED, again)
-    told = {"silenced": _R.STILL_SILENCED, "acknowledged": _R.STILL_ACKNOWLEDGED}
-    return IncidentDecision("continue", told.get(incident.state, _R.STILL_BREACHING), subject_now)
+    reasons = {"silenced": _R.STILL_SILENCED, "acknowledged": _R.STILL_ACKNOWLEDGED}
+    return IncidentDecision("continue", reasons.get(incident.state, _R.STILL_BREACHING), subject_now)
 
 
 def corrected(step: IncidentStep) -> IncidentStep:
-    """The same, or the news that late truths gave the window that an open incident counted last other numbers.
+    """The step, or a step that reports new numbers: late truths changed the last counted window of an open incident.
 
-    To be asked where all truths of the window are known, so that it is said once.
+    To be called once all truths of the window are known, so that it is reported once.
     """
     decision, verdict = step.decision, step.verdict
     incident = decision.incident
@@ -231,12 +231,12 @@ def corrected(step: IncidentStep) -> IncidentStep:
 
 
 def resolved(incident: Incident, now: datetime, *, window: str | None = None, by: str | None = None) -> Incident:
-    """The incident as it is once it has ended: with a good ``window``, or ``by`` somebody."""
+    """The incident after its end, by a good ``window`` or ``by`` a person."""
     return replace(incident, state="resolved", resolved_at=now, resolved_window=window, resolved_by=by)
 
 
 def reopened(incident: Incident, now: datetime) -> Incident:
-    """Open once more, and acknowledged by nobody; a silence that still runs was meant for this as well."""
+    """The incident, open again and not acknowledged; a silence that still runs goes on."""
     silent = incident.silenced_until is not None and incident.silenced_until > now
     return replace(
         incident, state="silenced" if silent else "open", reopened=incident.reopened + 1, resolved_at=None,
@@ -247,7 +247,7 @@ def reopened(incident: Incident, now: datetime) -> Incident:
 
 
 def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
-    """Somebody has it: no more mentions. Also ends a silence, since who has it wants to hear of it."""
+    """Somebody works on it: no more mentions. Also ends a silence, since that person wants the news."""
     if not actor.strip():
         return IncidentDecision("refuse", _R.NAME_MISSING, incident)
     if incident.state == "resolved":
@@ -262,7 +262,7 @@ def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecisi
 
 
 def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> IncidentDecision:
-    """Quiet until then: neither replies nor repeats. It ends by itself (:func:`wake`); a longer one replaces it."""
+    """No replies and no repeats until then. A silence ends by itself (:func:`wake`); a longer one replaces it."""
     if not actor.strip():
         return IncidentDecision("refuse", _R.NAME_MISSING, incident)
     if until <= now:
@@ -277,19 +277,19 @@ def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> I
 
 
 def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> IncidentDecision:
-    """A person ends it, and says why. A breach in a later window soon after reopens it all the same."""
+    """A person ends it, and says why. A breach in a later window soon after still reopens it."""
     if not actor.strip():
         return IncidentDecision("refuse", _R.NAME_MISSING, incident)
     if not reason.strip():
         return IncidentDecision("refuse", _R.REASON_MISSING, incident)
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
-    heard = replace(incident, silenced_until=None, silenced_by=None, version=incident.version + 1)
-    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, resolved(heard, now, by=actor))
+    unsilenced = replace(incident, silenced_until=None, silenced_by=None, version=incident.version + 1)
+    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, resolved(unsilenced, now, by=actor))
 
 
 def wake(incident: Incident, now: datetime) -> IncidentDecision:
-    """End a silence whose time has come: acknowledged as before, or open."""
+    """End a silence whose time is over: the incident is acknowledged, if it was before, or open."""
     is_over = incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until <= now
     if not is_over:
         return IncidentDecision("nothing", _R.NOT_OVER, incident)
@@ -301,9 +301,9 @@ def wake(incident: Incident, now: datetime) -> IncidentDecision:
 
 
 def retire(incident: Incident, now: datetime) -> IncidentDecision:
-    """Nothing judges it any more, so no window can end it: its rule or its source has gone from the rules file.
+    """End an incident that no window can end: its rule or its source is no longer in the rules file.
 
-    It is not called good: where the rule comes back, a breach soon after reopens it.
+    This is no good window: if the rule comes back, a breach soon after reopens the incident.
     """
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident)
@@ -312,33 +312,33 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
 
 
 def last_reported(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
-    """The event that says the state of an incident; ``events`` are all of it, in their order.
+    """The event that says the state of an incident; ``events`` are all its events, in order.
 
-    Of one that is over that which ended it, else the last that an evaluation saw: neither what was
-    refused nor what people did meanwhile hides that.
+    For a resolved incident, the event that ended it; else the last event of an evaluation, since
+    neither refusals nor actions of people after it hide that.
     """
-    known = [event for event in events if event.kind not in ("refused", "unsilenced")]
-    seen = [event for event in known if event.verdict is not None and incident.state != "resolved"]
-    return next(reversed(seen or known), None)
+    relevant = [event for event in events if event.kind not in ("refused", "unsilenced")]
+    evaluated = [event for event in relevant if event.verdict is not None and incident.state != "resolved"]
+    return next(reversed(evaluated or relevant), None)
 
 
 def newest(incidents: Iterable[Incident]) -> dict[str, Incident]:
-    """The incident that verdicts of each fingerprint are about: the one that is not resolved, else the last."""
+    """The current incident of each fingerprint: the one that is not resolved, else the last."""
     ordered = sorted(incidents, key=lambda i: (i.state != "resolved", i.last_window_start, i.opened_at))
     return {incident.fingerprint: incident for incident in ordered}
 
 
 def repeat_due(incidents: Iterable[Incident], last: datetime, repeat: timedelta | None, now: datetime) -> bool:
-    """Whether those who are called should be called once more: ``repeat`` after the ``last`` call.
+    """Whether to mention people once more: ``repeat`` after the ``last`` mention.
 
-    Only while somebody is wanted: an incident that is acknowledged, silenced or resolved calls nobody.
+    Only while an incident is open: one that is acknowledged, silenced or resolved mentions nobody.
     """
-    wanted = any(incident.state == "open" for incident in incidents)
-    return wanted and repeat is not None and now - last >= repeat
+    is_open = any(incident.state == "open" for incident in incidents)
+    return is_open and repeat is not None and now - last >= repeat
 
 
 def incident_id(fingerprint: str, window_name: str) -> str:
-    """The id of the incident that begins in this window: the same however often it is decided.
+    """The id of the incident that begins in this window; the same for every evaluation of the window.
 
     >>> incident_id("ece-increase\\x1ftickets\\x1fbilling", "2026-W46")
     'cefb50c85410a8d2'

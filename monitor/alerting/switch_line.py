@@ -1,4 +1,4 @@
-"""What the switch of a label says now, in one line for people: who, since when, until when, why. Pure."""
+"""The present switch of a label in one line of text: state, person, since when, until when, why. Pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def switch_line(
     dry_run: bool = False,
     off_since: datetime | None = None,
 ) -> SwitchLine:
-    """What holds now for the label of ``state``; ``whole`` is its source's own switch (None: it is the subject).
+    """The state of automation for the label of ``state``; ``whole`` is its source's switch (None: it is the subject).
 
-    ``against``: a rule that would turn it off is in breach. ``off_since`` is when what is off now began to be off,
-    which is before its switch was turned where a lease had ended by then (None: not known).
+    ``against``: a rule that would turn it off is in breach. ``off_since`` is when automation became off, which is
+    before its switch was turned off where the lease had ended earlier (None: not known).
     """
     found = effective(state, now, whole=whole)
     dry = " (dry run: runs change no switch)" if dry_run else ""
@@ -70,16 +70,16 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
     again = ""
     if turned is not None and off_since is not None and off_since < turned:
         since, again = f" since {stamp(off_since)}", f", turned off once more on {stamp(turned)}"
-    if state.actor and state.actor not in _RUNS:  # also where the time of a person's off is over, and a run may end it
+    if state.actor and state.actor not in _RUNS:  # also if a person's "off" is past its time: a run may end it
         how = f"{again} by " if again else ": turned off by "
         return f"{since}{how}{clean(state.actor, NAME_LENGTH)}: {clean(state.reason, REASON_LENGTH)}"
-    if again or not state.actor:  # that a run turns off what had ended is no news
+    if again or not state.actor:  # a run that turns off an ended lease is no news
         return since
     return f"{since} ({clean(state.actor, NAME_LENGTH)})"
 
 
 def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
-    """What a label that is on may not act on: score ranges, and segments, of which an enable may end by itself."""
+    """The score ranges and segments in which a label that is on may not act; a segment's enable may end by itself."""
     scores = "scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
     off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
     ending = [
@@ -98,8 +98,8 @@ def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
     why = f"enabled by {clean(state.actor, NAME_LENGTH)} until {stamp(state.lease_until)}"
     reason = clean(state.reason, REASON_LENGTH)
     if is_for_a_time(state):
-        kept = "left on against this finding" if against else "left on"
-        return SwitchLine(f"Automation is {kept}{closed}: {why}: {reason}", "on", held_until=state.lease_until)
+        left_on = "left on against this finding" if against else "left on"
+        return SwitchLine(f"Automation is {left_on}{closed}: {why}: {reason}", "on", held_until=state.lease_until)
     return SwitchLine(f"Automation is on{closed}: {why} unless an evaluation renews it: {reason}", "on")
 
 

@@ -38,16 +38,16 @@ def annotate(
     with cli.monitor(reads=False) as opened:
         _check_known(opened, source, label)
         when = cli.moment(at, opened.config) or utc_now()
-        wanted = notes.NewAnnotation(source, label, when, text, cli.who(by))
+        requested = notes.NewAnnotation(source, label, when, text, cli.who(by))
         try:
-            stored, _ = notes.annotate(opened.store, wanted, opened.clock)
+            stored, _ = notes.annotate(opened.store, requested, opened.clock)
         except notes.AnnotationRefused as refused:
             raise cli.UsageError(str(refused)) from refused
     cli.out.print(Text(f"noted as {stored.id} at {moment(stored.at)}: {Subject(source, label).name}"))
 
 
 def _check_known(opened: Monitor, source: str, label: str | None) -> None:
-    """Raise UsageError for a source or label that nobody knows: a mistyped name would be shown nowhere."""
+    """Raise UsageError for an unknown source or label: a mistyped name would be shown nowhere."""
     cli.check_source(opened.config, source)
     if label is not None and label not in known_labels(opened, source):
         raise cli.UsageError(f"neither alerts.yaml nor the history knows the label {label!r} of {source}")

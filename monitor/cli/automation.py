@@ -45,7 +45,7 @@ AGAINST = "against the last evaluation"
 
 
 class SwitchCommands(OnDemand):
-    """The commands of ``calmon automation``; those of other modules are imported when they are asked for."""
+    """The commands of ``calmon automation``; those of other modules are imported on demand."""
 
     modules: ClassVar[Mapping[str, str]] = {"token": "monitor.cli.service", "thresholds": "monitor.cli.thresholds"}
 
@@ -86,10 +86,10 @@ SegmentOption = Annotated[
 def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False) -> None:
     """What may act now, label by label: from which score, why, for how long, and who changed it."""
     with cli.monitor(writes=False, reads=False) as opened:
-        asked = cli.check_source(opened.config, source) or list(opened.config.sources)
+        names = cli.check_source(opened.config, source) or list(opened.config.sources)
         found = opened.store.stored_switches()
         board = board_of(opened.clock(), found.switches, found.automate_at, found.identity)
-        rows = [row for name in asked for row in status_rows(opened, board, name, label)]
+        rows = [row for name in names for row in status_rows(opened, board, name, label)]
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
@@ -123,8 +123,8 @@ def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Te
     if row["state"] == "on" and row["lease_until"] is not None:
         left = datetime.fromisoformat(row["lease_until"]) - now
         lease = f"{duration(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
-    name, label, *others = cli.cells(row["source"], _label(row["label"]), least, why, lease, changed)
-    return [name, label, Text(state, style=style), *others]
+    name, label, *rest = cli.cells(row["source"], _label(row["label"]), least, why, lease, changed)
+    return [name, label, Text(state, style=style), *rest]
 
 
 def _label(label: str | None) -> str:
@@ -139,9 +139,9 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
 
 
 def status_rows(opened: Monitor, board: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
-    """The switch of every known label of one source, or of the one asked for, as plain data.
+    """The switch of every known label of one source, or of the requested one, as plain data.
 
-    The label of a drill is shown only to who asks for it by name.
+    The label of a drill is shown only if it is requested by name.
     """
     known, config = known_labels(opened, source), opened.config
     keys: list[str | None] = [name for name in known if name is not None and label in (None, name)]
@@ -158,17 +158,17 @@ def _status_row(
     state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
     found = effective(state, board.at, whole=None if label is None else whole)
     least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
-    # where the source's own switch forbids, the reason of the label's is not why it is off
+    # where the source's own switch forbids, the reason of the label's switch is not why it is off
     forbidden = found.reason == GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
-    closed = closed_by_history(board, board.at)  # a history that was put back closes every gate
+    closed = closed_by_history(board, board.at)  # a restored history closes every gate
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
     off, blocked = off_segments(state, board.at), [list(r) for r in found.blocked]
-    # who reads no segments must take all scores as blocked
+    # readers that know no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
     against = is_against(known, state.blocked, state.segments)
-    changed = _iso(state.changed_at) if state.state != "never_set" else None  # then only a segment of it was
+    changed = _iso(state.changed_at) if state.state != "never_set" else None  # then only a segment of it was changed
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
@@ -233,14 +233,14 @@ def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
     until: str | None, by: str | None,
 ) -> None:  # fmt: skip
-    with cli.monitor(writes=False, reads=False) as looked_at:  # wrong words must not make a history
-        config, actor = looked_at.config, cli.who(by)
+    with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
+        config, actor = read_only.config, cli.who(by)
         check_words(source, label, reason, every=every)
-        asked = cli.check_source(config, source)
+        names = cli.check_source(config, source)
         if label is None and not every:
-            targets: list[tuple[str, str | None]] = [(name, None) for name in asked or ()]
+            targets: list[tuple[str, str | None]] = [(name, None) for name in names or ()]
         else:
-            targets = targets_of(looked_at, asked, label, enable=enable)
+            targets = targets_of(read_only, names, label, enable=enable)
         hold, part = cli.moment(until, config), _segment(segment)
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
@@ -255,7 +255,7 @@ def _change(
             else:
                 follows = _what_follows_of(state, part, config.zone)
             cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
-    for name in asked or config.sources if every else ():
+    for name in names or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
 
@@ -273,7 +273,7 @@ def _segment(text: str | None) -> tuple[str, str] | None:
 def segment_targets(
     config: Config, targets: list[tuple[str, str | None]], segment: tuple[str, str], *, enable: bool, until: str | None
 ) -> list[tuple[str, str | None]]:
-    """The labels of which a segment is meant. Raises UsageError where it can be of none."""
+    """The labels whose segment is to change. Raises UsageError where none can have it."""
     labels = [(name, each) for name, each in targets if each is not None]
     if not labels:
         raise cli.UsageError("--segment is of labels: say --label L, or --all")
@@ -282,25 +282,25 @@ def segment_targets(
     for name in dict.fromkeys(name for name, _ in labels):
         known = config.sources[name].segments
         if not enable and segment[0] not in known:
-            there = ", ".join(known) or "none"
-            raise cli.UsageError(f"{name} has no segment column {segment[0]!r} in alerts.yaml (it has: {there})")
+            columns = ", ".join(known) or "none"
+            raise cli.UsageError(f"{name} has no segment column {segment[0]!r} in alerts.yaml (it has: {columns})")
     return [*labels]
 
 
 def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInfo) -> str:
     """Until when a change of a segment holds, and what the label's own switch says."""
-    mine = next((each for each in state.segments if each.segment == segment), None)
+    changed = next((each for each in state.segments if each.segment == segment), None)
     text = ""
-    if mine is not None and mine.off_from is not None and mine.hold_until is not None:
-        text = f" until {_local(mine.off_from, zone)}, since the last evaluation said breach"
-    elif mine is not None and mine.hold_until is not None:
-        text = f"; no run undoes that before {_local(mine.hold_until, zone)}"
+    if changed is not None and changed.off_from is not None and changed.hold_until is not None:
+        text = f" until {_local(changed.off_from, zone)}, since the last evaluation said breach"
+    elif changed is not None and changed.hold_until is not None:
+        text = f"; no run undoes that before {_local(changed.hold_until, zone)}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
-    """Until when a change holds, and what then."""
+    """Until when a change holds, and what happens then."""
     hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
@@ -313,7 +313,7 @@ def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
 
 
 def check_words(source: str | None, label: str | None, reason: str, *, every: bool) -> None:
-    """Raise UsageError for words that say too little, too much, or nothing."""
+    """Raise UsageError for options that are missing, contradictory, empty or too long."""
     if (every and label is not None) or (not every and label is None and source is None):
         raise cli.UsageError(
             "say which: --label L (with --source S where two sources have it), --all, "
@@ -327,7 +327,7 @@ def check_words(source: str | None, label: str | None, reason: str, *, every: bo
 
 
 def check_change(config: Config, *, enable: bool, by: str, reason: str, until: datetime | None) -> None:
-    """Raise UsageError for what the switch itself refuses: a name of blanks, an --until that is over."""
+    """Raise UsageError for what the switch itself refuses: a blank name, an --until that is over."""
     state, automation, now = SwitchState("", None), config.automation, utc_now()
     try:
         operator_change(state, enable=enable, by=by, reason=reason, now=now, until=until, automation=automation, key="")
@@ -336,14 +336,14 @@ def check_change(config: Config, *, enable: bool, by: str, reason: str, until: d
 
 
 def targets_of(
-    opened: Monitor, asked: list[str] | None, label: str | None, *, enable: bool
+    opened: Monitor, sources: list[str] | None, label: str | None, *, enable: bool
 ) -> list[tuple[str, str | None]]:
-    """The switches that are meant: (source, label), where the label None is the source's own. Raises UsageError."""
+    """The switches to change: (source, label), where the label None is the source's own. Raises UsageError."""
     targets = [
         (name, each)
-        for name in asked or opened.config.sources
+        for name in sources or opened.config.sources
         for each in ([label] if label is not None else switch_labels(opened, name, enable=enable))
-        if asked or label is None or each in known_labels(opened, name)
+        if sources or label is None or each in known_labels(opened, name)
     ]
     if not targets:
         raise cli.UsageError(
@@ -355,7 +355,7 @@ def targets_of(
 
 
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:
-    """What --all means: every known label; the source's own switch too where it is off."""
+    """The labels of --all: every known label; to enable, the source's own switch too where it was ever set."""
     labels = [label for label in known_labels(opened, source) if label is not None]
     return [*labels, None] if enable and opened.store.switch(source, None).version else [*labels]
 
@@ -377,8 +377,8 @@ def history_command(
     """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
         found = store.switch_events(source=source)
-    mine = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
-    events = [e for e in mine if label in (None, e.label) and kind in (None, e.kind)][-(last or 0) :]
+    shown = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
+    events = [e for e in shown if label in (None, e.label) and kind in (None, e.kind)][-(last or 0) :]
     if json_output:
         typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
         return
@@ -419,14 +419,14 @@ def drill(
     actor = cli.who(by)
     with cli.plain_errors():
         gates, ttl_s = _gates(url)
-    with cli.monitor(writes=False, reads=False) as looked_at:  # wrong words must not make a history
-        name = (cli.check_source(looked_at.config, source) or list(looked_at.config.sources))[0]
-        check_change(looked_at.config, enable=True, by=actor, reason="a drill", until=None)
+    with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
+        name = (cli.check_source(read_only.config, source) or list(read_only.config.sources))[0]
+        check_change(read_only.config, enable=True, by=actor, reason="a drill", until=None)
     with cli.monitor(reads=False) as opened, ExitStack() as open_gates:
         try:
             check(opened, name)
-            asked = {gate: open_gates.enter_context(Gate.from_env(environ)) for gate, environ in gates.items()}
-            notices = list(run_drill(opened, name, asked, runs=runs, ttl_s=ttl_s, by=actor, progress=cli.err.print))
+            probes = {gate: open_gates.enter_context(Gate.from_env(environ)) for gate, environ in gates.items()}
+            notices = list(run_drill(opened, name, probes, runs=runs, ttl_s=ttl_s, by=actor, progress=cli.err.print))
         except DrillRefused as error:
             raise cli.fail(str(error)) from error
     found = summaries(notices, ttl_s)
@@ -444,7 +444,7 @@ def drill(
 
 
 def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
-    """The environment of each gate that is asked, by its name, and the TTL of all."""
+    """The environment of each gate to ask, by its name, and the TTL of all."""
     settings, environ = cli.settings(), dict(os.environ)
     service = url or settings.gate_url
     gates = {"history": environ | {variable("gate_url"): ""}}

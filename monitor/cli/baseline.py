@@ -93,7 +93,7 @@ def pin_command(
 
 
 def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
-    """The monitor whose baselines need as many pairs."""
+    """The monitor with ``min_pairs`` in place of that of alerts.yaml."""
     if min_pairs is None:
         return monitor
     baseline = monitor.config.baseline.model_copy(update={"min_pairs": min_pairs})
@@ -101,47 +101,47 @@ def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
 
 
 def _pinned(baselines: Sequence[Baseline]) -> list[str]:
-    """A line a baseline; of many labels, one line for each source."""
+    """A line for each baseline; of many labels, one line for each source."""
     lines = []
     for source in dict.fromkeys(each.source for each in baselines):
-        mine = [each for each in baselines if each.source == source]
-        labels = [each for each in mine if each.label is not None]
+        group = [each for each in baselines if each.source == source]
+        labels = [each for each in group if each.label is not None]
         if len(labels) > PINNED_SHOWN:
             least, most = min(each.counts.rows for each in labels), max(each.counts.rows for each in labels)
             first, last = labels[0].first_window, labels[0].last_window
             lines.append(
                 f"pinned {len(labels)} labels of {source}: {least:,} to {most:,} pairs each of {first}..{last}"
             )
-            mine = [each for each in mine if each.label is None]
+            group = [each for each in group if each.label is None]
         lines += [
             f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {b.first_window}..{b.last_window}"
-            for b in mine
+            for b in group
         ]
     return lines
 
 
 def _asks_a_baseline_of_labels(rule: Rule) -> bool:
-    """Whether it compares labels, segments or columns, each by itself, with the baseline."""
+    """Whether the rule compares labels, segments or columns, each by itself, with the baseline."""
     return rule.scope != "source" and not rule.rolls and (rule.compares or rule.test is not None)
 
 
 def _refused(refusals: Sequence[PinRefusal]) -> list[str]:
-    """A line a refusal; of many, one for each source."""
+    """A line for each refusal; of many, one for each source."""
     if len(refusals) <= REFUSALS_SHOWN:
         return [f"refused {each}" for each in refusals]
     lines = []
     for source in dict.fromkeys(each.source for each in refusals):
-        mine = [each for each in refusals if each.source == source]
-        least, most = min(each.rows for each in mine), max(each.rows for each in mine)
-        needed = mine[0].needed
+        group = [each for each in refusals if each.source == source]
+        least, most = min(each.rows for each in group), max(each.rows for each in group)
+        needed = group[0].needed
         lines.append(
-            f"refused {len(mine)} of {source}: {least:,} to {most:,} pairs each, at least {needed:,} are needed"
+            f"refused {len(group)} of {source}: {least:,} to {most:,} pairs each, at least {needed:,} are needed"
         )
     return lines
 
 
 def _smaller(refusals: Sequence[PinRefusal], given: Mapping[str, str | None]) -> str:
-    """The command that pins what was refused."""
+    """The command that pins the refused labels."""
     usual = [each.rows for each in refusals if each.rows >= PAIRS[-1]]
     pairs = round_pairs(min(usual or [each.rows for each in refusals]))
     return (
@@ -151,7 +151,7 @@ def _smaller(refusals: Sequence[PinRefusal], given: Mapping[str, str | None]) ->
 
 
 def _all_the_same(found: Sequence[Concern], given: Mapping[str, str | None]) -> str:
-    """The command that pins in spite of what was found; where it is all later, that is for rules to report."""
+    """The command that pins despite the concerns; changes that are all later are for rules to report."""
     later = all(each.between is Between.AFTER for each in found)
     why = "what changed later is then what rules report" if later else "if these weeks are how it should be"
     return f"next: {_command(given)} --anyway    # {why}"
@@ -163,7 +163,7 @@ def _command(given: Mapping[str, str | None]) -> str:
 
 
 def _show_found(found: Pinned) -> None:
-    """What the weeks hold: a line a label, and the model versions of each source."""
+    """Print what the weeks have: a line for each label, and the model versions of each source."""
     if found.summaries:
         table = plain_table("label", "rows", "ECE", title="What these weeks hold")
         for each in found.summaries:
@@ -173,9 +173,9 @@ def _show_found(found: Pinned) -> None:
             table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", value))
         cli.out.print(table)
     for source, versions in found.versions.items():
-        told = ", ".join(f"{version} ({rows:,} rows)" for version, rows in versions.items())
-        if told:
-            cli.out.print(f"{source}: model versions {told}", markup=False, soft_wrap=True)
+        version_rows = ", ".join(f"{version} ({rows:,} rows)" for version, rows in versions.items())
+        if version_rows:
+            cli.out.print(f"{source}: model versions {version_rows}", markup=False, soft_wrap=True)
 
 
 def _show_concerns(found: Pinned) -> None:
@@ -189,7 +189,7 @@ def _show_concerns(found: Pinned) -> None:
 
 
 def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window, Window]:
-    """The first and the last week to pin; what is left out is ``baseline.weeks`` back, and the last ready week."""
+    """The first and the last week to pin; the defaults are ``baseline.weeks`` back, and the last ready week."""
     start, end = default_span(config, utc_now())
     if first is not None:
         start = cli.window_of(config, "weekly", first)

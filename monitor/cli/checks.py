@@ -41,7 +41,7 @@ SHOWN_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was tried, and what came of it: "wrong" is a mistake in a file or an address."""
+    """One check and its result: "wrong" is a mistake in a file or an address."""
 
     what: str
     state: Literal["ok", "note", "failed", "wrong"]
@@ -50,7 +50,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """What the rules of a source can show of its labels: their ids, and a line a label of ``weeks``."""
+    """What the rules of a source can show of its labels: the rules' ids, and a line for each label of ``weeks``."""
 
     source: str
     weeks: str
@@ -77,7 +77,7 @@ def check(
 
 
 def print_checks(settings: Settings, *, offline: bool = False, every_label: bool = False) -> typer.Exit | None:
-    """What ``calmon check`` prints for these settings, and the exit where something is wrong."""
+    """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
     config = load_config(settings.config)
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
     findings += check_schedules(config, SCHEDULES)
@@ -99,7 +99,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
 
 
 def check_schedules(config: Config, path: Path) -> list[CheckResult]:
-    """The schedules of the deployments must be in the time zone of alerts.yaml."""
+    """Whether the schedules of the deployments are in the time zone of alerts.yaml."""
     if not path.is_file():
         return [CheckResult("schedules", "note", f"no {path} here: nothing to compare the time zone with")]
     deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
@@ -112,7 +112,7 @@ def check_schedules(config: Config, path: Path) -> list[CheckResult]:
 
 
 def check_warehouse(settings: Settings, config: Config, volumes: list[Volume]) -> list[CheckResult]:
-    """Every relation with all that is wrong with it; what rules can show of its labels is added to ``volumes``."""
+    """Every relation with its problems; what rules can show of its labels is added to ``volumes``."""
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
@@ -153,7 +153,7 @@ def _check_source(warehouse: Warehouse, name: str, config: Config, volumes: list
 
 
 def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume]) -> Sequence[str]:
-    """What rules can show of each label; gives what to change where some are not evaluated."""
+    """Add what rules can show of each label; returns what to change where some are not evaluated."""
     now = utc_now()
     weeks = weeks_of(survey, now, config.zone)
     typical = typical_of(warehouse, name, config, weeks.every, now=now)
@@ -166,7 +166,7 @@ def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, vol
 
 
 def _check_role(warehouse: Warehouse) -> list[CheckResult]:
-    """A warning where the role of the warehouse may do more than read; nothing of an engine without roles."""
+    """A warning where the role of the warehouse may do more than read; [] for an engine without roles."""
     more = warehouse.beyond_select()
     if more is None:
         return []
@@ -177,7 +177,7 @@ def _check_role(warehouse: Warehouse) -> list[CheckResult]:
 
 
 def check_store(settings: Settings) -> CheckResult:
-    """Whether the history answers, and where it is; one that does not exist yet is no error."""
+    """Whether the history answers, with its address; a history that does not exist yet is no error."""
     address = shown_address(settings.store_url.get_secret_value())
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
@@ -211,18 +211,18 @@ def _findings_table(findings: list[CheckResult]) -> Table:
 
 
 def _print_volume(volume: Volume, *, every_label: bool) -> None:
-    """A line a label; of many the largest and the smallest ones, and all labels together."""
+    """Print a line for each label; of many, the largest and the smallest ones, and all labels together."""
     title = f"What the rules can show of {volume.source} at the volume of {volume.weeks}"
     table = plain_table("label", "rows a week", *volume.rules, title=title)
-    lines, left = volume.lines, 0
+    lines, omitted = volume.lines, 0
     if len(lines) - 1 > SHOWN_LABELS and not every_label:
         half = SHOWN_LABELS // 2
-        left = len(lines) - 1 - 2 * half
+        omitted = len(lines) - 1 - 2 * half
         lines = [*lines[:half], ["…", *([""] * (len(lines[0]) - 1))], *lines[-half - 1 :]]
     for line in lines:
         table.add_row(*cli.cells(*line))
     cli.out.print(table)
-    more = f"; {left} labels between these: calmon check --labels" if left else ""
+    more = f"; {omitted} labels between these: calmon check --labels" if omitted else ""
     cli.out.print(Text(f"{LEGEND}{more}"))
 
 
@@ -253,8 +253,8 @@ def asks(rule: Rule) -> str:
     condition = "accumulated above" if rule.accumulates else rule.condition
     textbook = "textbook " if rule.value == "plug_in" else ""
     plain = ", not tested" if rule.is_plain else ""
-    asked = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"
-    return asked + (f" ({match})" if match else "")
+    text = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"
+    return text + (f" ({match})" if match else "")
 
 
 def destination(rule: Rule, config: Config) -> str:

@@ -1,4 +1,4 @@
-"""The application object, what its commands share, and how errors leave it.
+"""The application object, what its commands share, and how it reports errors.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only with --exit-code).
 """
@@ -43,7 +43,7 @@ from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWare
 FAILED, USAGE, BREACH = 1, 2, 3
 CELL_LENGTH = 400
 GARBAGE_AFTER = (50_000, 20, 100)
-"""Objects, and rounds, until Python looks for circles: what a command imports is none, and looking took a twentieth."""
+"""Thresholds of Python's search for reference cycles: imports leave none, and the search took 5% of a command."""
 
 
 out = console()
@@ -51,7 +51,7 @@ err = console(stderr=True)
 
 
 class Commands(OnDemand):
-    """The commands of ``calmon`` in the order of its help, and where they are."""
+    """The commands of ``calmon`` in the order of its help, with their modules."""
 
     tasks: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Begin: calmon init tickets.csv": {
@@ -93,7 +93,7 @@ class Commands(OnDemand):
             "db": "monitor.cli.database",
         },
     }
-    """What people come for, with an example: the panels of the help, and the commands of each."""
+    """The tasks of users, each with an example: the panels of the help, and the commands of each."""
     modules: ClassVar[Mapping[str, str]] = {
         name: module for commands in tasks.values() for name, module in commands.items()
     }
@@ -177,16 +177,16 @@ ByOption = Annotated[str | None, typer.Option("--by", help="Who does this; defau
 
 
 class UsageError(Exception):
-    """Wrong words on the command line; the message says what to write."""
+    """Wrong arguments on the command line; the message says what to write."""
 
 
 def cells(*texts: str) -> list[Text]:
-    """Texts from data or people as cells of a table: "[/red]" is a name, and no character steers the terminal."""
+    """Texts from data or people as cells of a table: "[/red]" stays text, and no control character is left."""
     return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
 
 
 def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:
-    """Print a plain error to standard error, and the command to call ``then``; give back the exit to raise."""
+    """Print a plain error to standard error, and the command to call ``then``; returns the exit to raise."""
     err.print(f"error: {without_secrets(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
     if then is not None:
         err.print(f"next: {then}", markup=False, highlight=False, soft_wrap=True)
@@ -195,7 +195,7 @@ def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Every error a person can fix ends the command with one plain message; raises typer.Exit with its exit code."""
+    """Every error that a person can fix ends the command with one plain message; raises typer.Exit with its code."""
     try:
         yield
     except ConfigProblems as problems:
@@ -213,7 +213,7 @@ def plain_errors() -> Iterator[None]:
         raise fail(str(error), then="calmon check") from error
     except (OperationalError, InterfaceError) as error:  # a connection that was lost, a full disk
         raise fail(f"the history does not answer: {first_line(error.orig)}", then="calmon check") from error
-    except BrokenPipeError:  # whoever read our output has had enough
+    except BrokenPipeError:  # the reader of our output has closed it
         raise
     except OSError as error:
         what = error.strerror or str(error) or type(error).__name__
@@ -224,12 +224,12 @@ def plain_errors() -> Iterator[None]:
 
 
 def first_line(error: object) -> str:
-    """What a driver says, without what it adds."""
+    """The first line of a driver's message, without its additions."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:
-    """Write a file that the command line names. Raises typer.Exit (1), after a plain error, where that cannot be."""
+    """Write a file that the command line names. Raises typer.Exit (1), after a plain error, where that fails."""
     try:
         write_whole(path, content, folders=folders)
     except OSError as error:
@@ -242,20 +242,20 @@ def settings() -> Settings:
 
 
 def configuration() -> Config:
-    """alerts.yaml, against which a command's words are held before it opens (and makes) anything."""
+    """alerts.yaml, with which a command checks its arguments before it opens (or creates) anything."""
     return load_config(settings().config)
 
 
 @contextmanager
 def monitor(*, writes: bool = True, reads: bool = True) -> Iterator[Monitor]:
-    """The adapters of this environment, errors made plain; without ``reads`` the warehouse is none of them."""
+    """The adapters of this environment, with plain errors; without ``reads``, no warehouse."""
     with plain_errors(), open_monitor(settings(), writes=writes, reads=reads) as opened:
         yield opened
 
 
 @contextmanager
 def store(*, writes: bool = False) -> Iterator[Store]:
-    """The history of this environment, errors made plain."""
+    """The history of this environment, with plain errors."""
     with plain_errors(), open_store(settings(), writes=writes) as opened:
         yield opened
 
@@ -285,7 +285,7 @@ def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:
 
 
 def check_source(config: Config, source: str | None) -> list[str] | None:
-    """The one source asked for, or None for all. Raises UsageError for an unknown one."""
+    """The requested source, or None for all. Raises UsageError for an unknown one."""
     if source is None:
         return None
     if source not in config.sources:
@@ -294,7 +294,7 @@ def check_source(config: Config, source: str | None) -> list[str] | None:
 
 
 def check_reason(reason: str) -> None:
-    """Exit 2 where a reason says nothing."""
+    """Exit 2 for an empty reason."""
     if not reason.strip():
         raise fail("--reason may not be empty: the next person wants to know why", USAGE)
 
@@ -319,7 +319,7 @@ def moment(text: str | None, config: Config) -> datetime | None:
 
 @cache
 def program() -> Any:
-    """What :data:`app` runs, made once: in tests a process runs hundreds of commands."""
+    """The command that :data:`app` runs, built once: in tests a process runs hundreds of commands."""
     return typer.main.get_command(app)
 
 

@@ -144,13 +144,13 @@ def prune_command(
 
 def pruned_document(found: Pruned) -> dict[str, Any]:
     """The JSON document of `calmon db prune`."""
-    said = asdict(found.removed) | {"dry_run": found.dry_run, "shrunk": found.shrunk, "in_the_way": found.in_the_way}
+    removed = asdict(found.removed) | {"dry_run": found.dry_run, "shrunk": found.shrunk, "in_the_way": found.in_the_way}
     spans = {"details_from": found.keep.details_from, "counts_from": dict(found.keep.counts_from)}
-    return said | {"bytes_before": found.before, "bytes_after": found.after} | spans
+    return removed | {"bytes_before": found.before, "bytes_after": found.after} | spans
 
 
 def pruned_lines(found: Pruned) -> Iterator[str]:
-    """What `calmon db prune` says."""
+    """The lines that `calmon db prune` prints."""
     keep, removed = found.keep, found.removed
     starts = ", ".join(f"{schedule} {start:%Y-%m-%d}" for schedule, start in keep.counts_from.items())
     yield f"details are kept of windows from {keep.details_from:%Y-%m-%d} on, counts of those from: {starts}"

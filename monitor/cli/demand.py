@@ -1,6 +1,6 @@
-"""Commands that are imported when they are asked for.
+"""Commands that are imported on demand.
 
-An emergency stop must not wait for pandas and SciPy, which other commands need. So a group knows the names of its
+An emergency stop must not wait for pandas and SciPy, which other commands need. So a group has the names of its
 commands, the module of each and its summary, and its help imports none of them; completion imports what it shows.
 """
 
@@ -40,9 +40,9 @@ class OnDemand(TyperGroup):
             self._lists = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name; of a name that is none all are imported, so that the nearest can be proposed.
+        """The command of that name; for an unknown name all are imported, so that the nearest can be proposed.
 
-        For the help of the group a command that has only its name and its summary.
+        For the help of the group, it is a command that has only its name and its summary.
         """
         if self._lists and cmd_name in self.summaries and cmd_name not in self.commands:
             return TyperCommand(cmd_name, help=self.summaries[cmd_name])

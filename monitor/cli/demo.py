@@ -43,7 +43,7 @@ def demo() -> None:
 
 
 def _enter_a_folder_of_its_own() -> None:
-    """What a person begins with later, in the folder where the demo was called, has a history of its own."""
+    """Work in the demo's own folder, so that later work in the present folder has a history of its own."""
     FOLDER.mkdir(exist_ok=True)
     os.chdir(FOLDER)
     if not Path(RULES_FILE).exists():

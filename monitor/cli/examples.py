@@ -46,12 +46,12 @@ def examples_command(
     if score_min > score_max:
         raise cli.fail(f"--score-min {score_min:g} is above --score-max {score_max:g}: no score lies there", cli.USAGE)
     schedule: Schedule = "weekly" if date is None else "daily"
-    wanted = ExampleQuery(label, right=not wrong, least=score_min, most=score_max, limit=limit)
+    query = ExampleQuery(label, right=not wrong, least=score_min, most=score_max, limit=limit)
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, schedule, date or week)
         try:
-            found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, wanted)
+            found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, query)
         except NoSuchRows as error:
             raise cli.UsageError(str(error)) from error
         if json_output:
@@ -61,11 +61,11 @@ def examples_command(
 
 
 def _show(found: Examples, zone: ZoneInfo) -> None:
-    wanted = found.wanted
-    which = "right" if wanted.right else "wrong"
+    query = found.wanted
+    which = "right" if query.right else "wrong"
     (about,) = cli.cells(
-        f"{found.source}, {wanted.label or 'all labels'}, {found.window.name}: {which}, scores {wanted.least:g} to "
-        f"{wanted.most:g}, the most confident first"
+        f"{found.source}, {query.label or 'all labels'}, {found.window.name}: {which}, scores {query.least:g} to "
+        f"{query.most:g}, the most confident first"
     )
     if not found.rows:
         cli.out.print(about, "No such row.", sep="\n")

@@ -1,4 +1,4 @@
-"""``calmon health``: is the monitor at work? For a container's check and for people."""
+"""``calmon health``: whether the monitor itself works, for a container's check and for people."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def health(
         # not the empty one in memory that replaces a missing history elsewhere: nobody would notice a wrong address
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
             now = utc_now()
-            seen = observed(store, config, now)
-    found = issues.findings(seen, now)
+            records = observed(store, config, now)
+    found = issues.findings(records, now)
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
-    automation = automation_line(seen, now)
+    automation = automation_line(records, now)
     if json_output:
         rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
-        state = {"healthy": not bad, "ever_run": seen.since is not None, "automation": automation, "findings": rows}
+        state = {"healthy": not bad, "ever_run": records.since is not None, "automation": automation, "findings": rows}
         typer.echo(json.dumps(state | {"as_of": now.isoformat(), "not_checked": NOT_CHECKED}, indent=1))
     else:
-        _print(found, automation, ever_run=seen.since is not None)
+        _print(found, automation, ever_run=records.since is not None)
         basis = f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: "
         cli.out.print(f"{basis}{' and '.join(NOT_CHECKED)} (`calmon check`).", markup=False, soft_wrap=True)
     if bad:

@@ -89,7 +89,7 @@ def history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_view(found, verdicts, asked=span.asked) if found else NOTHING)
+        cli.out.print(history_view(found, verdicts, requested=span.requested) if found else NOTHING)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
@@ -106,26 +106,26 @@ def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: date
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which windows were asked for: from and to these first days (both included), and of those the newest."""
+    """The requested windows: from and to these first days (both included), and of those the newest."""
 
     first: date | None = None
     last: date | None = None
     newest: int | None = None
 
     @property
-    def asked(self) -> bool:
-        """Whether anything was asked for."""
+    def requested(self) -> bool:
+        """Whether any windows were requested."""
         return self != Span()
 
     def reaches(self, until: datetime) -> bool:
-        """Whether windows that begin then or before were asked for, or nothing was."""
+        """Whether windows that begin then or before were requested, or no windows at all."""
         return self.newest is None and (self.first is None or self.first <= until.date())
 
 
 def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> Span:
     """The windows that the options name.
 
-    Raises WindowError for a name that is none or an empty span, UsageError for --last with --from or --to.
+    Raises WindowError for an invalid name or an empty span, UsageError for --last with --from or --to.
     """
     if first is not None and newest is not None:
         raise cli.UsageError("--last and --from are two answers to one question: give one of them")
@@ -137,7 +137,7 @@ def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int
 
 
 def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Estimate]:
-    """The estimates of windows that were over then, as they were before truths that came later."""
+    """The estimates of windows that were over then, as they were before later truths."""
     if not found:
         return []
     first = found[0]
@@ -147,13 +147,13 @@ def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Esti
         e for each in former.values() for e in each
         if (e.metric, e.where, e.subject.segment) == (first.metric, first.where, None)
     ]  # fmt: skip
-    asked = {e.subject for e in found}
-    known = [e for e in (*kept, *before) if e.window.end <= at and e.subject in asked]
+    subjects = {e.subject for e in found}
+    known = [e for e in (*kept, *before) if e.window.end <= at and e.subject in subjects]
     return sorted(known, key=lambda e: (e.window.start, e.subject.source, e.subject.label or ""))
 
 
 def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
-    """The estimates of the windows that were asked for."""
+    """The estimates of the requested windows."""
     first, last = span.first or date.min, span.last or date.max
     kept = [e for e in found if first <= nominal(e.window) <= last]
     if span.newest is None:
@@ -219,7 +219,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_folder(data: ReportData, folder: Path) -> None:
-    """Exit 1, after a plain error, where it cannot be written."""
+    """Write the folder; exit 1, after a plain error, where that fails."""
     try:
         written = write_folder(data, folder)
     except OSError as error:
@@ -228,7 +228,7 @@ def _write_folder(data: ReportData, folder: Path) -> None:
 
 
 def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportData:
-    """The part that was asked for; a label that the window does not have is an error."""
+    """The requested part. Raises UsageError for a label that the window does not have."""
     found = only(data, source, label)
     if label is not None and not found.subjects:
         known = sorted({one.subject.label for one in only(data, source).subjects if one.subject.label is not None})
@@ -242,15 +242,15 @@ def explain_command(
 ) -> None:
     """Why a verdict is what it is, in plain sentences with its numbers."""
     with cli.monitor(writes=False) as opened:
-        explanation = explain(_known(opened, opened.store.verdict(verdict)))
+        explanation = explain(_context_of(opened, opened.store.verdict(verdict)))
         if json_output:
             typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
         else:
             cli.out.print(*sentences(explanation), sep="\n", markup=False, highlight=False)
 
 
-def _known(opened: Monitor, verdict: Verdict) -> VerdictContext:
-    """The verdict with what the history holds about it."""
+def _context_of(opened: Monitor, verdict: Verdict) -> VerdictContext:
+    """The verdict with what the history has about it."""
     source, label, window = verdict.subject.source, verdict.subject.label, verdict.window
     schedule, start, metric, where = window.schedule, window.start, verdict.metric, verdict.where
     current = opened.store.verdicts(

@@ -84,8 +84,8 @@ def _shown(
     state_now = (
         incident_state(incident, breach, last_reported(incident, events)) or f"Open since {incident.opened_window}"
     )
-    asked = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
-    return top, plain_words(breach), state_now, asked
+    hint = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
+    return top, plain_words(breach), state_now, hint
 
 
 def _subject(incident: Incident) -> str:
@@ -123,11 +123,11 @@ def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
         raise cli.UsageError("say how long: either --for 1d or --until 2026-11-23T08:00")
     if end is not None:
         return end
-    wanted = parse_duration(length or "")
-    if wanted is None:
+    span = parse_duration(length or "")
+    if span is None:
         raise cli.UsageError(f"{length!r} is not a length of time; write it like 12h, 1d or 1w")
     try:
-        return opened.clock() + wanted
+        return opened.clock() + span
     except OverflowError:
         raise cli.UsageError(f"{length!r} is longer than there are dates; write it like 12h, 1d or 1w") from None
 

@@ -36,12 +36,12 @@ from monitor.warehouse.tables import ColumnSample
 _DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
 _IN_MEMORY = "duckdb://"
 SEVERAL_ROWS = 1.5
-"""Rows an item from which on it is no correction that it has several."""
+"""From this many rows per item on, several rows of an item are no corrections."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where data are: the address of a warehouse, and the relation where it is known already."""
+    """The place of the data: the address of a warehouse, and the relation where it is known already."""
 
     address: str
     relation: str | None = None
@@ -159,7 +159,7 @@ def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
 def _found(
     warehouse: Warehouse, relation: str | None, truth: str | None, on: str | None, named: dict[str, str], *, ask: bool
 ) -> Found:
-    """The table to read, and that of what came true where it is another."""
+    """The table to read, and the table of truths where that is another one."""
     if relation is None:
         found = _table(warehouse, named, ask=ask)
         if truth is None and found.truth is not None:
@@ -173,7 +173,7 @@ def _found(
 
 
 def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
-    """The only table, or the only one that is recognised; else the one that somebody chooses."""
+    """The only table, or the only one that is recognised; else the one that a person chooses."""
     tables = warehouse.tables()
     if not tables:
         raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
@@ -189,7 +189,7 @@ def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
 
 
 def _with_truths(warehouse: Warehouse, relation: str, named: dict[str, str], *, ask: bool) -> Found | None:
-    """The predictions with the table of what came true, where there is one and, of several, somebody says which."""
+    """The predictions with their table of truths, where there is one; of several, a person says which."""
     beside = _beside(relation) if is_files(relation) else warehouse.tables()
     found = truths_elsewhere(warehouse, relation, beside, named, files=is_files(relation))
     if not found:
@@ -225,8 +225,8 @@ def _beside(relation: str) -> list[str]:
 def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], on: str | None) -> dict[str, str]:
     """The columns by which two tables are joined, theirs: its."""
     if on is not None:
-        mine, _, other = on.partition("=")
-        return {mine.strip(): (other or mine).strip()}
+        left, _, right = on.partition("=")
+        return {left.strip(): (right or left).strip()}
     found = joined_by(predictions, truths)
     if found is None:
         its = [column.name for column in truths]
@@ -239,15 +239,15 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
 
 
 def _chosen(question: str, choices: list[str]) -> str:
-    """One of the choices, by its number or as it is written."""
+    """A person's choice, given by its number or its text."""
     for number, choice in enumerate(choices, 1):
         cli.out.print(Text(f"  {number:>3}  {choice}"))
     while True:
-        said = str(typer.prompt(question)).strip()
-        if said.isdigit() and 1 <= int(said) <= len(choices):
-            return choices[int(said) - 1]
-        if said in choices:
-            return said
+        answer = str(typer.prompt(question)).strip()
+        if answer.isdigit() and 1 <= int(answer) <= len(choices):
+            return choices[int(answer) - 1]
+        if answer in choices:
+            return answer
         cli.out.print(Text(f"write a number from 1 to {len(choices)}"))
 
 
@@ -267,8 +267,8 @@ def _in_words(unclear: Unclear) -> str:
     if not unclear.candidates:
         return unclear.question
     option = "--date-format" if unclear.wanted == "date_format" else f"--column {unclear.wanted}=NAME"
-    elsewhere = "; if another table says it: --truth TABLE" if unclear.wanted == "true_label" else ""
-    return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{elsewhere}"
+    hint = "; if another table says it: --truth TABLE" if unclear.wanted == "true_label" else ""
+    return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{hint}"
 
 
 def _source_name(relation: str) -> str:
@@ -284,7 +284,7 @@ def _source_name(relation: str) -> str:
 
 
 def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[str, Any]) -> Survey | None:
-    """The relation as a whole; None where it cannot be read, which the checks that follow say."""
+    """The relation as a whole; None where it cannot be read, which later checks report."""
     config = parse_config(starter_config(name, relation, settings, "UTC"))
     try:
         return warehouse.survey(name, config.sources[name])
@@ -295,9 +295,9 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
 def _fitted(
     warehouse: Warehouse, name: str, relation: str, settings: Mapping[str, Any], timezone: str, survey: Survey | None
 ) -> tuple[str, Weeks]:
-    """alerts.yaml with the rules and numbers that fit the rows that there are, and the weeks to pin and to judge."""
+    """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
     text = starter_config(name, relation, settings, timezone)
-    config, now = parse_config(text), utc_now()  # what a person gave may be wrong: said before anything is written
+    config, now = parse_config(text), utc_now()  # wrong arguments are refused before anything is written
     if survey is None:
         return text, Weeks((), ())
     weeks = weeks_of(survey, now, config.zone)
@@ -324,7 +324,7 @@ def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> Non
 
 
 def _write(path: Path, text: str, address: str) -> Settings:
-    """alerts.yaml, and .env where there is none; the settings that they give."""
+    """Write alerts.yaml, and .env where there is none; returns the settings that they give."""
     cli.write(path, text)
     cli.out.print(Text(f"wrote {path}"))
     environment = Path(".env")
@@ -340,12 +340,12 @@ def _write(path: Path, text: str, address: str) -> Settings:
 
 
 def _environment(path: Path, address: str) -> Mapping[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "CALMON_WAREHOUSE_URL_FILE"}
-    return {**kept, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
+    others = {name: value for name, value in os.environ.items() if name != "CALMON_WAREHOUSE_URL_FILE"}
+    return {**others, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
 
 
 def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
-    """What to do now; where somebody answers, it may be done at once."""
+    """Print what to do next; where a person answers, it can be done at once."""
     for words, why in _steps(weeks):
         cli.out.print(Text(f"next: calmon {' '.join(words)}    # {why}"))
         if ask and _confirmed("Do it now?"):
@@ -355,7 +355,7 @@ def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
 
 
 def _confirmed(question: str, *, default: bool = False) -> bool:
-    """Whether somebody says yes; nobody is there to answer: no."""
+    """Whether a person says yes; False where nobody answers."""
     try:
         return typer.confirm(question, default=default)
     except typer.Abort:
@@ -363,7 +363,7 @@ def _confirmed(question: str, *, default: bool = False) -> bool:
 
 
 def _steps(weeks: Weeks) -> Iterator[tuple[list[str], str]]:
-    """A baseline of the weeks before, the last weeks, and what came of them; without rows, the check again."""
+    """The next commands: pin the weeks before, backfill the last weeks, report; without rows, check again."""
     if not weeks.judged:
         yield ["check"], "again, once there are rows of a week that is over"
         return

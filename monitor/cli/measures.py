@@ -157,10 +157,10 @@ def cheapest_threshold_command(
             rows, _ = counts_of_weeks(store, config, source, label, week, weeks)
         except NothingToFit as error:
             raise cli.fail(str(error)) from error
-    own = config.sources[rows.subject.source].costs_of(label)
-    usual = Costs() if own is None else Costs(own.false_negative, own.false_positive)
-    asked = (false_negative, usual.false_negative), (false_positive, usual.false_positive)
-    given = [default if cost is None else cost for cost, default in asked]
+    configured = config.sources[rows.subject.source].costs_of(label)
+    usual = Costs() if configured is None else Costs(configured.false_negative, configured.false_positive)
+    options = (false_negative, usual.false_negative), (false_positive, usual.false_positive)
+    given = [default if cost is None else cost for cost, default in options]
     found = cheapest_threshold(rows.counts, Costs(*given))
     if found is None:
         raise cli.fail(f"{rows.subject.name} has no rows in {rows.fitted_on}")
@@ -218,7 +218,7 @@ def _cheapest(found: CheapestFallback) -> str:
 
 
 def _read_costs(path: Path) -> dict[str, dict[str, float]]:
-    """The costs of a file. Raises UsageError where it is none."""
+    """The costs of a file. Raises UsageError for a file of another form."""
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
         return {str(true): {str(k): float(cost) for k, cost in row.items()} for true, row in found.items()}

@@ -100,7 +100,7 @@ def recalibrate_command(
 def _of_ranks(
     source: str | None, week: str | None, method: MethodOption, out: Path | None, *, json_output: bool
 ) -> None:
-    """One map of the rows of the largest k, its table before and after by k, and the file."""
+    """Fit one map on the rows of the largest k, print its table before and after by k, and write the file."""
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
@@ -126,8 +126,8 @@ def _show_ranks(found: RecalibratedRanks) -> None:
             numbers = (_number(value) for value in (one.ece, one.brier, one.nll, one.precision))
             table.add_row(f"{one.k}", which, *numbers)
     cli.out.print(table)
-    kept = "after: on rows that the map had not seen. It keeps the order of an item's labels, and so nDCG@k"
-    cli.out.print(kept, markup=False, highlight=False, soft_wrap=True)
+    note = "after: on rows that the map had not seen. It keeps the order of an item's labels, and so nDCG@k"
+    cli.out.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def _material(
@@ -148,7 +148,7 @@ def _material(
 def counts_of_weeks(
     store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int
 ) -> tuple[FittingRows, list[Window]]:
-    """The rows of a label (None: of all) in the weeks asked for, and these. Raises NothingToFit and UsageError."""
+    """The rows of a label (None: of all) in the requested weeks, and these weeks. Raises NothingToFit, UsageError."""
     cli.check_source(config, source)
     last = cli.window_of(config, "weekly", week)
     subject = Subject(source or _only_source(store, config, label, last, baseline=False), label)
@@ -245,8 +245,8 @@ def compare_scores_command(
     (title,) = cli.cells(f"{Subject(name, label).name}, {window.name}, the best calibrated first")
     table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC AUC", title=title)
     for one in found:
-        others = (_number(value) for value in (one.brier, one.nll, one.roc_auc.value))
-        table.add_row(one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), *others)
+        numbers = (_number(value) for value in (one.brier, one.nll, one.roc_auc.value))
+        table.add_row(one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), *numbers)
     cli.out.print(table)
 
 

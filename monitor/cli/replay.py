@@ -1,4 +1,4 @@
-"""``calmon replay``: what another rules file would have said of the past year."""
+"""``calmon replay``: what another rules file would have found in the past year."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def replay(
         except ReplayRefused as error:
             raise cli.UsageError(str(error)) from error
         history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
-        with history as store, cli.workers(workers, dask) as others, bar(plan.total, "replay") as advance:
-            found = replaying.replay(store, plan, advance, others)
+        with history as store, cli.workers(workers, dask) as pool, bar(plan.total, "replay") as advance:
+            found = replaying.replay(store, plan, advance, pool)
         known = sorted({subject.label for subject in found.subjects if subject.label is not None})
         if label is not None and label not in known:
             judged = ", ".join(known) or "none"
@@ -218,7 +218,7 @@ def _timelines_table(found: Replay) -> Table:
 
 
 def notes(found: Replay) -> Iterator[str]:
-    """What a person must know beside the tables: what is missing, what was left out, what comes out otherwise."""
+    """Notes to the tables: what is missing, what was left out, which verdicts differ."""
     for missing in found.missing:
         yield _missing_words(missing)
     for each in found.omitted:

@@ -93,7 +93,7 @@ def _run(
 
 @contextmanager
 def lost_reported(config: Config, what: str) -> Iterator[None]:
-    """A run that finds its history gone says so to people, too: nobody may be looking at this terminal."""
+    """Report a lost history of a run by message too: nobody may be looking at this terminal."""
     try:
         yield
     except HistoryLost as error:
@@ -103,7 +103,7 @@ def lost_reported(config: Config, what: str) -> Iterator[None]:
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that says what is going on."""
+    """A spinner on standard error with the present step."""
     with cli.err.status("starting") as spinner:
         yield spinner.update
 
@@ -144,37 +144,37 @@ def backfill(
         names = cli.check_source(config, source)
         ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
         span = windows.span(*ends, config.zone)
-    breaches, left = 0, list(span)
+    breaches, remaining = 0, list(span)
     unread: dict[str, str] = {}
     try:
         with (
             cli.plain_errors(),
-            cli.workers(workers, dask) as others,
+            cli.workers(workers, dask) as pool,
             cli.monitor() as opened,
             bar(len(span), "backfill") as advance,
-            closing(evaluate_past(opened, span, names or list(opened.config.sources), others)) as past,
+            closing(evaluate_past(opened, span, names or list(opened.config.sources), pool)) as past,
         ):
             for window, result in zip(span, past, strict=True):
                 breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
                 if all(part.problem for part in result.evaluated):
                     unread[window.name] = next((part.error for part in result.evaluated), "")
-                left.remove(window)
+                remaining.remove(window)
                 advance(window.name)
     finally:
-        if len(left) < len(span):
-            _last_word(span, left, breaches, unread, source, daily=daily_windows)
+        if len(remaining) < len(span):
+            _last_word(span, remaining, breaches, unread, source, daily=daily_windows)
 
 
 def _last_word(
-    span: Sequence[Window], left: Sequence[Window], breaches: int, unread: Mapping[str, str], source: str | None, *,
+    span: Sequence[Window], rest: Sequence[Window], breaches: int, unread: Mapping[str, str], source: str | None, *,
     daily: bool,
 ) -> None:  # fmt: skip
-    """What a backfill did, also where it was stopped."""
-    done = len(span) - len(left) - len(unread)
+    """Print what a backfill did, also where it was stopped."""
+    done = len(span) - len(rest) - len(unread)
     cli.out.print(f"{done} windows evaluated, {breaches} breaches found; nothing was switched or sent.")
     options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
-    if left:
-        words = f"calmon backfill --from {left[0].name} --to {left[-1].name}{options}"
+    if rest:
+        words = f"calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}"
         cli.err.print(f"next: {words}    # the rest", markup=False, soft_wrap=True)
     if unread:
         last, why = list(unread.items())[-1]

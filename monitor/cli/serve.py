@@ -1,4 +1,4 @@
-"""``calmon serve``: the schedules, by the flows, of which the rest of this package knows nothing."""
+"""``calmon serve``: the schedules, run by the flows, which the rest of this package does not import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve(
         if print_schedules:
             sys.stdout.write(schedules)
             return
-        cli.configuration()  # a broken one starts nothing, and needs no other process to say so
+        cli.configuration()  # a broken one is reported here, before another process starts
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
         raise cli.fail("the schedules are not installed here: install calibration-monitor with its flows and Prefect")
     sys.stdout.flush()

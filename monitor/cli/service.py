@@ -1,4 +1,4 @@
-"""``calmon dashboard``: the HTTP service; ``calmon automation token``: who may ask it."""
+"""``calmon dashboard``: the HTTP service; ``calmon automation token``: its tokens."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def dashboard(
 
 
 def _proxy(settings: Settings) -> TrustedProxy | None:
-    """The proxy that names who has signed in. Raises UsageError where its requests look like those of others."""
+    """The proxy that names the person who signed in. Raises UsageError where its requests cannot be recognised."""
     if settings.proxy_user_header is None:
         return None
     if settings.public_url is None:
@@ -57,7 +57,7 @@ def _proxy(settings: Settings) -> TrustedProxy | None:
 
 
 def _tokens(settings: Settings, host: str) -> TokensFile | None:
-    """The tokens file, which must be good at the start, and must be there where others can reach the service."""
+    """The tokens file; it must be valid at the start, and exist where other machines can reach the service."""
     if settings.api_tokens_file is None:
         if not is_loopback(host):
             raise cli.UsageError(

@@ -61,5 +61,5 @@ def _commit() -> str | None:
     if git is None or not (_ROOT / ".git").exists():
         return None
     command = [git, "-C", str(_ROOT), "rev-parse", "--short=12", "HEAD"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
-    return said.stdout.strip() or None
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+    return result.stdout.strip() or None

@@ -1,8 +1,8 @@
-"""The generator of the demo: 26 weeks of tickets and e-mails in a DuckDB file, the same for every seed.
+"""The generator of the demo: 26 weeks of tickets and e-mails in a DuckDB file, the same for the same seed.
 
-What is true is in ``population.py``; here rows are drawn from it and written. Random numbers depend on
+The truth is in ``population.py``; this module draws rows from it and writes them. Random numbers depend on
 (seed, source, week number) and never on the date, so that the demo of next month is this month's,
-moved in time: what was verified once holds for every ``end``.
+moved in time: what was verified once is valid for every ``end``.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from monitor.demo.population import (
 
 SEED = 20260101
 REPLIES = 0.08  # share of items that answer an earlier one of the week
-SAME_FATE = 0.5  # share of replies whose labels come true or not together with the first item's
+SAME_FATE = 0.5  # share of replies that have the same outcomes as the first item
 LANGUAGES = ("en", "de", "es", "fr")
 LANGUAGE_SHARES = (0.62, 0.16, 0.12, 0.10)
-LANGUAGE_SHARES_LATE = (0.49, 0.14, 0.28, 0.09)  # a new market: another traffic, and nothing wrong with the scores
+LANGUAGE_SHARES_LATE = (0.49, 0.14, 0.28, 0.09)  # a new market: other traffic, and nothing wrong with the scores
 NEW_MARKET_WEEK = 24
-DUPLICATES = 5  # rows a source and week that were delivered twice
+DUPLICATES = 5  # rows that were delivered twice, for each source and week
 FAR_FUTURE = datetime(2999, 12, 31, tzinfo=UTC)
 
 Progress = Callable[[int, int], None]
@@ -59,7 +59,7 @@ _COLUMNS = """
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """What was written: rows a table (malformed and duplicate ones included), and of which time."""
+    """What was written: the rows of each table (with malformed and duplicate ones), and their span of time."""
 
     path: Path
     start: datetime
@@ -119,7 +119,7 @@ def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) 
             progress(done, len(steps))
             rng = np.random.default_rng([seed, list(SOURCES).index(source), week])
             found = _rows(source, week, start, rng)
-            # without what was resolved before the first week, and what nobody has resolved yet
+            # without rows that were resolved before the first week, or are not resolved yet
             good = found[(found["resolved_at"] >= start) & (found["resolved_at"] < end.end)]
             bad, twice = _malformed(good, source, week, rng), _delivered_twice(good, rng)
             if week == 0:
@@ -149,7 +149,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, source: str, frame: pd.DataFr
 
 
 def _rows(source: str, week: int, start: datetime, rng: Rng) -> pd.DataFrame:
-    """The rows of the items predicted in one week: one an item and label, as numbers and codes."""
+    """The rows of the items predicted in one week: one for each item and label, as numbers and codes."""
     spec = SOURCES[source]
     items = _items(source, week, rng)
     labels = len(spec.labels)
@@ -186,7 +186,7 @@ def _items(source: str, week: int, rng: Rng) -> _Items:
     score = _scores(spec, _candidates(spec, n, rng)[fate], rng)
     luck = rng.random(score.shape)[fate]
     language_shares = LANGUAGE_SHARES_LATE if week >= NEW_MARKET_WEEK else LANGUAGE_SHARES
-    # in this order: each draws from the generator
+    # keep this order: each draws from the generator
     delay = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * rng.standard_normal(n)), *DELAY_RANGE)
     language = rng.choice(len(LANGUAGES), n, p=language_shares)
     length = _body_lengths(spec, channel, rng)
@@ -195,7 +195,7 @@ def _items(source: str, week: int, rng: Rng) -> _Items:
 
 
 def _threads(n: int, rng: Rng) -> tuple[Ints, Ints]:
-    """For each item the first item of its thread, and the item whose fate it shares (itself for most)."""
+    """For each item the first item of its thread, and the item whose outcomes it shares (itself for most)."""
     position = np.arange(n)
     answers = rng.random(n) < REPLIES
     root = np.where(answers, np.maximum(position - rng.integers(1, 200, n), 0), position)
@@ -208,8 +208,8 @@ def _candidates(spec: SourceSpec, n: int, rng: Rng) -> npt.NDArray[np.bool_]:
     """Which labels an item is a candidate of, shape (n, labels): one, and sometimes a second one."""
     shares = np.array([label.first for label in spec.labels.values()])
     first = rng.choice(len(shares), n, p=shares)
-    others = np.where(np.arange(len(shares)) == first[:, None], 0.0, shares)
-    edges = np.cumsum(others / others.sum(axis=1, keepdims=True), axis=1)
+    weights = np.where(np.arange(len(shares)) == first[:, None], 0.0, shares)
+    edges = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
     second = np.minimum((rng.random((n, 1)) > edges).sum(axis=1), len(shares) - 1)
     chosen = np.zeros((n, len(shares)), dtype=bool)
     chosen[np.arange(n), first] = True
@@ -230,9 +230,9 @@ def _true_probabilities(source: str, week: int, score: Floats, channel: Ints) ->
     spec = SOURCES[source]
     probability = np.empty(score.shape)
     for code, name in enumerate(spec.channels):
-        mine = channel == code
+        in_channel = channel == code
         for column, label in enumerate(spec.labels):
-            probability[mine, column] = true_probability(source, label, week, score[mine, column], name)
+            probability[in_channel, column] = true_probability(source, label, week, score[in_channel, column], name)
     return probability
 
 
@@ -255,7 +255,7 @@ _MALFORMED: tuple[Mapping[str, Any], ...] = (
 
 
 def _malformed(rows: pd.DataFrame, source: str, week: int, rng: Rng) -> pd.DataFrame:
-    """Items of their own, one for each way in which a row can be wrong."""
+    """Additional items, one for each way in which a row can be malformed."""
     spec = SOURCES[source]
     bad = rows.iloc[rng.choice(len(rows), len(_MALFORMED), replace=False)].reset_index(drop=True)
     bad["item"] = bad["thread"] = week * spec.items * 2 + spec.items + np.arange(len(bad))
@@ -266,6 +266,6 @@ def _malformed(rows: pd.DataFrame, source: str, week: int, rng: Rng) -> pd.DataF
 
 
 def _delivered_twice(rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
-    """Some rows again, as they were delivered a little before they were resolved for good."""
+    """Some rows again, with a resolution a little before the final one."""
     again = rows.iloc[rng.choice(len(rows), DUPLICATES, replace=False)]
     return again.assign(resolved_at=again["resolved_at"] - pd.Timedelta(minutes=5))

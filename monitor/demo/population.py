@@ -1,10 +1,9 @@
-"""What is true in the demo: its labels, how their scores lie, what each score is worth, what was planted.
+"""The truth of the demo: its labels, their scores, the chance behind each score, and the planted changes.
 
 Weeks are numbered 1..26, 1 the oldest; the baseline is weeks 1-8. A *candidate* of a label is an item
 that the classifier finds similar to it; its score comes from ``candidates``, any other item's from
-``others``. The score says nothing that the truth does not know: an outcome is drawn with
-:func:`true_probability` of the score that was written, so that the calibration of every label in
-every week is known exactly.
+``others``. An outcome is drawn with :func:`true_probability` of the score that was written, so that
+the calibration of every label in every week is known exactly.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ Beta = tuple[float, float]
 class LabelSpec:
     """How one label behaves while nothing is wrong.
 
-    ``first`` is the chance that it is an item's first candidate label. A score s is worth
-    expit(``temperature`` * logit(s) + ``offset``). ``decimals``: how scores are rounded, None for not
-    at all.
+    ``first`` is the chance that it is an item's first candidate label. A score s comes true
+    with probability expit(``temperature`` * logit(s) + ``offset``). ``decimals``: how scores are
+    rounded; None: not at all.
     """
 
     first: float
@@ -59,9 +58,9 @@ class SourceSpec:
 class Planted:
     """A change that the monitor must find.
 
-    ``week`` is the first week with changed predictions, ``passes_threshold`` the first in which what
-    changed is beyond the rules' thresholds (the same, but for the slow one). ``rules`` are those that
-    must report it within two weeks of that; others of the same label may.
+    ``week`` is the first week with changed predictions, ``passes_threshold`` the first in which the
+    change is beyond the rules' thresholds (the same, except for the slow one). ``rules`` are those that
+    must report it within two weeks of that; other rules on the label may.
     """
 
     source: str
@@ -75,7 +74,7 @@ class Planted:
 
 
 VERSIONS: tuple[tuple[int, str], ...] = ((1, "2.0"), (13, "2.1"), (21, "2.2"))
-"""From which week on (of the prediction) which model version answers, in both sources."""
+"""The first week (of the prediction) of each model version, in both sources."""
 
 SOURCES: Mapping[str, SourceSpec] = {
     "tickets": SourceSpec(
@@ -134,12 +133,12 @@ def model_version(week: int) -> str:
 
 
 def planted_on(source: str, label: str) -> Planted | None:
-    """What was planted on a label, or None."""
+    """The change planted on a label, or None."""
     return next((change for change in PLANTED if (change.source, change.label) == (source, label)), None)
 
 
 def rounded(scores: Floats, decimals: int | None) -> Floats:
-    """Scores as the classifier writes them."""
+    """Scores, rounded as the classifier writes them."""
     return scores if decimals is None else np.round(scores, decimals)
 
 
@@ -164,7 +163,7 @@ def _in_channel(source: str, label: str, week: int, score: Floats, channel: str)
     if change is not None and change.kind == "automated":
         return np.where(score >= spec.automate_at, score - strength, score)
     logit = spec.temperature * special.logit(np.clip(score, 1e-6, 1.0 - 1e-6)) + spec.offset
-    # high scores keep less than they promise; low ones hide a little more than they say
+    # high scores are overconfident, low ones a little underconfident
     return np.asarray(special.expit((1.0 - 0.35 * strength) * logit - 0.5 * strength))
 
 

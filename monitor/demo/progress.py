@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 
 class Steps:
-    """A bar for the step that is going on; those that are done stay above it."""
+    """A bar for the present step; the bars of finished steps stay above it."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -27,7 +27,7 @@ class Steps:
             self._progress.advance(self._task)
 
     def finish(self) -> None:
-        """The step that is going on is done."""
+        """Show the present step as done."""
         if self._task is not None:
             total = self._progress.tasks[self._task].total
             self._progress.update(self._task, completed=total)

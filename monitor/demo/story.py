@@ -2,8 +2,8 @@
 
 write the data -> pin the baseline -> turn automation on -> backfill -> run the last week for real
 
-It is set at two times, whatever the day on which it runs: all but the last step when the last week began, and the last
-step when that week was due. So its numbers are those of a run in time, and no lease has ended by then.
+Its clock shows two times, whatever the day on which it runs: the begin of the last week for all but the last step, and
+the time when that week was due for the last step. So its numbers are those of a run in time, and no lease has ended.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDTH = 80
 
 
 class DemoRefused(Exception):
-    """The demo would overwrite something it has not made; the message says what to do."""
+    """The demo would overwrite a file that it did not make; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def plan_of(last: Window, zone: ZoneInfo) -> DemoPlan:
 def prepare(settings: Settings) -> Path:
     """Make room for the demo's files; returns the DuckDB file to write.
 
-    Raises DemoRefused where a warehouse or history is there that the demo has not made itself.
+    Raises DemoRefused where a warehouse or history exists that the demo did not make.
     """
     warehouse = _file_of(settings.warehouse_url.get_secret_value(), "duckdb", "CALMON_WAREHOUSE_URL")
     store = _file_of(settings.store_url.get_secret_value(), "sqlite", "CALMON_STORE_URL")
@@ -109,7 +109,7 @@ def write(settings: Settings, last: Window, progress: Callable[[int, int], None]
 
 
 def at(monitor: Monitor, time: datetime) -> Monitor:
-    """The same monitor at another time, and without a heartbeat: its address is that of real runs."""
+    """The same monitor at another time, and without a heartbeat, which is for real runs."""
     return replace(monitor, clock=lambda: time, settings=monitor.settings.model_copy(update={"heartbeat_url": None}))
 
 
@@ -122,7 +122,7 @@ def turn_on(monitor: Monitor) -> int:
 
 
 def ending(monitor: Monitor, plan: DemoPlan, result: RunResult, data: DemoSummary) -> RenderableType:
-    """What a person wants to know at the end, in 80 columns: what happened, states, changes, what was done."""
+    """The end of the demo, in 80 columns: what happened, states, changes, what was done."""
     breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
     found = report_of(monitor, plan.last)
@@ -159,7 +159,7 @@ def _changes(breaches: Sequence[Verdict]) -> RenderableType:
 
 
 def _done(result: RunResult) -> Table:
-    """What was done, a line for each result with the labels that it is of."""
+    """What was done, a line for each result with its labels."""
     labels: dict[tuple[str, str], list[str]] = {}
     for a in result.actions:
         labels.setdefault((a.kind, a.state), []).append(f"{a.source}/{a.label or '(all labels)'}")

@@ -65,7 +65,7 @@ def _matrix(
 
 
 def _weight(value: float) -> str:
-    """A weight: whole where it is, else to one digit.
+    """A weight: a whole number without decimals, any other with one.
 
     >>> _weight(1200.0), _weight(2.34)
     ('1,200', '2.3')

@@ -42,7 +42,7 @@ _About = TypeVar("_About", Estimate, Verdict)
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """What is known of all subjects, by subject: the trends' estimates, those of the window, of its segments.
+    """What the history has on all subjects, by subject: estimates of the trends, of the window, of its segments.
 
     ``ran`` is when the window's run ended (None: not known), ``then`` the readings of the last windows of baselines.
     """
@@ -75,11 +75,10 @@ def collect_report(
     history: int = HISTORY,
     target: float = TARGET_ACCURACY,
 ) -> ReportData:
-    """Everything the history knows of ``window``, with trends over the ``history`` windows up to it.
+    """Everything the history has about ``window``, with trends over the ``history`` windows up to it.
 
-    ``now`` (time zone aware) is when the report is made. The switches are those at the end of the window's run, and
-    apart from them those of now. ``target`` is the accuracy that the chosen thresholds are to reach, 0 < target < 1
-    (else ValueError).
+    ``now`` (time zone aware) is when the report is made. It has the switches at the end of the window's run, and
+    those at ``now``. ``target`` is the accuracy that chosen thresholds must reach, 0 < target < 1 (else ValueError).
     """
     material = _gather(store, config, window, now, history)
     subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
@@ -112,7 +111,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         for e in store.estimates(metric=metric, where=where, schedule=window.schedule, between=(first, window.start))
     )
     here = store.estimates(schedule=window.schedule, window_start=window.start, segments=True)
-    seen = min((e.window.start for e in estimates), default=window.start)
+    oldest = min((e.window.start for e in estimates), default=window.start)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
     for baseline in store.baselines():
@@ -123,7 +122,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
     return _Material(
         config=config,
         window=window,
-        windows=tuple(w for w in shown if w.start >= seen),
+        windows=tuple(w for w in shown if w.start >= oldest),
         estimates=_by_subject(estimates),
         current=_by_subject(e for e in here if e.subject.segment is None),
         segments=_by_subject(e for e in here if e.subject.segment is not None and e.where == "all"),
@@ -148,7 +147,7 @@ def _maturities(store: Store, window: Window, source: str) -> Iterable[Maturity]
 def _of_baselines(
     store: Store, config: Config, window: Window, verdicts: Iterable[Verdict], pinned: Mapping[Key, Sequence[Baseline]]
 ) -> dict[tuple[str, str], StoredReading]:
-    """The readings of the last windows of the baselines against which only the traffic seems to have moved."""
+    """The readings of baselines' last windows, where a verdict's reason is that only the traffic changed."""
     moved = [v for v in verdicts if v.reason == Reason.TRAFFIC_MIX and v.window.start == window.start]
     used = {
         (v.subject.source, _last_of(config, window, b.end))
@@ -168,7 +167,7 @@ def _last_of(config: Config, window: Window, end: datetime) -> Window:
 def _last_days(
     store: Store, config: Config, window: Window
 ) -> tuple[Mapping[Subject, float | None], Mapping[Subject, float | None]]:
-    """The debiased ECE of every label on the day before the window's last, and on the last."""
+    """The debiased ECE of every label on the day before the window's last day, and on that last day."""
     last = windows.previous(windows.containing("daily", window.end, config.zone), config.zone)
 
     def of(day: Window) -> dict[Subject, float | None]:
@@ -179,7 +178,7 @@ def _last_days(
 
 
 def _by_subject(found: Iterable[_About]) -> dict[Subject, list[_About]]:
-    """In the order given, by the label that each is about (a segment's is its label)."""
+    """Estimates or verdicts in the given order, by subject; those of a segment count as its label's."""
     parts: dict[Subject, list[_About]] = {}
     for entry in found:
         parts.setdefault(replace(entry.subject, segment=None), []).append(entry)
@@ -187,7 +186,7 @@ def _by_subject(found: Iterable[_About]) -> dict[Subject, list[_About]]:
 
 
 def _subjects(material: _Material) -> list[Subject]:
-    """Who has a number or a verdict in the window, by name; the source as a whole before its labels."""
+    """The subjects with a number or a verdict in the window, by name; a source as a whole before its labels."""
     now = material.window.start
     found = set(material.current)
     found |= {subject for subject, of in material.verdicts.items() if any(v.window.start == now for v in of)}
@@ -209,14 +208,14 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
         segments=tuple(_segments(material, subject)),
         maturity=material.maturity.get(subject),
     )
-    mine, known = material.current.get(subject, ()), _known(material, report)
-    return replace(report, detail=detail_of(_counts(material, subject), mine, known, target))
+    estimates, context = material.current.get(subject, ()), _label_context(material, report)
+    return replace(report, detail=detail_of(_counts(material, subject), estimates, context, target))
 
 
-def _known(material: _Material, report: SubjectReport) -> LabelContext:
+def _label_context(material: _Material, report: SubjectReport) -> LabelContext:
     subject, state, evaluation = report.subject, report.state, material.config.evaluation
     source, reading = material.config.sources.get(subject.source), material.readings.get(subject.source)
-    pairs = None  # (item, label), of all labels of the source
+    pairs = None  # of (item, label), over all labels of the source
     if reading is not None:
         pairs = sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
     return LabelContext(
@@ -235,7 +234,7 @@ def _known(material: _Material, report: SubjectReport) -> LabelContext:
 
 
 def _new_version(material: _Material, report: SubjectReport) -> str:
-    """How the main model version changed since the baseline; asked only where traffic seems to have moved."""
+    """How the main model version changed since the baseline; "" unless a verdict says that traffic changed."""
     source, baseline = report.subject.source, report.baseline
     if baseline is None or not any(v.reason == Reason.TRAFFIC_MIX for v in report.verdicts):
         return ""
@@ -245,7 +244,7 @@ def _new_version(material: _Material, report: SubjectReport) -> str:
 
 
 def _time_on(material: _Material, subject: Subject) -> TimeOn:
-    """The share of the window in which automation was on; of a source as a whole, over the rows of its labels."""
+    """The share of the window in which automation was on; for a source as a whole, weighted by automated rows."""
 
     def on(label: str) -> TimeOn:
         return time_on(material.events, (subject.source, label), material.window.start, material.window.end)
@@ -287,7 +286,7 @@ def _trends(
 
 
 def _series(rules: Sequence[Rule]) -> list[Series]:
-    """The standard ones, then whatever else a rule watches."""
+    """The standard series, then those of other rules."""
     watched: list[Series] = [(rule.metric, rule.where) for rule in rules if rule.metric is not None]
     return list(dict.fromkeys((*STANDARD, *watched)))
 
@@ -295,13 +294,13 @@ def _series(rules: Sequence[Rule]) -> list[Series]:
 def _references(
     material: _Material, subject: Subject, verdicts: Sequence[Verdict], baseline: Baseline | None
 ) -> dict[Series, float]:
-    """The baseline's value of each metric: the one the newest verdict compared with, else its own."""
+    """The baseline's value of each metric: that of the newest verdict, else computed from the baseline."""
     if baseline is None:
         return {}
     span = Window(baseline.start, baseline.end, baseline.last_window, material.window.schedule)
     analytic = material.config.evaluation.model_copy(update={"interval": "analytic"})
-    own = estimate([Sample(subject, baseline.counts, baseline.edges)], span, analytic)
-    values = {(e.metric, e.where): e.interval.value for e in own}
+    computed = estimate([Sample(subject, baseline.counts, baseline.edges)], span, analytic)
+    values = {(e.metric, e.where): e.interval.value for e in computed}
     for verdict in sorted(verdicts, key=lambda v: v.window.start):
         if verdict.baseline is not None and verdict.baseline_version == baseline.version:
             values[verdict.metric, verdict.where] = verdict.baseline
@@ -355,14 +354,14 @@ def _segments(material: _Material, subject: Subject) -> list[SegmentLine]:
 
 
 def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -> SegmentLine:
-    seen = {metric: e.interval for metric, e in estimates.items()}
+    intervals = {metric: e.interval for metric, e in estimates.items()}
     return SegmentLine(
         *segment,
         rows=max(e.n for e in estimates.values()),
-        ece=seen.get("ece", _UNKNOWN),
-        shortfall=seen.get("shortfall", _UNKNOWN),
-        roc_auc=seen.get("roc_auc", _UNKNOWN),
-        correlation=seen.get("point_biserial", _UNKNOWN).value,
+        ece=intervals.get("ece", _UNKNOWN),
+        shortfall=intervals.get("shortfall", _UNKNOWN),
+        roc_auc=intervals.get("roc_auc", _UNKNOWN),
+        correlation=intervals.get("point_biserial", _UNKNOWN).value,
     )
 
 
@@ -374,16 +373,16 @@ def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
     whole = switch_as_of(material.events.get((source, None), ()), at, source=source, label=None)
     if subject.label is None:
         return None if whole.changed_at is None else switch_line(whole, at)
-    own = switch_as_of(material.events.get((source, subject.label), ()), at, source=source, label=subject.label)
-    return switch_line(own, at, whole)
+    state = switch_as_of(material.events.get((source, subject.label), ()), at, source=source, label=subject.label)
+    return switch_line(state, at, whole)
 
 
 def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
     whole = material.switches.get((subject.source, None))
     if subject.label is None:
-        return None if whole is None else switch_line(whole, material.now)  # a source has one once somebody sets it
-    own = material.switches.get((subject.source, subject.label), SwitchState(subject.source, subject.label))
-    return switch_line(own, material.now, whole)
+        return None if whole is None else switch_line(whole, material.now)  # a source has none until somebody sets one
+    state = material.switches.get((subject.source, subject.label), SwitchState(subject.source, subject.label))
+    return switch_line(state, material.now, whole)
 
 
 def _notes(material: _Material) -> Iterable[str]:
@@ -400,10 +399,10 @@ def _notes(material: _Material) -> Iterable[str]:
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"
         if reading.versions:
-            told = ", ".join(f"{version} ({rows:,} rows)" for version, rows in sorted(reading.versions.items()))
-            yield f"{reading.source}, model versions in this window: {told}."
+            version_rows = ", ".join(f"{version} ({rows:,} rows)" for version, rows in sorted(reading.versions.items()))
+            yield f"{reading.source}, model versions in this window: {version_rows}."
     shown = {window.start for window in material.windows}
-    others = {e.window for of in material.estimates.values() for e in of if e.window.start not in shown}
-    if others:
-        first, last = min(others).name, max(others).name
-        yield f"Not in the trends: {len(others)} windows of another time zone, {first} to {last}."
+    other_zone = {e.window for of in material.estimates.values() for e in of if e.window.start not in shown}
+    if other_zone:
+        first, last = min(other_zone).name, max(other_zone).name
+        yield f"Not in the trends: {len(other_zone)} windows of another time zone, {first} to {last}."

@@ -1,4 +1,4 @@
-"""What to conclude of one label: what to do, from the verdicts of the window, and the handbook's level of its numbers.
+"""The conclusion about one label: what to do, from the verdicts of the window, and the handbook's level.
 
 The tables are data. ADVICE: rows that fit a verdict, the most severe first; each advice names the rule and outcome
 it comes from, so none can contradict a verdict. LEVELS and BANDS are the handbook's view of the debiased values: they
@@ -28,12 +28,12 @@ _Fix = Literal["retrain", "recalibrate", "find_missed", "investigate", "pin_base
 Act = Literal[_Stop, _Fix, "collect_more", "wait", "nothing"]
 
 LEAST_PAIRS = 10_000
-"""(item, label) pairs over all labels of a source in one window, which the handbook asks of an evaluation."""
+"""How many (item, label) pairs the handbook requires of an evaluation, over all labels of a source in one window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one label in one window; None where it is not.
+    """The known facts about one label in one window; None: not known.
 
     ``ece_rise`` and ``mce_rise`` are changes against the baseline, ``ece_today`` and ``ece_yesterday`` the last two
     days' ECE, ``pairs`` the (item, label) pairs of all labels of the source, ``worst_range`` the scores of the worst
@@ -99,12 +99,12 @@ class LevelRow:
     conditions: tuple[Condition, ...]
 
 
-_TELLS_APART = Condition("roc_auc", ">=", 0.80)
+_DISCRIMINATES = Condition("roc_auc", ">=", 0.80)
 
 _WEAK = (Condition("roc_auc", "<", 0.80),)
-_WELL = (_TELLS_APART, Condition("ece", "<=", 0.05))
-_MODERATE = (_TELLS_APART, Condition("ece", "<=", 0.15))
-_FAR = (_TELLS_APART, Condition("ece", ">", 0.15))
+_WELL = (_DISCRIMINATES, Condition("ece", "<=", 0.05))
+_MODERATE = (_DISCRIMINATES, Condition("ece", "<=", 0.15))
+_FAR = (_DISCRIMINATES, Condition("ece", ">", 0.15))
 TREE: tuple[BandRow, ...] = (
     BandRow("weak_discrimination", _WEAK, "ROC AUC below 0.80: the band of retraining"),
     BandRow("well_calibrated", _WELL, "ROC AUC at least 0.80 and ECE at most 0.05: well calibrated"),
@@ -152,7 +152,7 @@ class AdviceRow:
 
     @property
     def docs(self) -> str:
-        """Where it is explained."""
+        """The section of the documents that explains it."""
         return f"docs/conclusions.md#{self.reason}"
 
 
@@ -235,7 +235,7 @@ ADVICE: tuple[AdviceRow, ...] = (
 
 _NO_MAP = "retrain, or look at the segments: no recalibration helps on rows not seen"
 NO_MAP_HELPS = AdviceRow("no_map_helps", "breach", "retrain", _NO_MAP, _by_metric(_CALIBRATION))
-"""Takes the place of "recalibrate" where the cross-validated gains are known and none is worth it."""
+"""Replaces "recalibrate" where the cross-validated gains are known and no method helps."""
 
 ALL_OK = "all_ok"
 NO_RULE = "no_rule"
@@ -269,7 +269,7 @@ class FoundBand:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What to do, the most severe first; and apart from it the handbook's level with its reasons and bands.
+    """The advice, the most severe first, and separately the handbook's level with its reasons and bands.
 
     ``recalibration`` is the choice among the methods by their cross-validated gains, None where there are no gains.
     """
@@ -290,13 +290,13 @@ def conclude(facts: Facts, verdicts: Iterable[Verdict] = ()) -> Conclusion:
     >>> found.level, [one.reason for one in found.bands], [one.reason for one in found.advice]
     ('amber', ['moderately_off'], ['no_rule'])
     """
-    mine = tuple(verdicts)
+    judged = tuple(verdicts)
     name, reasons = level_of(facts)
     choice = choose(facts.gains) if facts.gains else None
     branch = next((row for row in TREE if row.holds(facts)), None)
-    breached = any(verdict.outcome == "breach" for verdict in mine)
+    breached = any(verdict.outcome == "breach" for verdict in judged)
     bands = () if name == "grey" else tuple(_bands(facts, branch, choice, breached=breached))
-    return Conclusion(name, reasons, advice_of(mine, facts, branch, choice), bands, choice)
+    return Conclusion(name, reasons, advice_of(judged, facts, branch, choice), bands, choice)
 
 
 def advice_of(
@@ -320,7 +320,7 @@ def advice_of(
 
 
 def _advice(row: AdviceRow, verdicts: Sequence[Verdict], method: str, new_version: str) -> Advice:
-    """A row with what the facts add to its sentence."""
+    """The advice of a row, with the facts added to its sentence."""
     more = ""
     if row.act == "recalibrate":
         more = method
@@ -334,7 +334,7 @@ def _advice(row: AdviceRow, verdicts: Sequence[Verdict], method: str, new_versio
 
 
 def _method(branch: BandRow | None, choice: Choice | None) -> str:
-    """How to recalibrate, as the sentence goes on; "" where nothing is known."""
+    """The end of a sentence that says how to recalibrate; "" where no method is known."""
     if choice is not None and choice.method is not None:
         return f": {choice.sentence}"
     if branch is None or branch.method is None:
@@ -350,7 +350,7 @@ def _bands(facts: Facts, branch: BandRow | None, choice: Choice | None, *, breac
 
 
 def _described(row: BandRow, facts: Facts, choice: Choice | None) -> str:
-    """What the facts add to a band's sentence."""
+    """The facts to add to a band's sentence."""
     if row.method is not None and choice is not None:
         return f"; {choice.sentence}"
     if row.reason == "mce_critical" and facts.worst_range is not None:
@@ -361,7 +361,7 @@ def _described(row: BandRow, facts: Facts, choice: Choice | None) -> str:
 
 
 def level_of(facts: Facts) -> tuple[Level, tuple[str, ...]]:
-    """The level and the rows of LEVELS it comes from; ``amber`` and ``grey`` name themselves."""
+    """The level and the reasons of its rows of LEVELS; ``amber`` and ``grey`` are reasons themselves."""
     if not facts.evaluated or (facts.ece is None and facts.roc_auc is None and facts.mce is None):
         return "grey", ("grey",)
     fitting = [row for row in LEVELS if all(condition.holds(facts) for condition in row.conditions)]
@@ -385,10 +385,10 @@ def level(ece: float | None, roc_auc: float | None, mce: float | None, *, evalua
 
 
 def level_after(gain: Gain, roc_auc: float | None) -> Level:
-    """The level that a label would have with the new scores of a map, on rows that it had not seen.
+    """The level that a label would have with the new scores of a map, on rows that the map was not fitted on.
 
-    No map changes the order of scores, and so the AUC stays as it is. Grey where the map is not offered, or where
-    the history has no MCE of the new scores.
+    No map changes the order of scores, so the AUC stays the same. Grey where the map is not offered, or where the
+    history has no MCE of the new scores.
     """
     if gain.after is None or gain.after.mce is None:
         return "grey"
@@ -407,9 +407,9 @@ def facts_of(
     new_version: str = "",
     evaluated: bool = True,
 ) -> Facts:
-    """The facts of one label from its estimates over all rows in one window, and what else is known.
+    """The facts of one label from its estimates over all rows in one window, and the arguments.
 
-    ``days`` are the debiased ECE of the day before the last and of the last.
+    ``days`` are the debiased ECE of the day before the last day, and of the last day.
     """
     of_all = {one.metric: one for one in estimates if one.where == "all"}
 

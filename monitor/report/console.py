@@ -1,4 +1,4 @@
-"""Where every command prints: consoles and plain tables. Imported by each command, so it needs Rich only."""
+"""Consoles and plain tables, where every command prints. Every command imports this, so it imports only Rich."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ WIDE = 140
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console; where it is no terminal (a file, a log), lines are wide enough for whole tables.
+    """A console. In a file or a log, lines are wide enough for whole tables.
 
-    The variable COLUMNS says otherwise, as everywhere.
+    The environment variable COLUMNS overrides that width, as usual.
     """
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else int(os.environ.get("COLUMNS", WIDE)))
 
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:
-    """A table of texts: narrow terminals fold a text, they never cut it, since two may differ only in their ends."""
+    """A table of texts. A narrow terminal wraps a text and never cuts it: two texts may differ only at their ends."""
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )

@@ -1,4 +1,4 @@
-"""What a report is made of: plain records, so that a page can be drawn without a history."""
+"""The records of a report: plain, so that a page can be drawn without a history."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from monitor.report.figures.trend import Trend, TrendPoint
 
 @dataclass(frozen=True, slots=True)
 class BaselineLine:
-    """Which baseline a subject is compared with."""
+    """The baseline with which a subject is compared."""
 
     version: int
     start: datetime
@@ -50,7 +50,7 @@ class BaselineLine:
 class SegmentLine:
     """One value of a segment column in the report's window, such as ``channel`` = ``web``.
 
-    ``correlation`` is the point-biserial one of score and outcome, None where it is not known.
+    ``correlation`` is the point-biserial correlation of score and outcome; None: not known.
     """
 
     column: str
@@ -64,9 +64,9 @@ class SegmentLine:
 
 @dataclass(frozen=True, slots=True)
 class SwitchRow:
-    """The switch of one label at one time as people read it: ``state`` is what held then, its source's included.
+    """The switch of one label at one time in words: ``state`` is the state in effect, also by its source's switch.
 
-    ``changed_at``, ``actor`` and ``reason`` are of what made it so: under a source that is off, the source's.
+    ``changed_at``, ``actor`` and ``reason`` are of the change that led to it; if the source is off, of the source's.
     """
 
     source: str
@@ -106,7 +106,7 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
         if state.state != "never_set":
             return line("off")
         return line("off (never set)", SwitchState(state.source, None))  # somebody may have changed a segment of it
-    # with who turned it off and why: not who once turned it on
+    # names who turned it off and why, not who once turned it on
     if not effective(state, at, whole=None).allowed:
         return line("off (lease ended)", SwitchState(state.source, None, changed_at=state.lease_until))
     by = whole if whole is not None and whole.state == "off" else SwitchState(state.source, None)
@@ -117,8 +117,8 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
 class MetricChange:
     """The change of a metric against the baseline, with its interval where a rule has judged it.
 
-    ``value`` is what the change leads to, over the same span: of this window alone, or where a verdict pooled
-    several windows (``windows``), of those together.
+    ``value`` is the metric after the change, over the same span: this window alone, or all ``windows`` that a
+    verdict pooled.
     """
 
     change: float | None = None
@@ -129,7 +129,7 @@ class MetricChange:
 
 
 def _is_of_all_rows(found: Trend | Estimate) -> bool:
-    """Whether it is of all rows with a truth: estimates before the truth are of other rows."""
+    """Whether it is about all rows with a truth; estimates before the truth are about other rows."""
     return found.where == "all" and found.metric not in EXPECTED
 
 
@@ -138,7 +138,7 @@ class SubjectReport:
     """Everything about one subject: trends that end with the report's window, its verdicts, its bins.
 
     ``switch`` is its switch as of the window's run, ``switch_now`` when the report was made; ``maturity`` is how many
-    items have their truth, where the source says so.
+    items have their truth, where the source counts those without one.
     """
 
     subject: Subject
@@ -157,7 +157,7 @@ class SubjectReport:
         return next((t for t in self.trends if (t.metric, t.where) == (metric, where)), None)
 
     def last(self, metric: str, where: Where = "all") -> TrendPoint | None:
-        """What one metric was in the report's window, or None."""
+        """The point of one metric in the report's window, or None."""
         trend = self.trend(metric, where)
         return None if trend is None else trend.last
 
@@ -169,13 +169,13 @@ class SubjectReport:
     @property
     def rows(self) -> int:
         """How many rows the report's window has."""
-        seen = [t.last.n for t in self.trends if _is_of_all_rows(t) and t.last is not None]
-        seen += [] if self.detail is None else [e.n for e in self.detail.estimates if _is_of_all_rows(e)]
-        return max(seen, default=0)
+        counts = [t.last.n for t in self.trends if _is_of_all_rows(t) and t.last is not None]
+        counts += [] if self.detail is None else [e.n for e in self.detail.estimates if _is_of_all_rows(e)]
+        return max(counts, default=0)
 
     @property
     def state(self) -> LabelState:
-        """What its verdicts say, worst first."""
+        """The state of the subject by its verdicts."""
         return state_of(self.verdicts)
 
     @property
@@ -211,8 +211,8 @@ class ReportData:
     """Everything about one window, as the page, the Markdown and the terminal show it.
 
     ``automation`` are the switches as of the window's run, which ended at ``switched_at`` (None: no run is known, and
-    they are those of now); ``automation_now`` those of ``generated_at``. ``target`` is the accuracy that the chosen
-    thresholds are to reach, ``gaps`` the label x bin matrix of hit rate minus mean score, by names of subjects,
+    they are the present ones); ``automation_now`` those at ``generated_at``. ``target`` is the accuracy that the chosen
+    thresholds must reach, ``gaps`` the label x bin matrix of hit rate minus mean score, by names of subjects,
     ``ranges`` the same over tenths of the scores, the same for all.
     """
 
@@ -227,7 +227,7 @@ class ReportData:
     switched_at: datetime | None = None
     shifts: tuple[ShiftResult, ...] = ()
     shifted: tuple[ShiftFinding, ...] = ()
-    """The tests among ``shifts`` that found something, all tests of a source being one family."""
+    """The tests among ``shifts`` that found a shift; all tests of a source are one family."""
     notes: tuple[str, ...] = ()
     target: float = TARGET_ACCURACY
     gaps: GapMatrix | None = None
@@ -240,7 +240,7 @@ class ReportData:
 
     @property
     def by_attention(self) -> tuple[SubjectReport, ...]:
-        """The subjects, those first that need somebody: by their state, worst first, then by name."""
+        """The subjects by state, worst first, then by name."""
 
         def urgency(report: SubjectReport) -> tuple[tuple[int, int], str, str]:
             return report.state.rank, report.subject.source, report.subject.label or ""
@@ -254,7 +254,7 @@ class ReportData:
 
     @property
     def scales(self) -> dict[tuple[str, Where], Scale]:
-        """The scale of every trend: one a metric, over all subjects that are shown."""
+        """The scale of the trends of each metric, over all subjects that are shown."""
         by_series: dict[tuple[str, Where], list[Trend]] = {}
         for trend in (trend for report in self.subjects for trend in report.trends):
             by_series.setdefault((trend.metric, trend.where), []).append(trend)
@@ -274,23 +274,23 @@ class ReportData:
 
 
 AS_A_WHOLE = "*"
-"""Said for a label: the source as a whole."""
+"""In place of a label's name: the source as a whole."""
 
 
 def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:
-    """The report of one source, of one label, or of one label of one source; None: of all; "*": sources as a whole.
+    """The report of one source, one label, or one label of one source. None: all of them; "*": sources as a whole.
 
-    What is about a source as a whole (rows set aside, its notes) stays.
+    What concerns a source as a whole (rejected rows, notes) stays.
     """
 
     def chosen(of: str, about: str | None) -> bool:
         return source in (None, of) and (label in (None, about) or (label == AS_A_WHOLE and about is None))
 
-    kept = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
-    names = {report.subject.name for report in kept}
+    subjects = tuple(report for report in data.subjects if chosen(report.subject.source, report.subject.label))
+    names = {report.subject.name for report in subjects}
     return replace(
         data,
-        subjects=kept,
+        subjects=subjects,
         verdicts=tuple(v for v in data.verdicts if chosen(v.subject.source, v.subject.label)),
         automation=tuple(line for line in data.automation if chosen(line.source, line.label)),
         automation_now=tuple(line for line in data.automation_now if chosen(line.source, line.label)),
@@ -327,14 +327,14 @@ def off_text(lines: Sequence[SwitchRow]) -> str:
 
 
 def at_text(data: ReportData) -> str:
-    """Of when the switches are that a report shows: "at the run (16 Nov 2026 06:30)"."""
+    """The time of the switches that a report shows, such as "at the run (16 Nov 2026 06:30)"."""
     at = data.switched_at
-    told = "now" if at is None else "at the run"
-    return f"{told} ({words.moment_text(at or data.generated_at, data.tz)})"
+    when = "now" if at is None else "at the run"
+    return f"{when} ({words.moment_text(at or data.generated_at, data.tz)})"
 
 
 def now_text(data: ReportData) -> str:
-    """The switches when the report was made; "" where the report shows those anyway."""
+    """The switches when the report was made; "" where the report shows only those."""
     if data.switched_at is None or not data.automation_now:
         return ""
     return f"Automation now ({words.moment_text(data.generated_at, data.tz)}): {off_text(data.automation_now)}."

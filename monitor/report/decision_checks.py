@@ -1,9 +1,8 @@
 """The checks that led to a verdict, in words.
 
-Which questions were asked, in which order and with which answers is stored with the verdict: ``comparisons.gates``
-and ``verdicts.decision_of`` record it while they decide. Nothing is decided here, from today's rules or otherwise.
-Verdicts of older versions were stored without their checks: of these, :func:`derived` says as much as the named reason
-and the stored numbers do.
+The questions, their order and their answers are stored with the verdict: ``comparisons.gates`` and
+``verdicts.decision_of`` record them while they decide. Nothing is decided here. Older versions stored verdicts without
+their checks; :func:`derived` derives these from the named reason and the stored numbers.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ def has_checks(verdict: Verdict) -> bool:
 def text_of(verdict: Verdict, check: DecisionCheck) -> str:
     """A check as one line: the question with its answer."""
     question, answer = _WORDS[check.name](verdict, check)
-    said = {True: "Yes", False: "No", None: "Not known"}[check.passed]
-    return f"{question} {said}: {answer}."
+    result = {True: "Yes", False: "No", None: "Not known"}[check.passed]
+    return f"{question} {result}: {answer}."
 
 
 _RECORDS = {"accepted": "rejected", "mature": "maturity"}
@@ -63,7 +62,7 @@ def numbers_of(verdict: Verdict, check: DecisionCheck) -> dict[str, Any]:
 
 
 def number(value: float | None) -> str:
-    """A number for people.
+    """A number with four significant digits.
 
     >>> number(0.01234567), number(None)
     ('0.01235', 'undefined')
@@ -72,7 +71,7 @@ def number(value: float | None) -> str:
 
 
 def chance(value: float) -> str:
-    """A probability for people. Below 1e-15 the sums it comes from are rounding errors; and nothing has chance 0.
+    """A probability with three significant digits. Below 1e-15 it is a rounding error, and no chance is 0.
 
     >>> chance(0.01234), chance(0.0)
     ('0.0123', 'less than 1e-15')
@@ -81,7 +80,7 @@ def chance(value: float) -> str:
 
 
 def equals(name: str, value: float) -> str:
-    """The same as an equation.
+    """A probability as an equation.
 
     >>> equals("p", 0.01234), equals("p", 0.0)
     ('p = 0.0123', 'p < 1e-15')
@@ -110,7 +109,7 @@ def compares(verdict: Verdict) -> bool:
 
 
 def what_is_measured(verdict: Verdict) -> str:
-    """What was compared with the threshold, as a sentence names it."""
+    """What was compared with the threshold, as words in a sentence."""
     return "the change" if rises(verdict) else "the fall" if falls(verdict) else title(verdict.metric)
 
 
@@ -120,7 +119,7 @@ def is_accumulated(verdict: Verdict) -> bool:
 
 
 def size(evidence: float) -> str:
-    """Evidence for people.
+    """Evidence, from 100 on as a whole number, else with two significant digits.
 
     >>> size(10400.0), size(0.0312)
     ('10,400', '0.031')
@@ -137,7 +136,7 @@ def measured(verdict: Verdict) -> float | None:
 
 
 def is_floor(verdict: Verdict) -> bool:
-    """Whether what is below the threshold is beyond it."""
+    """Whether the threshold is a lower limit: values below it are beyond it."""
     return verdict.detail.get("condition") == "below"
 
 
@@ -147,7 +146,7 @@ def beyond_words(verdict: Verdict) -> str:
 
 
 def smallest_seen(verdict: Verdict) -> str:
-    """The detectable change in words: of a level, how far beyond the threshold the truth would have to be."""
+    """The detectable change in words; for a level, how far beyond the threshold the truth would have to be."""
     what = "a rise of" if rises(verdict) else "a fall of" if falls(verdict) else "a truth beyond the threshold by"
     return f"{what} {number(verdict.detectable)}"
 
@@ -166,8 +165,8 @@ def _readable(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 def _accepted(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     found = verdict.detail.get("rejected")
-    told = f": {fact(from_detail(found))}" if found else ""
-    return "Were the rows accepted?", f"what is left of {verdict.window.name} says nothing about the rest{told}"
+    facts = f": {fact(from_detail(found))}" if found else ""
+    return "Were the rows accepted?", f"what is left of {verdict.window.name} says nothing about the rest{facts}"
 
 
 def _mature(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -228,11 +227,11 @@ def _test_result(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 def _beyond(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    seen, what = measured(verdict), what_is_measured(verdict)
+    value, what = measured(verdict), what_is_measured(verdict)
     answer = f"{what} is undefined for these rows"
-    if seen is not None:
+    if value is not None:
         which = f"{'' if check.passed else 'not '}{beyond_words(verdict)}"
-        answer = f"{what} {number(seen)} is {which} {number(verdict.threshold)}"
+        answer = f"{what} {number(value)} is {which} {number(verdict.threshold)}"
     return "Is it beyond the threshold?", answer
 
 
@@ -240,10 +239,10 @@ def _every_window(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     asks, groups = verdict.detail.get("asks", 1), verdict.detail.get("groups", [])
     if not groups:
         return "Is each window beyond it by itself?", "their values were not stored"
-    told = [f"{number(group['value'])} (n = {group['n']:,})" for group in groups]
+    values = [f"{number(group['value'])} (n = {group['n']:,})" for group in groups]
     few = f"there are only {len(groups)} of them; " if len(groups) < asks else ""
     unit = "windows" if all(group["windows"] == 1 for group in groups) else "groups of windows"
-    return f"Is each of the {asks} {unit} beyond it by itself?", f"{few}newest first {', '.join(told)}"
+    return f"Is each of the {asks} {unit} beyond it by itself?", f"{few}newest first {', '.join(values)}"
 
 
 def _sure(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -253,9 +252,9 @@ def _sure(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     if adjusted is None:
         return question, "these rows give no p-value"
     against = "the false discovery rate, which was not stored" if rate is None else number(rate)
-    told = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
+    p_text = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
     how = {True: "below", False: "not below", None: "compared with"}[check.passed]
-    return question, f"the adjusted p-value {told} is {how} {against}"
+    return question, f"the adjusted p-value {p_text} is {how} {against}"
 
 
 def _enough_evidence(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -267,7 +266,7 @@ def _enough_evidence(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 def _behaviour(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    """Asked of a breach only: is it the label, or the traffic?"""
+    """Only for a breach: did the label change, or the traffic?"""
     question = "Does the label behave differently at equal scores?"
     p_rate, rate = verdict.detail.get("p_rate"), verdict.detail.get("rate")
     if p_rate is None or rate is None:
@@ -277,7 +276,7 @@ def _behaviour(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    """Asked of a breach only: does another share of true items alone explain it?"""
+    """Only for a breach: does another share of true items alone explain it?"""
     question, mix = "Does another share of true items explain it?", verdict.detail.get("class_mix")
     if mix is None:
         return question, "so says the verdict; its numbers were not stored"
@@ -309,7 +308,7 @@ def _rows_words(verdict: Verdict) -> str:
 
 
 def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    """Asked of rules that ask for no p-value."""
+    """Only for rules that need no p-value."""
     answer = _rows_words(verdict)
     return "Are there enough rows?", answer if measured(verdict) is not None else f"{answer}, and it is undefined"
 
@@ -359,20 +358,20 @@ def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
 
 def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
     detail, reason, breach = verdict.detail, verdict.reason, verdict.outcome == "breach"
-    seen, incomplete = measured(verdict), reason == Reason.STREAK_INCOMPLETE
-    past = seen is not None and (seen < verdict.threshold if is_floor(verdict) else seen > verdict.threshold)
+    value, incomplete = measured(verdict), reason == Reason.STREAK_INCOMPLETE
+    past = value is not None and (value < verdict.threshold if is_floor(verdict) else value > verdict.threshold)
     yield DecisionCheck("beyond", detail.get("beyond", past), ("change" if compares(verdict) else "value", "threshold"))
     if detail.get("asks", 1) > 1 or incomplete:
-        yield DecisionCheck("every_window", detail.get("streak", _known(yes=breach, no=incomplete)), ("groups",))
-    unsure = reason == Reason.NOT_SIGNIFICANT_IN_FAMILY
+        yield DecisionCheck("every_window", detail.get("streak", _passed(yes=breach, no=incomplete)), ("groups",))
+    not_significant = reason == Reason.NOT_SIGNIFICANT_IN_FAMILY
     if verdict.metric == "psi":
-        known = _known(yes=breach, no=reason == Reason.TOO_FEW_ROWS)
-        yield DecisionCheck("sure", detail.get("adequate", known), ("n", "rows_needed"))
+        passed = _passed(yes=breach, no=reason == Reason.TOO_FEW_ROWS)
+        yield DecisionCheck("sure", detail.get("adequate", passed), ("n", "rows_needed"))
     else:
-        known = _known(yes=breach, no=unsure or verdict.p_adjusted is None)
+        passed = _passed(yes=breach, no=not_significant or verdict.p_adjusted is None)
         if verdict.p_adjusted is not None and "rate" in detail:
-            known = verdict.p_adjusted < detail["rate"]
-        yield DecisionCheck("sure", known, ("p_value", "p_adjusted", "rate"))
+            passed = verdict.p_adjusted < detail["rate"]
+        yield DecisionCheck("sure", passed, ("p_value", "p_adjusted", "rate"))
     if not breach:
         could = detail.get("adequate", reason != Reason.TOO_FEW_ROWS)
         yield DecisionCheck("could_be_seen", could, ("n", "rows_needed", "detectable", "seen_at_most"))
@@ -380,5 +379,5 @@ def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
         yield DecisionCheck("behaviour", reason in (Reason.INCREASED, Reason.CLASS_MIX), ("p_rate", "rate"))
 
 
-def _known(*, yes: bool, no: bool) -> bool | None:
+def _passed(*, yes: bool, no: bool) -> bool | None:
     return True if yes else False if no else None

@@ -1,4 +1,4 @@
-"""What a report says of one label beyond its trends: numbers, curves, boxes, thresholds, gains, advice. Pure."""
+"""What a report shows of one label besides its trends: numbers, curves, boxes, thresholds, gains, advice. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from monitor.report.figures.ranked import ranked_reliability
 from monitor.report.figures.reliability import Reliability
 
 TARGET_ACCURACY = 0.95
-"""The share of what acts alone that must be right, where nobody says otherwise."""
+"""The share of automated items that must be right, unless a caller sets another."""
 _ORDER = {name: place for place, name in enumerate(METRICS)}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelContext:
-    """What is known of a label beside its rows: its verdicts, changes against the baseline, the ECE of two days.
+    """What is known about a label besides its rows: its verdicts, changes since the baseline, the ECE of two days.
 
-    ``days`` are the debiased ECE of the day before the window's last, and of the last; None where not evaluated.
+    ``days`` are the debiased ECE of the day before the window's last day, and of that last day; None: not evaluated.
     ``on`` is the share of the window in which automation was on, ``pairs`` the pairs of all labels of its source,
     ``new_version`` how the main model version changed since the baseline ("" where it did not).
     """
@@ -48,12 +48,12 @@ class LabelContext:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Everything about one label in one window that is no trend.
+    """Everything about one label in one window except its trends.
 
     ``estimates`` are all metrics in the order of the registry, ``operating`` the threshold for the target accuracy,
-    ``excess`` the errors beyond the promised ones among the rows from ``automate_at`` on (None: there is none),
+    ``excess`` the errors beyond those that the scores claimed, among automated items (None without such items),
     ``harm`` how many of them automation made, ``classes`` the K x K tables of a multiclass source. Curves and boxes are
-    None or empty where the history keeps no counts, or they are not defined.
+    None or empty where the history keeps no counts, or where they are undefined.
     """
 
     conclusion: Conclusion
@@ -75,18 +75,18 @@ class Detail:
         return next((e.interval for e in self.estimates if (e.metric, e.where) == (metric, where)), None)
 
 
-def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: LabelContext, target: float) -> Detail:
+def detail_of(counts: Counts | None, estimates: Sequence[Estimate], context: LabelContext, target: float) -> Detail:
     """The detail of one label from its counts and its estimates in the window.
 
     ``target`` is the accuracy that the threshold must be shown to reach, 0 < target < 1 (else ValueError).
     """
     gains = gains_of(estimates)
-    some = counts if counts is not None and counts.rows else None
-    operating = None if some is None else threshold_for(some, target, confidence=known.confidence)
+    usable = counts if counts is not None and counts.rows else None
+    operating = None if usable is None else threshold_for(usable, target, confidence=context.confidence)
     chosen = None if operating is None else operating.threshold
     facts = facts_of(
-        estimates, gains, ece_rise=known.ece_rise, mce_rise=known.mce_rise, days=known.days, threshold=chosen,
-        pairs=known.pairs, new_version=known.new_version, evaluated=known.evaluated,
+        estimates, gains, ece_rise=context.ece_rise, mce_rise=context.mce_rise, days=context.days, threshold=chosen,
+        pairs=context.pairs, new_version=context.new_version, evaluated=context.evaluated,
     )  # fmt: skip
 
     def place(e: Estimate) -> tuple[int, str, int]:
@@ -94,20 +94,20 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], known: Label
 
     metrics = sorted((e for e in estimates if e.metric not in METRIC_OF.values()), key=place)
     tables = next((of_detail(e.detail) for e in metrics if e.metric == KEPT_IN), None)
-    plain = Detail(conclude(facts, known.verdicts), known.automate_at, tuple(metrics), gains, classes=tables)
-    plain = replace(plain, ranks=ranked_reliability(metrics, known.confidence))
-    return plain if some is None else _with_rows(plain, some, operating, known)
+    plain = Detail(conclude(facts, context.verdicts), context.automate_at, tuple(metrics), gains, classes=tables)
+    plain = replace(plain, ranks=ranked_reliability(metrics, context.confidence))
+    return plain if usable is None else _with_rows(plain, usable, operating, context)
 
 
-def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, known: LabelContext) -> Detail:
+def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, context: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
-    excess = excess_errors(counts, confidence=known.confidence)
+    excess = excess_errors(counts, confidence=context.confidence)
     harm = None
     if excess is not None:
         counted = excess.low, excess.high, excess.observed, excess.promised, excess.rows
-        harm = Harm(excess.excess, known.on, known.schedule, *counted)
-    risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=known.automate_at)
-    precise, boxes = precision_recall_data(counts, threshold=known.automate_at), score_boxes(counts)
+        harm = Harm(excess.excess, context.on, context.schedule, *counted)
+    risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=context.automate_at)
+    precise, boxes = precision_recall_data(counts, threshold=context.automate_at), score_boxes(counts)
     return replace(
         plain,
         operating=operating,

@@ -1,4 +1,4 @@
-"""The JSON document of a report: every number in full, null for what is not known."""
+"""The JSON document of a report: numbers in full precision, null for unknown values."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str
 
 
 def plain_document(**entries: Any) -> dict[str, Any]:
-    """The entries as one JSON object, each made plain."""
+    """The entries as one JSON object, each converted by :func:`plain`."""
     return {name: plain(entry) for name, entry in entries.items()}
 
 
 def plain(value: Any) -> Any:
-    """Records as JSON has them: instants as ISO texts, what is not finite as null.
+    """A value in the types of JSON: times as ISO texts, numbers that are not finite as null.
 
     >>> plain({"a": (1.5, float("nan"))})
     {'a': [1.5, None]}
@@ -77,7 +77,7 @@ def state_document(found: LabelState) -> dict[str, Any]:
 
 
 def record(found: Any | None) -> dict[str, Any] | None:
-    """The fields of a record; None where there is none."""
+    """The fields of a record; None for None."""
     return None if found is None else asdict(found)
 
 

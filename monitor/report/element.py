@@ -1,4 +1,4 @@
-"""One table of a report, as plain texts: the terminal, Markdown and the page show the same ones."""
+"""One table of a report as plain text; the terminal, Markdown and the page show the same tables."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Cell = str | Subject | Interval | Marked
 class Element:
     """One table.
 
-    Texts are ours; a name from the data is a :class:`~monitor.core.records.Subject`, and whoever shows it makes it
-    harmless (with a segment, it is the segment alone). An :class:`~monitor.core.records.Interval` is its value with
-    its limits, with a word after it in a pair. ``numbers`` are the columns that are aligned on the right,
-    ``whole`` others that may not be broken, ``drawn`` those of characters that only a font of equal widths shows.
-    ``note`` says how to read the table.
+    A text comes from this program. A name from the data is a :class:`~monitor.core.records.Subject`: each output
+    escapes it, and shows the segment alone where it has one. An :class:`~monitor.core.records.Interval` is a value with
+    its limits; in a pair, a word follows them. ``numbers`` are the columns that are aligned on the right, ``whole``
+    other columns that are never wrapped, ``drawn`` columns whose characters need a fixed-width font. ``note`` says how
+    to read the table.
     """
 
     title: str

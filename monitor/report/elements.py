@@ -1,4 +1,4 @@
-"""What a report carries, as plain tables of texts: the terminal and Markdown show the same ones."""
+"""The tables of a report as plain text; the terminal and Markdown show the same tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Detailed = tuple[SubjectReport, Detail]
 
 
 def of_all(data: ReportData) -> tuple[Element, ...]:
-    """The elements that have a line for each label, those first that need somebody; empty ones are left out."""
+    """The elements with a line for each label, labels that need attention first; empty elements are left out."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     seen = (advice(found), levels(found), calibration(found), decisions(found), before_truth(found))
     better = (automation(found, data), thresholds(found, data.target), recalibration(found))
@@ -41,7 +41,7 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
 
 
 def maturity(data: ReportData) -> Element:
-    """How many items of each label have their truth, of sources that count what has none yet."""
+    """How many items of each label have their truth, for sources that count rows without one."""
     known = [report.maturity for report in data.by_attention if report.maturity is not None]
     rows = [
         (m.subject, f"{m.items:,}", f"{m.share:.0%}", expected_words(m), "final" if m.is_final else "provisional")
@@ -53,7 +53,7 @@ def maturity(data: ReportData) -> Element:
 
 
 def of_selection(data: ReportData) -> tuple[Element, ...]:
-    """Those of all labels that a page shows as tables: what acts alone, which thresholds and maps would be better."""
+    """The elements that a page shows as tables of all labels: automation, better thresholds, recalibration."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
     better = (before_truth(found), automation(found, data), thresholds(found, data.target), recalibration(found))
     made = (maturity(data), *better, ranges(found, data.ranges))
@@ -67,13 +67,13 @@ def of_one(report: SubjectReport) -> tuple[Element, ...]:
 
 
 def apart_from_segments(report: SubjectReport) -> tuple[Element, ...]:
-    """The same without the segments, of which a page has a table of its own."""
+    """The same without the segments, which a page shows in a table of their class_tables."""
     if report.detail is None:
         return ()
     points = () if report.reliability is None else report.reliability.points
-    own = of_classes(report.subject.source, report.detail.classes)
-    made = (metrics(report.detail.estimates), bins(points), risk_coverage(report.detail), *own)
-    return tuple(element for element in made if element.rows)
+    class_tables = of_classes(report.subject.source, report.detail.classes)
+    elements = (metrics(report.detail.estimates), bins(points), risk_coverage(report.detail), *class_tables)
+    return tuple(element for element in elements if element.rows)
 
 
 def segments(report: SubjectReport) -> Element:
@@ -117,7 +117,7 @@ def calibration(found: Iterable[Detailed]) -> Element:
 
 
 def decisions(found: Iterable[Detailed]) -> Element:
-    """How well scores separate hits from misses, and decisions are right."""
+    """How well scores separate hits from misses, and how often decisions are right."""
     names = ("roc_auc", "pr_auc", "accuracy", "false_negative_rate")
     return _measures("Discrimination and decisions", ("ROC AUC", "PR AUC", "accuracy", "missed"), names, found)
 
@@ -133,7 +133,7 @@ def _measures(title: str, head: Sequence[str], names: Sequence[str], found: Iter
 
 
 def automation(found: Iterable[Detailed], data: ReportData) -> Element:
-    """The rows from the threshold on: how many there are, how right they were, and what automation did of it."""
+    """The rows from the automation threshold on: how many, how often right, and what automation did with them."""
     rows = []
     for report, detail in found:
         if detail.boxes.named or detail.excess is not None:
@@ -149,7 +149,7 @@ def automation(found: Iterable[Detailed], data: ReportData) -> Element:
 
 
 def thresholds(found: Iterable[Detailed], target: float) -> Element:
-    """The score from which the target accuracy is kept, and what that leaves to people."""
+    """The score from which the target accuracy is reached, and the share of rows that is left to people."""
     rows = [
         (report.subject, *_threshold(detail.operating), f"{detail.automate_at:.2f}")
         for report, detail in found
@@ -181,7 +181,7 @@ def threshold_text(detail: Detail, target: float) -> str:
 
 
 def detail_text(detail: Detail) -> str:
-    """What acted alone, or would have, in one sentence; "" where no row lies from the threshold on."""
+    """How many items acted alone, or would have, in words; "" where no row reaches the threshold."""
     people = detail.interval("share_to_people")
     if detail.harm is None or people is None or people.value is None:
         return ""
@@ -191,7 +191,7 @@ def detail_text(detail: Detail) -> str:
 
 
 def recalibration(found: Iterable[Detailed]) -> Element:
-    """The ECE as it is, and on rows that each map had not seen; the method to take is marked, or why there is none."""
+    """The ECE now, and after each map on rows that it was not fitted on; marks the chosen method, or why none is."""
     fitted = [(report.subject, detail) for report, detail in found if detail.gains]
     rows = [
         (subject, _before(detail), *(_after(detail, method) for method in METHODS), _levels(detail))
@@ -208,7 +208,7 @@ def recalibration(found: Iterable[Detailed]) -> Element:
 
 
 def _levels(detail: Detail) -> str:
-    """The level as it is, and after the map that is chosen, else the one with the least ECE."""
+    """The level now, and after the chosen map, else after the map that lowers the ECE most."""
     offered = [gain for gain in detail.gains.values() if gain.after is not None and gain.after.ece.value is not None]
     if not offered:
         return detail.conclusion.level
@@ -261,7 +261,7 @@ def gaps(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
 
 
 def ranges(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
-    """The same over the same score ranges for every label, so that columns can be compared."""
+    """The same matrix over tenths of the scores, the same for every label, so that columns can be compared."""
     if matrix is None or not matrix.labels:
         return Element("", (), ())
     rows: list[tuple[Cell, ...]] = [(subject, *_range_cells(matrix, k)) for subject, k in _places(found, matrix)]
@@ -274,7 +274,7 @@ def ranges(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
 
 
 def ranges_in_lines(found: Iterable[Detailed], matrix: GapMatrix | None) -> Element:
-    """The same where there is no room for columns: two lines for a label."""
+    """The same as two lines for each label, where there is no room for columns."""
     if matrix is None:
         return Element("", (), ())
     rows = []
@@ -312,11 +312,11 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
     """Every metric of one label with its interval, its textbook value and what it means."""
     rows = []
     for e in estimates:
-        seen, is_known = e.interval, e.metric in METRICS
-        if seen.value is not None:
-            limits = words.interval(seen.low, seen.high, sign=is_known and range_of(e.metric)[0] < 0)
-            reading = METRICS[e.metric].reading(seen.value) if is_known else None
-            numbers = words.number(seen.value), limits, words.number(seen.plug_in), f"{e.n:,}"
+        interval, is_known = e.interval, e.metric in METRICS
+        if interval.value is not None:
+            limits = words.interval(interval.low, interval.high, sign=is_known and range_of(e.metric)[0] < 0)
+            reading = METRICS[e.metric].reading(interval.value) if is_known else None
+            numbers = words.number(interval.value), limits, words.number(interval.plug_in), f"{e.n:,}"
             rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
     head = ("metric", "value", "interval", "textbook", "rows", "reading")
     note = "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md"
@@ -324,7 +324,7 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
 
 
 def bins(points: Iterable[ReliabilityPoint]) -> Element:
-    """The reliability diagram of one label: a line a bin."""
+    """The reliability diagram of one label: a line for each bin."""
     rows = []
     for p in points:
         numbers = words.number(p.score), words.number(p.rate), words.interval(p.low, p.high)
@@ -335,7 +335,7 @@ def bins(points: Iterable[ReliabilityPoint]) -> Element:
 
 
 def risk_coverage(detail: Detail) -> Element:
-    """How wrong what acts alone would be, by how much acts alone."""
+    """The share of wrong items among those that act alone, by the share that acts alone."""
     curve = detail.risk_coverage
     if curve is None:
         return Element("", (), ())

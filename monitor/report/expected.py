@@ -1,4 +1,4 @@
-"""Estimates before the truth in words and as a table: each place that shows one says that it is an estimate."""
+"""Estimates before the truth as a sentence and as a table; both say that they are estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN: Mapping[tuple[str, Where], str] = {
     ("expected_shortfall", "automated"): "shortfall (automated)",
     ("expected_ece", "all"): "ECE",
 }
-"""The estimates that people see first, and what each is an estimate of."""
+"""The estimates that are shown first, and what each of them estimates."""
 MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
     ("ece", "all"): ("expected_ece", "all"), ("shortfall", "automated"): ("expected_shortfall", "automated"),
 }  # fmt: skip
@@ -25,24 +25,24 @@ MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
 
 
 def sentence(estimates: Iterable[Estimate]) -> str:
-    """What is expected of the rows of one subject that wait for their truth; "" where there is no estimate."""
+    """What is expected of the waiting rows of one subject; "" if there is no estimate."""
     found = {(e.metric, e.where): e for e in estimates if e.metric in EXPECTED}
     first = found.get(("expected_accuracy", "all"))
     if first is None:
         return ""
-    told = [f"{name} {_told(found[key].interval, key[0])}" for key, name in SHOWN.items() if key in found]
+    values = [f"{name} {_value_text(found[key].interval, key[0])}" for key, name in SHOWN.items() if key in found]
     waiting = f"{count_of(first.n, 'row')} {'waits' if first.n == 1 else 'wait'} for the truth"
-    return f"{waiting}; expected, an estimate: {', '.join(told)}"
+    return f"{waiting}; expected, an estimate: {', '.join(values)}"
 
 
-def _told(found: Interval, metric: str) -> str:
+def _value_text(found: Interval, metric: str) -> str:
     if metric != "expected_accuracy":
         return words.measured(found)
     return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"
 
 
 def before_truth(found: Sequence[tuple[SubjectReport, Detail]]) -> Element:
-    """The rows of each label whose truth is not known, and what is expected of them."""
+    """The waiting rows of each label, and what is expected of them."""
     rows: list[tuple[Cell, ...]] = []
     for report, detail in found:
         first = next((e for e in detail.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)

@@ -1,7 +1,7 @@
-"""A verdict explained: what was asked, measured and compared, the p-value, and why it was decided so.
+"""The explanation of a verdict: what was asked, measured and compared, the p-value, and why it was decided so.
 
-Everything comes from what is stored: the verdict with its detail, its baseline, its estimate. Nothing is
-computed anew, so that the explanation of an old verdict is still the explanation of that verdict.
+Everything comes from the history: the verdict with its detail, its baseline, its estimate. Nothing is computed
+again, so the explanation of an old verdict does not change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole reasoning: what there was, the checks in their order, and what follows from them."""
+    """The whole reasoning: what was measured, the checks in their order, and the result."""
 
     verdict: Verdict
     steps: tuple[Step, ...]
@@ -86,12 +86,12 @@ class Explanation:
     notes: tuple[str, ...]
 
 
-def explain(known: VerdictContext) -> Explanation:
+def explain(context: VerdictContext) -> Explanation:
     """The reasoning of a verdict."""
-    verdict = known.verdict
+    verdict = context.verdict
     checks = checks_of(verdict)
-    steps = tuple(step for tell in _STEPS if (step := tell(known)) is not None)
-    return Explanation(verdict, steps, checks, _therefore(verdict, checks), tuple(_notes(known)))
+    steps = tuple(step for step_of in _STEPS if (step := step_of(context)) is not None)
+    return Explanation(verdict, steps, checks, _therefore(verdict, checks), tuple(_notes(context)))
 
 
 def sentences(explanation: Explanation) -> Iterator[str]:
@@ -117,19 +117,19 @@ def document(explanation: Explanation) -> dict[str, Any]:
         {"check": c.name, "passed": c.passed, "text": text_of(verdict, c), "numbers": numbers_of(verdict, c)}
         for c in explanation.checks
     ]
-    told = {"notes": list(explanation.notes), "steps": steps, "checks": checks, "therefore": explanation.therefore}
-    return verdict_row(verdict) | told
+    explained = {"notes": list(explanation.notes), "steps": steps, "checks": checks, "therefore": explanation.therefore}
+    return verdict_row(verdict) | explained
 
 
-def _notes(known: VerdictContext) -> Iterator[str]:
-    verdict = known.verdict
-    if verdict.rules_revision != known.revision:
+def _notes(context: VerdictContext) -> Iterator[str]:
+    verdict = context.verdict
+    if verdict.rules_revision != context.revision:
         yield (
-            f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {known.revision} "
+            f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {context.revision} "
             "now). What follows is what was stored with it, and says nothing about the rules of today."
         )
-    if known.newer is not None:
-        yield f"this window has been judged again since, on other rows or rules: see {known.newer}."
+    if context.newer is not None:
+        yield f"this window has been judged again since, on other rows or rules: see {context.newer}."
     if not has_checks(verdict):
         yield (
             "an older version of this program stored this verdict without its checks: they were derived afterwards "
@@ -154,8 +154,8 @@ _NOT_COMPARED = (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.SCORES_MOVED)
 _JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE)
 
 
-def _rule(known: VerdictContext) -> Step:
-    verdict, limit = known.verdict, number(known.verdict.threshold)
+def _rule(context: VerdictContext) -> Step:
+    verdict, limit = context.verdict, number(context.verdict.threshold)
     condition, name = verdict.detail.get("condition"), title(verdict.metric)
     rolls = "reference" in verdict.detail
     then = f"that of {reference(verdict)}" if rolls else "the baseline's"
@@ -192,8 +192,8 @@ def _certainty(verdict: Verdict) -> str:
     )
 
 
-def _population(known: VerdictContext) -> Step:
-    verdict = known.verdict
+def _population(context: VerdictContext) -> Step:
+    verdict = context.verdict
     text = f"About: {clean(verdict.subject.name)} in {verdict.window.name} ({verdict.window.schedule})."
     if verdict.metric not in TESTS:
         rows = _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
@@ -206,8 +206,8 @@ def _population(known: VerdictContext) -> Step:
     return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
 
 
-def _seen(known: VerdictContext) -> Step:
-    verdict = known.verdict
+def _seen(context: VerdictContext) -> Step:
+    verdict = context.verdict
     numbers: dict[str, Any] = {"n": verdict.n, "windows": verdict.windows}
     text = f"Seen in {verdict.window.name}:"
     pooled = f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
@@ -227,8 +227,8 @@ def _seen(known: VerdictContext) -> Step:
     return Step("seen", f"{text}, from {rows}{pooled}.", numbers)
 
 
-def _why_pooled(known: VerdictContext) -> Step | None:
-    verdict, alone = known.verdict, known.alone
+def _why_pooled(context: VerdictContext) -> Step | None:
+    verdict, alone = context.verdict, context.alone
     if verdict.windows <= 1:
         return None
     asks = verdict.detail.get("asks", 1)
@@ -263,7 +263,7 @@ def _since_words(verdict: Verdict) -> str:
 
 
 def _alone_words(alone: Mapping[str, Any] | None) -> str:
-    """What the newest of pooled windows says by itself, where all of them together are beyond the threshold."""
+    """What the newest pooled window shows by itself, where all of them together are beyond the threshold."""
     if alone is None:
         return ""
     if alone["too_few"]:
@@ -272,8 +272,8 @@ def _alone_words(alone: Mapping[str, Any] | None) -> str:
     return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
 
 
-def _effective(known: VerdictContext) -> Step | None:
-    verdict = known.verdict
+def _effective(context: VerdictContext) -> Step | None:
+    verdict = context.verdict
     effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
     if effective is None or effect is None or effective > 0.999 * verdict.n:
         return None
@@ -285,8 +285,8 @@ def _effective(known: VerdictContext) -> Step | None:
     return Step("effective", f"{text} ({'; '.join(causes)}).", {"effective_rows": effective, "design_effect": effect})
 
 
-def _promise(known: VerdictContext) -> Step | None:
-    detail = known.verdict.detail
+def _promise(context: VerdictContext) -> Step | None:
+    detail = context.verdict.detail
     promised, kept = detail.get("promised"), detail.get("kept")
     if promised is None or kept is None:
         return None
@@ -295,8 +295,8 @@ def _promise(known: VerdictContext) -> Step | None:
     return Step("promise", text, {"promised": promised, "kept": kept})
 
 
-def _textbook(known: VerdictContext) -> Step | None:
-    verdict = known.verdict
+def _textbook(context: VerdictContext) -> Step | None:
+    verdict = context.verdict
     plug_in, value = verdict.plug_in, verdict.value
     if plug_in is None or value is None or number(plug_in) == number(value):
         return None
@@ -311,8 +311,8 @@ def _textbook(known: VerdictContext) -> Step | None:
     return Step("textbook", text, {"plug_in": plug_in, "value": value})
 
 
-def _worst(known: VerdictContext) -> Step | None:
-    detail = known.verdict.detail
+def _worst(context: VerdictContext) -> Step | None:
+    detail = context.verdict.detail
     if detail.get("worst_range") is None or detail.get("worst_gap") is None:
         return None
     (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
@@ -321,14 +321,14 @@ def _worst(known: VerdictContext) -> Step | None:
     blocked = detail.get("blocked")
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
-        sure = known.verdict.outcome == "breach"
-        told = "Significantly beyond the threshold" if sure else "By its own limits alone beyond the threshold"
-        text += f" {told}, rounded outwards: {ranges}{'' if sure else ' (only a breach blocks it)'}."
+        is_breach = context.verdict.outcome == "breach"
+        how = "Significantly beyond the threshold" if is_breach else "By its own limits alone beyond the threshold"
+        text += f" {how}, rounded outwards: {ranges}{'' if is_breach else ' (only a breach blocks it)'}."
     return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
 
 
-def _against(known: VerdictContext) -> Step | None:
-    verdict, baseline = as_judged(known.verdict), known.baseline
+def _against(context: VerdictContext) -> Step | None:
+    verdict, baseline = as_judged(context.verdict), context.baseline
     if "first" in verdict.detail.get("reference", {}):
         return _against_weeks_before(verdict, verdict.detail["reference"])
     if verdict.baseline_version is None or not (compares(verdict) or verdict.metric in TESTS):
@@ -345,7 +345,7 @@ def _against(known: VerdictContext) -> Step | None:
 
 
 def _against_weeks_before(verdict: Verdict, weeks: Mapping[str, Any]) -> Step:
-    """What was compared with; a step since then is seen here, a slow slope only against the baseline."""
+    """The weeks before as the reference: they show a step; only the baseline shows a slow slope."""
     span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"])))
     text = f"Against {reference(verdict)} ({span}, {weeks['rows']:,} rows)"
     if verdict.baseline is not None:
@@ -353,8 +353,8 @@ def _against_weeks_before(verdict: Verdict, weeks: Mapping[str, Any]) -> Step:
     return Step("baseline", f"{text}.", {**weeks, "value": verdict.baseline})
 
 
-def _change(known: VerdictContext) -> Step | None:
-    verdict = as_judged(known.verdict)
+def _change(context: VerdictContext) -> Step | None:
+    verdict = as_judged(context.verdict)
     if verdict.change is None:
         return None
     text = f"Change: {verdict.change:+.4g}"
@@ -368,9 +368,9 @@ def _change(known: VerdictContext) -> Step | None:
     )
 
 
-def _chance(known: VerdictContext) -> Step | None:
-    verdict = known.verdict
-    if verdict.p_value is None or "segment_p" in verdict.detail:  # of several segments together: said with them
+def _chance(context: VerdictContext) -> Step | None:
+    verdict = context.verdict
+    if verdict.p_value is None or "segment_p" in verdict.detail:  # that of several segments is in their own step
         return None
     if verdict.metric in TESTS:
         if_so = "if nothing had shifted"
@@ -382,16 +382,16 @@ def _chance(known: VerdictContext) -> Step | None:
         if_so = f"if every score range were off by {number(verdict.threshold)}"
     else:
         if_so = f"if the truth were just {number(verdict.threshold)}"
-    seen = "as little or less" if is_floor(verdict) else "as much or more"
-    text = f"Chance: {if_so}, {seen} would be seen with probability {equals('p', verdict.p_value)}"
+    extreme = "as little or less" if is_floor(verdict) else "as much or more"
+    text = f"Chance: {if_so}, {extreme} would be seen with probability {equals('p', verdict.p_value)}"
     times = verdict.detail.get("times_judged")
     text += "." if times is None else f", counted for each of the {times} windows that judge these rows."
     return Step("p_value", text, {"p_value": verdict.p_value} | ({} if times is None else {"times_judged": times}))
 
 
-def _evidence(known: VerdictContext) -> Step | None:
+def _evidence(context: VerdictContext) -> Step | None:
     """How the evidence grew, window by window."""
-    verdict, detail = known.verdict, known.verdict.detail
+    verdict, detail = context.verdict, context.verdict.detail
     if not is_accumulated(verdict) or "path" not in detail:
         return None
     path = ", ".join(f"{clean(name)} {size(found)}" for name, _, _, _, found in detail["path"])
@@ -400,72 +400,72 @@ def _evidence(known: VerdictContext) -> Step | None:
         f"Evidence, window by window: {path}. Needed: {size(detail['needed'])}, so that the {labels} labels judged "
         f"together give one false alarm in {weeks:,} weeks or more."
     )
-    told = ("evidence", "needed", "average_run_length", "labels", "since", "path")
-    return Step("evidence", text, {name: detail.get(name) for name in told})
+    keys = ("evidence", "needed", "average_run_length", "labels", "since", "path")
+    return Step("evidence", text, {name: detail.get(name) for name in keys})
 
 
-def _segments(known: VerdictContext) -> Step | None:
-    """Of a rule on segments: which one the numbers are of, and which are named."""
-    detail = known.verdict.detail
-    segment, own = detail.get("segment"), detail.get("segment_evidence")
+def _segments(context: VerdictContext) -> Step | None:
+    """For a rule on segments: which segment the numbers are about, and which segments are named."""
+    detail = context.verdict.detail
+    segment, alone = detail.get("segment"), detail.get("segment_evidence")
     if segment is not None and "segment_p" in detail:
-        return _window_segments(known.verdict, segment_name(*segment))
-    if segment is None or own is None:
+        return _window_segments(context.verdict, segment_name(*segment))
+    if segment is None or alone is None:
         return None
     count, judged, named = detail["segments"], detail["segments_judged"], detail["segments_named"]
     text = (
         f"Segments: {judged} of {count} have enough rows to be judged alone, and the evidence above is the mean of all "
-        f"{count}. The other numbers are those of {segment_name(*segment)}, whose own evidence is {size(own)}."
+        f"{count}. The other numbers are those of {segment_name(*segment)}, whose own evidence is {size(alone)}."
     )
     if named:
-        told = "; ".join(
+        named_text = "; ".join(
             f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, "
             f"evidence {size(found)})"
             for column, value, rows, promised, kept, found in named
         )
-        text += f" Named: {told}."
+        text += f" Named: {named_text}."
     numbers = {name: detail[name] for name in detail if name.startswith("segment")}
     return Step("segments", text, numbers)
 
 
 def _window_segments(verdict: Verdict, segment: str) -> Step:
-    """Of a rule that judges segments by the window: how many were tested, and the p-value of all together."""
+    """For a rule that judges segments by the window: how many were tested, and their joint p-value."""
     detail = verdict.detail
-    count, judged, tested, own = (detail[name] for name in _OF_SEGMENTS)
+    count, judged, tested, own_p = (detail[name] for name in _OF_SEGMENTS)
     text = f"Segments: {judged} of {count} could have shown what matters. The other numbers are those of {segment}."
-    if own is not None and verdict.p_value is not None:
-        alone = "is not beyond the threshold" if own >= 1 else f"has {equals('p', own)}"
+    if own_p is not None and verdict.p_value is not None:
+        alone = "is not beyond the threshold" if own_p >= 1 else f"has {equals('p', own_p)}"
         text += f" It {alone}; the {tested} with enough rows together (Simes) have {equals('p', verdict.p_value)}."
     if detail["segments_named"]:
-        told = "; ".join(
+        named_text = "; ".join(
             f"{segment_name(column, value)} ({number(measured)}, {rows:,} rows, {equals('p', chance)})"
             for column, value, rows, measured, chance in detail["segments_named"]
         )
-        text += f" Named: {told}."
+        text += f" Named: {named_text}."
     return Step("segments", text, {name: detail[name] for name in detail if name.startswith("segment")})
 
 
 _OF_SEGMENTS = ("segments", "segments_judged", "segments_tested", "segment_p")
 
 
-def _small_labels(known: VerdictContext) -> Step | None:
-    """Of a rule on small labels: how many there are, and which are the likeliest to be overconfident."""
-    detail = known.verdict.detail
+def _small_labels(context: VerdictContext) -> Step | None:
+    """For a rule on small labels: how many there are, and which are most likely to be overconfident."""
+    detail = context.verdict.detail
     if "likeliest" not in detail:
         return None
-    told = ", ".join(
+    named = ", ".join(
         f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, {probability:.0%})"
         for label, rows, promised, kept, probability in detail["likeliest"]
     )
     text = f"Small labels: {detail['small_labels']:,} have too few rows to be judged alone, and are judged together."
     text += (
-        f" Likeliest, by empirical Bayes, and no proof: {told}." if told else " None of them differs from the others."
+        f" Likeliest, by empirical Bayes, and no proof: {named}." if named else " None of them differs from the others."
     )
     return Step("small_labels", text, {name: detail[name] for name in ("small_labels", "likeliest")})
 
 
-def _family(known: VerdictContext) -> Step | None:
-    verdict, detail = known.verdict, known.verdict.detail
+def _family(context: VerdictContext) -> Step | None:
+    verdict, detail = context.verdict, context.verdict.detail
     if verdict.p_adjusted is None or verdict.p_value is None:
         return None
     size, rules, rank = detail.get("family"), detail.get("rules"), detail.get("rank")
@@ -482,8 +482,8 @@ def _family(known: VerdictContext) -> Step | None:
     return Step("family", text, numbers)
 
 
-def _detectable(known: VerdictContext) -> Step | None:
-    verdict = known.verdict
+def _detectable(context: VerdictContext) -> Step | None:
+    verdict = context.verdict
     if verdict.detectable is None:
         return None
     text = f"What could have been seen: {smallest_seen(verdict)} or more, with 80% power"
@@ -497,10 +497,10 @@ _DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook
 _COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, _family, _detectable)
 
 
-def _causes(known: VerdictContext) -> Step | None:
-    """How the change was split, and what it is put down to."""
-    found, line = causes_of(known.verdict), cause_line(known.verdict)
-    return None if found is None else Step("causes", f"{split_words(found)} {line}.", known.verdict.detail["causes"])
+def _causes(context: VerdictContext) -> Step | None:
+    """How the change was split, and its likely causes."""
+    found, line = causes_of(context.verdict), cause_line(context.verdict)
+    return None if found is None else Step("causes", f"{split_words(found)} {line}.", context.verdict.detail["causes"])
 
 
 _STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON, _causes)
@@ -510,13 +510,13 @@ _STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARI
 
 
 def _therefore(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    """The outcome, and what kept it from being another one."""
+    """The outcome, and why it is no other outcome."""
     reasons = [instead(verdict, checks) for outcome, instead in _INSTEAD.items() if outcome != verdict.outcome]
     if verdict.outcome == "breach":
         reasons.append(_instead_of_the_other_breach(verdict, checks))
-    told = "; ".join(reason for reason in reasons if reason)
+    why_not = "; ".join(reason for reason in reasons if reason)
     meaning = f": {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
-    return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {told}."
+    return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {why_not}."
 
 
 def _failed(checks: tuple[DecisionCheck, ...], *names: str) -> DecisionCheck | None:
@@ -533,27 +533,27 @@ def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> s
     stop = _failed(checks, "beyond", "every_window", "sure", "enough_evidence")
     if measured(verdict) is None:
         return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
-    unsure = "chance alone, among all that was tested with it, could have done it"
+    by_chance = "chance alone, among all that was tested with it, could have done it"
     why = {
         "beyond": f"{_measured_words(verdict)} is not {beyond_words(verdict)} {number(verdict.threshold)}",
         "every_window": "not every window is beyond the threshold by itself",
-        "sure": "there is no p-value" if verdict.p_adjusted is None else unsure,
+        "sure": "there is no p-value" if verdict.p_adjusted is None else by_chance,
         "enough_evidence": "the evidence so far could be chance",
     }
     return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
 
 
 def _measured_words(verdict: Verdict) -> str:
-    seen = measured(verdict)
+    value = measured(verdict)
     what = what_is_measured(verdict)
-    return what if seen is None else f"{what} {number(seen)}"
+    return what if value is None else f"{what} {number(value)}"
 
 
 def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.outcome == "breach":
         plain = verdict.detail.get("certainty") == "none"
-        sure = "there were enough rows" if verdict.metric == "psi" or plain else "chance could hardly have done it"
-        return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {sure}"
+        reason = "there were enough rows" if verdict.metric == "psi" or plain else "chance could hardly have done it"
+        return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {reason}"
     if verdict.outcome == "unconfirmed":
         return f"and not ok because {_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
     if _failed(checks, "could_be_seen", "enough_rows") is None:

@@ -24,7 +24,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
-    """One dictionary an estimate, in the order given; a null label is the source as a whole."""
+    """One dictionary for each estimate, in the given order; a null label means the source as a whole."""
     return [
         {
             "window": e.window.name, "source": e.subject.source, "label": e.subject.label, "metric": e.metric,
@@ -37,12 +37,12 @@ def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
 
 
 def history_frame(estimates: Iterable[Estimate]) -> pd.DataFrame:
-    """The records as a table with the types of the columns, also where there is no row."""
+    """The records as a table with fixed column types, also without rows."""
     return pd.DataFrame(history_records(estimates), columns=list(_TYPES)).astype(_TYPES)
 
 
 def history_csv(estimates: Iterable[Estimate]) -> str:
-    """CSV with a header; numbers in full, nothing where a number or the label is null.
+    """CSV with a header; numbers in full precision, an empty field for null.
 
     A name that a spreadsheet would run as a formula gets an apostrophe before it (:func:`no_formula`).
     """
@@ -53,7 +53,7 @@ def history_csv(estimates: Iterable[Estimate]) -> str:
 
 
 def no_formula(text: str) -> str:
-    """A text that no spreadsheet takes for a formula: whoever names a label must not run code at its reader.
+    """A text that no spreadsheet runs as a formula: the name of a label must not run code on its reader's computer.
 
     >>> no_formula("=HYPERLINK(1)"), no_formula("billing"), no_formula("a=b")
     ("'=HYPERLINK(1)", 'billing', 'a=b')
@@ -62,12 +62,12 @@ def no_formula(text: str) -> str:
 
 
 def history_json(estimates: Iterable[Estimate]) -> str:
-    """A JSON array with one object an estimate."""
+    """A JSON array with one object for each estimate."""
     return json.dumps(history_records(estimates), indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def history_parquet(estimates: Iterable[Estimate]) -> bytes:
-    """A Parquet file's content. DuckDB makes it, since pandas alone cannot; it writes to files only."""
+    """The content of a Parquet file. DuckDB writes it, since pandas alone cannot, and DuckDB writes only to files."""
     with TemporaryDirectory() as folder, duckdb.connect() as connection:
         path = Path(folder) / "history.parquet"
         connection.from_df(history_frame(estimates)).write_parquet(str(path))

@@ -1,4 +1,4 @@
-"""One self-contained page about a window: no request leaves it, every text in it is escaped."""
+"""One self-contained page about a window: it sends no request, and every text in it is escaped."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VERDICT = (*_KINDS, "value", "baseline", "change", "p_adjusted", "threshold", "
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One place in the page that a drawing goes to; ``summary`` is its text for screen readers.
+    """One figure of the page; ``summary`` is its text for screen readers.
 
     ``note`` names the thresholds where there is no room for a legend.
     """
@@ -75,16 +75,16 @@ class Section:
 
     @property
     def tables(self) -> tuple[Element, ...]:
-        """The tables that the label has alone, and its recalibration."""
+        """The tables about this label alone, and that of its recalibration."""
         report, detail = self.report, self.report.detail
         gains = () if detail is None or not detail.gains else (elements.recalibration([(report, detail)]),)
         return (*elements.apart_from_segments(report), *gains)
 
 
 def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
-    """The page as one string: the same for the same data, to the byte.
+    """The page as one string; the same data give the same bytes.
 
-    Scripts are allowed by their hash only; ``plotly_file`` is where Plotly is beside the page (None: in the page). The
+    Scripts are allowed by their hash only; ``plotly_file`` is the address of Plotly (None: it is in the page). The
     numbers of the figures are in the page as JSON: ``#calmon-data`` is the history by subject, ``#calmon-figures`` what
     Plotly draws, by element id.
     """
@@ -105,7 +105,7 @@ def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
         page_json=Markup(script_json(page_data(data, sections))),  # noqa: S704 - escaped by script_json
         figures_json=Markup(script_json(drawings)),  # noqa: S704 - escaped by script_json
         plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
-        script=Markup(scripts[1]),  # noqa: S704 - a file of ours
+        script=Markup(scripts[1]),  # noqa: S704 - a file of this package
         plotly_file=plotly_file,
         policy=content_policy(scripts[1:] if plotly_file else scripts, beside=plotly_file is not None),
     )
@@ -113,18 +113,18 @@ def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
 
 def page(template: str, **values: Any) -> str:
     """A template of this package with the style sheet of all pages."""
-    style = Markup(template_text("report.css"))  # noqa: S704 - a file of ours
+    style = Markup(template_text("report.css"))  # noqa: S704 - a file of this package
     return environment().get_template(template).render(style=style, **values)
 
 
 def content_policy(scripts: Sequence[str], *, beside: bool = False) -> str:
     """A policy that allows these inline scripts, inline styles and data images, and nothing else.
 
-    ``beside``: script files of the page's own place, too.
+    ``beside``: also script files from where the page is.
     """
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
-    hashes += " 'self' file:" if beside else ""  # of a file on a disk, 'self' is nothing
+    hashes += " 'self' file:" if beside else ""  # for a page on a disk, 'self' allows nothing
     hashes = hashes or "'none'"
     allowed = f"script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
@@ -183,7 +183,7 @@ def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping
 
 
 def _evidence_figures(name: str, report: SubjectReport) -> Iterator[Figure]:
-    """A line that grows for each rule that accumulates."""
+    """The growing evidence of each rule that accumulates it."""
     for line in evidence_data(report.verdicts):
         note = f"{line.rule}: {line.needed:,.0f} needed"
         drawing = evidence_drawing(line)
@@ -211,15 +211,15 @@ def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]
         summary = f"Reliability diagram of the {k} highest scores of each item, {bins.rows:,} rows. {' '.join(lines)}"
         yield Figure(f"{name}-at-{k}", f"Reliability at {k}", summary, _lower(reliability_drawing(bins, lines)))
     if detail.boxes.named:
-        told = "; ".join(
+        box_texts = "; ".join(
             f"{which} ones: median score {box.median:.2f}, half of them from {box.lower:.2f} to {box.upper:.2f}"
             for which, box in detail.boxes.named
         )
-        yield Figure(f"{name}-boxes", "Scores of right and wrong", f"{told}.", boxes_drawing(detail.boxes))
+        yield Figure(f"{name}-boxes", "Scores of right and wrong", f"{box_texts}.", boxes_drawing(detail.boxes))
 
 
 def _lower(drawing: Drawing) -> Drawing:
-    """As high as the boxes beside it."""
+    """The drawing, as high as the boxes beside it."""
     return drawing | {"layout": drawing["layout"] | {"height": BOX_HEIGHT}}
 
 
@@ -251,7 +251,7 @@ def _trend_figure(name: str, trend: Trend, report: SubjectReport, data: ReportDa
 
 
 def threshold_note(trend: Trend) -> str:
-    """What the orange lines of a figure without a legend are."""
+    """The names of the orange lines, for a figure without a legend."""
     drawn = [line for line in trend.thresholds if line.level is not None]
     return ", ".join(f"{line.rule} {words.number(line.level)}" for line in drawn)
 
@@ -286,7 +286,7 @@ def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
 
 @cache
 def environment() -> Environment:
-    """The templates of this package, everything in them escaped."""
+    """The templates of this package; every value in them is escaped."""
     loader = PackageLoader("monitor.report", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True

@@ -51,7 +51,7 @@ def report_markdown(data: ReportData) -> str:
 
 
 def element_markdown(element: Element, level: str = "##") -> str:
-    """One element as a section; columns that are drawn in characters are left out."""
+    """One element as a section, without the columns that need a fixed-width font."""
 
     def text(cell: Cell) -> str:
         if isinstance(cell, Subject):
@@ -60,16 +60,16 @@ def element_markdown(element: Element, level: str = "##") -> str:
             return words.measured(cell)
         return _lines(cell.split("\n")) if isinstance(cell, str) else f"{words.measured(cell[0])} {escape(cell[1])}"
 
-    kept = [k for k in range(len(element.head)) if k not in element.drawn]
-    rows = [[text(row[k]) for k in kept] for row in element.rows]
-    numbers = [place for place, k in enumerate(kept) if k in element.numbers]
-    table = _table([escape(element.head[k]) for k in kept], rows, numbers=numbers)
+    columns = [k for k in range(len(element.head)) if k not in element.drawn]
+    rows = [[text(row[k]) for k in columns] for row in element.rows]
+    numbers = [place for place, k in enumerate(columns) if k in element.numbers]
+    table = _table([escape(element.head[k]) for k in columns], rows, numbers=numbers)
     note = f"\n\n{escape(element.note)}" if element.note else ""
     return f"{level} {escape(element.title)}\n\n{table}{note}"
 
 
 def labels_markdown(data: ReportData) -> str:
-    """The table of labels, those first that need somebody."""
+    """The table of labels, those that need attention first."""
     rows = []
     for report in data.by_attention:
         change, switches = report.change, (report.switch, report.switch_now)
@@ -93,7 +93,7 @@ def labels_markdown(data: ReportData) -> str:
 
 
 def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") -> str:
-    """One line a label: the trend of a metric, its first and last value and its breaches."""
+    """One line for each label: the trend of a metric, its first and last value and its breaches."""
     head = ("label", "trend", "first", "last", "95% interval", "n", "breaches")
     scale = data.scales.get((metric, where))
     if scale is None:
@@ -116,7 +116,7 @@ def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") 
 
 
 def escape(text: str) -> str:
-    """Foreign text as Markdown shows it letter by letter, in one line.
+    """A text from the data in one line, escaped so that Markdown shows every character of it.
 
     >>> escape("a|b <img> [x](y)")
     'a\\\\|b \\\\<img\\\\> \\\\[x\\\\]\\\\(y\\\\)'
@@ -131,9 +131,9 @@ def _findings(data: ReportData) -> Iterator[str]:
 
 
 def finding_text(verdict: Verdict, unit: str) -> str:
-    """A breach in a sentence, with what was pooled for it, and in another what it is put down to."""
-    told, cause = words.pooled(verdict.windows, unit), cause_line(verdict)
-    text = f"{plain_words(verdict)}{f' ({told})' if told and told not in plain_words(verdict) else ''}."
+    """A breach in one sentence with the windows pooled for it, and its likely cause in another."""
+    pooled, cause = words.pooled(verdict.windows, unit), cause_line(verdict)
+    text = f"{plain_words(verdict)}{f' ({pooled})' if pooled and pooled not in plain_words(verdict) else ''}."
     return f"{text} {cause}." if cause else text
 
 

@@ -25,8 +25,8 @@ def number(value: float | None) -> float | None:
 def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: Iterable[Action]) -> dict[str, Any]:
     """The whole document of one evaluation.
 
-    The history keeps estimates of every metric; the document has the contract's, those before the truth, and those that
-    a rule names.
+    The history keeps estimates of every metric. The document has the metrics of the contract, estimates before the
+    truth, and metrics that a rule names.
     """
     shown = {*CONTRACT, *EXPECTED, *(v.metric for part in parts for v in part.verdicts)}
     return {
@@ -42,7 +42,7 @@ def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: 
 
 
 def _truths(parts: Sequence[Evaluated]) -> dict[str, Any]:
-    """How far truths are known, and which windows were judged again: only of sources that count what has none."""
+    """Label maturity and restated windows, only for sources that count rows without a truth."""
     known = [maturity_row(m) for part in parts for m in part.maturity]
     again = [{"source": past.source, "window": past.window.name} for part in parts for past in part.restated]
     return {**({"maturity": known} if known else {}), **({"restated": again} if again else {})}
@@ -57,14 +57,14 @@ def maturity_row(maturity: Maturity) -> dict[str, Any]:
 
 
 def quality_row(quality: RejectedRows) -> dict[str, Any]:
-    """How many rows were set aside for one reason."""
+    """How many rows were rejected for one reason."""
     return {"source": quality.source, "reason": quality.reason, "rows": quality.rows}
 
 
 def estimate_row(estimate: Estimate) -> dict[str, Any]:
     """One estimate; ``segment`` is like {"channel": "web"} or null.
 
-    ``before_truth`` is there of an estimate before the truth only.
+    Only an estimate before the truth has the key ``before_truth``.
     """
     subject, segment = estimate.subject, estimate.subject.segment
     about = {"source": subject.source, "label": subject.label, "segment": segment and {segment[0]: segment[1]}}
@@ -75,9 +75,9 @@ def estimate_row(estimate: Estimate) -> dict[str, Any]:
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """One verdict with its numbers; that of a rule on segments names the one that they are of.
+    """One verdict with its numbers; a rule on segments adds the segment that they are about.
 
-    ``before_truth`` is there of a rule on an estimate before the truth only.
+    Only a rule on an estimate before the truth has the key ``before_truth``.
     """
     subject: dict[str, Any] = {"source": verdict.subject.source, "label": verdict.subject.label}
     about = {name: getattr(verdict, name) for name in _ABOUT} | {"reason": verdict.reason.value}

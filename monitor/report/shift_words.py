@@ -1,4 +1,4 @@
-"""What the shift tests of a window found, and whether its calibration error is a step, each in one sentence."""
+"""A sentence about the shift tests of a window, and one about whether its calibration error is a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMED = 5
 
 
 def shift_sentence(shifts: Sequence[ShiftResult], found: Sequence[ShiftFinding]) -> str:
-    """The tests that found something, of all those with a p-value; "" where there is none.
+    """Which of the tests with a p-value found a shift; "" if no test has a p-value.
 
     >>> shift_sentence([], [])
     ''

@@ -19,7 +19,7 @@ SideKey = tuple[str | None, str, Where]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A number of one side: with its interval, and of how many rows."""
+    """A number of one side with its interval and its number of rows."""
 
     interval: Interval
     rows: int
@@ -54,7 +54,7 @@ class SideDifference:
 def differences(
     a: Mapping[SideKey, Measured], b: Mapping[SideKey, Measured], *, confidence: float, rate: float
 ) -> list[SideDifference]:
-    """Every number that both sides have, significant ones first, then by their p-value and name.
+    """The differences of the numbers that both sides have, significant ones first, then by p-value and name.
 
     The limits of a difference are MOVER's of both intervals (Zou & Donner 2008), its p-value that of a normal with the
     spread of the limit towards 0. ``rate`` is the false discovery rate.
@@ -63,8 +63,8 @@ def differences(
     found = [each for each in both if each is not None]
     series = sorted({(each.metric, each.where) for each in found})
     judged: list[SideDifference] = []
-    for own in series:
-        judged += _adjusted([each for each in found if (each.metric, each.where) == own], len(series), rate)
+    for metric_where in series:
+        judged += _adjusted([each for each in found if (each.metric, each.where) == metric_where], len(series), rate)
     return sorted(judged, key=_order)
 
 
@@ -95,7 +95,7 @@ def _adjusted(found: Sequence[SideDifference], series: int, rate: float) -> Iter
 
 
 def mean_of(parts: Sequence[Measured]) -> Measured | None:
-    """Several weeks as one number: the mean weighted by rows, the distances to its limits added in quadrature.
+    """The mean of several weeks, weighted by rows; the distances to its limits are added in quadrature.
 
     >>> week = Measured(Interval(0.1, 0.06, 0.14, 0.1), 100)
     >>> both = mean_of([week, week])

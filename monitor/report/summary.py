@@ -1,4 +1,4 @@
-"""The report as a file: a summary of all labels without a script, a page a label beside it, an index of weeks."""
+"""The report as files: a summary of all labels without scripts, a page for each label, an index of weeks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _WEEK = "week.json"
 
 
 def summary_html(data: ReportData, *, links: Mapping[Subject, str] | None = None, index: str | None = None) -> str:
-    """The summary as one page: the same for the same data.
+    """The summary as one page; the same data give the same page.
 
-    ``links``: where the page of each label is; ``index``: where the list of weeks is.
+    ``links`` are the addresses of the labels' pages, ``index`` is that of the list of weeks.
     """
     breaches = [(report, verdict) for report in data.by_attention for verdict in report.breaches]
     shown = [(report, verdict, breach_figure(report, verdict)) for report, verdict in breaches[:FIGURES_SHOWN]]
@@ -53,7 +53,7 @@ def summary_html(data: ReportData, *, links: Mapping[Subject, str] | None = None
 def changes(
     data: ReportData,
 ) -> tuple[str | None, list[tuple[SubjectReport, list[str]]], list[tuple[SubjectReport, list[str]]]]:
-    """The window before, and by label the metrics in breach in this window alone, and in that one alone."""
+    """The window before, and by label the metrics that are in breach only now, and those that were only then."""
     names = {p.window: p.start for report in data.subjects for t in report.trends for p in t.points}
     earlier = [name for name, start in names.items() if start < data.window.start]
     if not earlier:
@@ -67,7 +67,7 @@ def changes(
 
 
 def _in_breach(report: SubjectReport, window: str) -> list[str]:
-    """The metrics of which a rule found a breach in that window."""
+    """The metrics for which a rule found a breach in that window."""
     return [
         words.metric_name(trend.metric, trend.where)
         for trend in report.trends
@@ -76,7 +76,7 @@ def _in_breach(report: SubjectReport, window: str) -> list[str]:
 
 
 def breach_figure(report: SubjectReport, verdict: Verdict) -> Markup | None:
-    """The metric of a breach over the windows, with its interval, the thresholds and the baseline; None without one."""
+    """The metric of a breach over the windows, with its interval, the thresholds and the baseline; None: no trend."""
     trend = report.trend(verdict.metric, verdict.where)
     if trend is None or trend.empty:
         return None
@@ -105,7 +105,7 @@ def _drawn(trend: Trend) -> Iterator[str]:
 
 
 def file_name(subject: Subject) -> str:
-    """The file of a label: what is readable of its name, and a hash of it.
+    """The file name of a label: the readable part of its name, and a hash of it.
 
     >>> file_name(Subject("tickets", "a/b <c>"))
     'tickets-a-b-c-9de85381.html'
@@ -117,9 +117,9 @@ def file_name(subject: Subject) -> str:
 
 
 def write_folder(data: ReportData, folder: Path) -> list[Path]:
-    """Write the week into its own folder: index.html, a page a label; and the index of all weeks beside it.
+    """Write the week into its own folder: index.html and a page for each label; then the index of all weeks.
 
-    Pages of labels draw with Plotly, which is one file in ``folder``. Gives what was written.
+    The pages of labels share one file of Plotly in ``folder``. Returns the paths of all pages.
     """
     place = folder / data.window.name
     files = {report.subject: place / file_name(report.subject) for report in data.subjects}

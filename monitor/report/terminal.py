@@ -33,7 +33,7 @@ from monitor.report.figures.trend import Trend
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
 ALIKE, OF_ALIKE = 6, 3
-"""More verdicts than the first that are not confirmed, by one rule for one reason: a run shows so many and a count."""
+"""A run shows ``OF_ALIKE`` of more than ``ALIKE`` unconfirmed verdicts by one rule for one reason, and a count."""
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
@@ -57,7 +57,7 @@ _OUTCOMES: Mapping[Outcome, str] = {
 class HistoryRow:
     """One subject's trend of one metric: its values by window, oldest first, and the newest estimate.
 
-    ``state`` is what the rules on this metric say in the newest estimate's window, ``pooled`` over how many windows.
+    ``state`` is the state by the rules on this metric in the newest estimate's window, ``limits`` are their levels.
     """
 
     subject: Subject
@@ -71,12 +71,12 @@ class HistoryRow:
 
     @property
     def first_value(self) -> float | None:
-        """The oldest value there is."""
+        """The oldest known value; None without one."""
         return next((value for value in self.values if value is not None), None)
 
     @property
     def change(self) -> float | None:
-        """The newest value less the oldest."""
+        """The newest value minus the oldest."""
         first, last = self.first_value, self.last.interval.value
         return None if first is None or last is None else last - first
 
@@ -84,15 +84,15 @@ class HistoryRow:
 def history_rows(
     estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, newest: int | None = None
 ) -> list[HistoryRow]:
-    """One row a (source, label, metric, population), by name, over the ``newest`` windows; segments are left out.
+    """One row for each (source, label, metric, population), by name, over the ``newest`` windows; no segments.
 
-    Windows without an estimate of the subject, although another has one, are gaps (None). All windows must be of one
-    time zone (:func:`monitor.core.windows.series_of`).
+    A window in which only other subjects have an estimate is a gap (None). All windows must be of one time zone
+    (:func:`monitor.core.windows.series_of`).
     """
     by_series: dict[Series, dict[Window, Estimate]] = defaultdict(dict)
-    mine = [estimate for estimate in estimates if estimate.subject.segment is None]
-    shown = sorted({estimate.window for estimate in mine})[-(newest or 0) :]
-    for estimate in mine:
+    whole_labels = [estimate for estimate in estimates if estimate.subject.segment is None]
+    shown = sorted({estimate.window for estimate in whole_labels})[-(newest or 0) :]
+    for estimate in whole_labels:
         if estimate.window >= shown[0]:
             by_series[estimate.subject, estimate.metric, estimate.where][estimate.window] = estimate
     of_rules: dict[Series, list[Verdict]] = defaultdict(list)
@@ -109,36 +109,38 @@ def history_rows(
 
 
 def history_view(
-    estimates: Sequence[Estimate], verdicts: Sequence[Verdict] = (), *, asked: bool = False
+    estimates: Sequence[Estimate], verdicts: Sequence[Verdict] = (), *, requested: bool = False
 ) -> RenderableType:
-    """The history as tables: windows of another time zone are a series, and a table, of their own.
+    """The history as tables: windows of another time zone are a series of their own, in a table of their own.
 
-    ``asked``: these very windows were asked for, so all are drawn; else as many of the newest as there is room for.
+    ``requested``: the user chose these windows, so all are drawn; else as many of the newest as there is room for.
     """
     found = series_of(estimate.window for estimate in estimates)
     tables: list[RenderableType] = []
     for place, series in enumerate(found):
-        mine = [e for e in estimates if e.window in set(series)]
+        in_series = [e for e in estimates if e.window in set(series)]
         if place:
             span = f"{series[0].name} to {series[-1].name}"
             tables.append(Text(f"Windows of another time zone, {span}: a series of its own", style="bold"))
-        tables.append(history_table(mine, verdicts, asked=asked))
+        tables.append(history_table(in_series, verdicts, requested=requested))
     return Group(*tables) if tables else Text("Nothing in the history yet")
 
 
 def history_table(
-    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, asked: bool = False
+    estimates: Iterable[Estimate], verdicts: Iterable[Verdict] = (), *, requested: bool = False
 ) -> RenderableType:
-    """The history of one time zone as a table with sparklines, one line a row of :func:`history_rows`.
+    """The history of one time zone as a table with sparklines, a line for each of :func:`history_rows`.
 
-    All sparklines of a metric have one scale, over what is drawn.
+    All sparklines of a metric have one scale, over the windows that are drawn.
     """
-    mine, known = list(estimates), list(verdicts)
-    most = len({estimate.window for estimate in mine if estimate.subject.segment is None})
+    found, known = list(estimates), list(verdicts)
+    most = len({estimate.window for estimate in found if estimate.subject.segment is None})
     if not most:
         return Text("Nothing in the history yet")
-    drawn = most if asked else min(most, SPARKS)
-    return _Fitted(lambda shown, _: _history_table(history_rows(mine, known, newest=shown), shown, most), drawn, asked)
+    drawn = most if requested else min(most, SPARKS)
+    return _Fitted(
+        lambda shown, _: _history_table(history_rows(found, known, newest=shown), shown, most), drawn, requested
+    )
 
 
 def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
@@ -146,17 +148,17 @@ def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
     for row in rows:
         by_metric[row.metric, row.where].append(row)
     scales = {
-        key: scale_of(key[0], [v for row in mine for v in row.values], [v for row in mine for v in row.limits])
-        for key, mine in by_metric.items()
+        key: scale_of(key[0], [v for row in group for v in row.values], [v for row in group for v in row.limits])
+        for key, group in by_metric.items()
     }
     measures = {words.metric_name(*key): scale.words for key, scale in scales.items()}
     several = len(measures) > 1
     span = f"{rows[0].windows[0]} to {rows[0].windows[-1]}"
-    left = "" if shown == most else f", the newest {shown} of {most} windows"
-    title = f"{span}{left}" if several else f"{next(iter(measures))}, {span}{left}"
+    omitted = "" if shown == most else f", the newest {shown} of {most} windows"
+    title = f"{span}{omitted}" if several else f"{next(iter(measures))}, {span}{omitted}"
     names = ("label", "metric", "trend") if several else ("label", "trend")
     table = _table(title, names, ("first", "last", "change", "95% interval", "n"), ("rules",))
-    scale = "; ".join(f"{name}: {told}" if several else told for name, told in sorted(measures.items()))
+    scale = "; ".join(f"{name}: {text}" if several else text for name, text in sorted(measures.items()))
     shown_of = "first, last and change are of the windows shown; rules: only those of the metric"
     table.caption = f"trend: one scale for all labels, {scale}; {shown_of}"
     for row in rows:
@@ -165,9 +167,9 @@ def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
 
 
 def label_table(data: ReportData, *, brief: bool = False) -> RenderableType:
-    """Each label: its state, what it is, what changed, whether it could act at the run, the handbook's level.
+    """Each label: its state, name, ECE with its change and trend, its switch at the run, the handbook's level.
 
-    ``brief``: in one line each, its worst state only, without the sentence about the window.
+    ``brief``: one line for each label with its worst state only, and no sentence about the window.
     """
     trends = [trend for report in data.subjects if (trend := report.trend("ece")) is not None]
     most = max((len(trend.points) for trend in trends), default=0)
@@ -191,7 +193,7 @@ def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: i
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> Table:
-    """Every verdict with its numbers: breaches first, then what could not be judged, then the rest.
+    """Every verdict with its numbers: breaches first, then unconfirmed, not evaluated, ok.
 
     Below the rule is its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted. Below the
     value: over how many windows it was pooled, or that it is an estimate before the truth.
@@ -210,17 +212,17 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
 
 
 def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], config: Config) -> RenderableType:
-    """What a run found and did: labels by state, verdicts by outcome, what is beyond its limit, what was done.
+    """What a run found and did: labels by state, verdicts by outcome, those beyond their threshold, the actions.
 
-    Sources in the order of ``config``.
+    Sources are in the order of ``config``.
     """
     order = list(config.sources)
     parts = sorted(evaluated, key=lambda part: order.index(part.source) if part.source in order else len(order))
     beyond = [v for part in parts for v in part.verdicts if v.outcome in ("breach", "unconfirmed")]
     shown: list[RenderableType] = [_source_line(part) for part in parts]
     if beyond:
-        told, counted = _folded(beyond)
-        shown += [verdict_table(told), *counted]
+        listed, counts = _folded(beyond)
+        shown += [verdict_table(listed), *counts]
     if actions:
         table = _table("Actions", ("action", "label", "state"), (), ())
         for action in actions:
@@ -232,27 +234,27 @@ def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], confi
 
 
 def _folded(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Text]]:
-    """The verdicts to show, and a line for each rule and reason of which many are not confirmed."""
+    """The verdicts to show, and a line for each rule and reason with many unconfirmed verdicts."""
     alike: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
     for v in verdicts:
         if v.outcome == "unconfirmed":
             alike[v.subject.source, v.rule, v.reason.value].append(v)
-    left, lines = set[str](), list[Text]()
-    for (source, rule, reason), mine in alike.items():
-        if len(mine) <= ALIKE:
+    hidden, lines = set[str](), list[Text]()
+    for (source, rule, reason), group in alike.items():
+        if len(group) <= ALIKE:
             continue
-        mine.sort(key=lambda v: 1.0 if v.p_adjusted is None else v.p_adjusted)
-        left.update(v.id for v in mine[OF_ALIKE:])
-        said = f"{len(mine):,} verdicts of {rule} are not confirmed ({reason}), {OF_ALIKE} of them in the table"
+        group.sort(key=lambda v: 1.0 if v.p_adjusted is None else v.p_adjusted)
+        hidden.update(v.id for v in group[OF_ALIKE:])
+        line = f"{len(group):,} verdicts of {rule} are not confirmed ({reason}), {OF_ALIKE} of them in the table"
         lines.append(
-            Text(f"{clean(source)} {mine[0].window.name}: {said}; --json lists all", style=_OUTCOMES["unconfirmed"])
+            Text(f"{clean(source)} {group[0].window.name}: {line}; --json lists all", style=_OUTCOMES["unconfirmed"])
         )
-    return [v for v in verdicts if v.id not in left], lines
+    return [v for v in verdicts if v.id not in hidden], lines
 
 
 def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     """Everything about a window, as ``calmon report`` prints it; ``full``: with each label's own tables."""
-    telling = [v for v in data.verdicts if v.outcome != "ok"]
+    not_ok = [v for v in data.verdicts if v.outcome != "ok"]
     shown: list[RenderableType] = [
         Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim"),
         label_table(data),
@@ -262,8 +264,8 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     if not data.subjects:
         run = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
         shown.append(Text(f"Nothing of this window is in the history; `{run} {data.window.name}` evaluates it."))
-    if telling:
-        shown += [verdict_table(telling), Text("Why one is what it is: calmon explain ID, with the id below its label")]
+    if not_ok:
+        shown += [verdict_table(not_ok), Text("Why one is what it is: calmon explain ID, with the id below its label")]
     shown += [part for element in of_all(data) for part in element_view(element)]
     for report in data.by_attention if full else ():
         if parts := [part for element in of_one(report) for part in element_view(element)]:
@@ -282,13 +284,13 @@ def element_view(element: Element) -> list[RenderableType]:
     table = plain_table(title=element.title)
     for place, name in enumerate(element.head):
         named = place == 0 and any(isinstance(row[0], Subject) and row[0].segment is None for row in element.rows)
-        kept = named or place in element.numbers | element.whole | element.drawn
-        table.add_column(name, justify="right" if place in element.numbers else "left", no_wrap=kept, overflow="fold")
-    shown: Cell | None = None
+        whole = named or place in element.numbers | element.whole | element.drawn
+        table.add_column(name, justify="right" if place in element.numbers else "left", no_wrap=whole, overflow="fold")
+    previous: Cell | None = None
     for row in element.rows:
-        first = Text("") if row[0] == shown and isinstance(shown, Subject) else _cell(row[0])
+        first = Text("") if row[0] == previous and isinstance(previous, Subject) else _cell(row[0])
         table.add_row(first, *(_cell(cell) for cell in row[1:]))
-        shown = row[0]
+        previous = row[0]
     return [table, *([Text(element.note, style="dim")] if element.note else [])]
 
 
@@ -298,7 +300,7 @@ def _cell(cell: Cell) -> Text:
     if isinstance(cell, str):
         return Text(cell)
     interval, mark = (cell, "") if isinstance(cell, Interval) else cell
-    plain = words.measured(interval).replace("(", "").replace(")", "")  # so that it breaks between its parts
+    plain = words.measured(interval).replace("(", "").replace(")", "")  # so that a line breaks between its parts
     return Text(f"{plain} {mark}".rstrip())
 
 
@@ -318,7 +320,7 @@ def _label_row(
     report: SubjectReport, data: ReportData, scale: Scale, shown: int, width: int
 ) -> Sequence[RenderableType]:
     trend, state, change = report.trend("ece"), report.state, report.change
-    told = words.pooled(change.windows, data.unit, change.value)
+    pooled = words.pooled(change.windows, data.unit, change.value)
     then, now = report.switch, report.switch_now
     acts = ["–" if then is None else then.words]
     if then is not None and now is not None and now.words != then.words:
@@ -327,7 +329,7 @@ def _label_row(
         Text(_lines([line.replace("_", " ") for line in state.lines], width), style=_STATES[state.state]),
         _name(report.subject),
         words.number(report.value("ece")),
-        _lines([words.number(change.change, sign=True), *([told] if told else [])], 8),
+        _lines([words.number(change.change, sign=True), *([pooled] if pooled else [])], 8),
         Text(sparkline(trend.values[-shown:] if trend else (), scale), overflow="fold"),
         Text(_lines(acts, 8), style="red" if then and then.state != "on" else ""),
         Text(report.level, style=_LEVELS[report.level]),
@@ -335,29 +337,29 @@ def _label_row(
 
 
 def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[RenderableType]:
-    seen = row.last.interval
+    interval = row.last.interval
     return (
         _name(row.subject),
         *([words.metric_name(row.metric, row.where)] if several else []),
         Text(sparkline(row.values, scale), overflow="fold"),
         words.number(row.first_value),
-        words.number(seen.value),
+        words.number(interval.value),
         words.number(row.change, sign=True),
-        words.interval(seen.low, seen.high).replace(" to ", "–"),
+        words.interval(interval.low, interval.high).replace(" to ", "–"),
         f"{row.last.n:,}",
         _rules(row.state),
     )
 
 
 def _rules(found: LabelState) -> Text:
-    """The worst that the rules on one metric say, and over how many windows where they were pooled."""
+    """The worst state by the rules on one metric, with the number of windows where they were pooled."""
     if found.state is State.NO_RULE:
         return Text("no rule")
     worst = (found.breaches or found.unconfirmed or found.not_evaluated or found.ok)[0]
-    told = found.clauses[0].what
+    state_words = found.clauses[0].what
     if found.state is State.NOT_EVALUATED:
-        told += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
-    text = Text(_lines([told], _RULES_WIDTH), style=_STATES[found.state])
+        state_words += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
+    text = Text(_lines([state_words], _RULES_WIDTH), style=_STATES[found.state])
     pooled = words.pooled(worst.windows, UNITS[worst.window.schedule])
     return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
 
@@ -366,8 +368,8 @@ def _rules(found: LabelState) -> Text:
 class _Fitted:
     """A table whose trends show as many of the newest windows as there is room for, at least :data:`FEWEST`.
 
-    ``build`` makes it for (windows, columns of the terminal), so that title, scale and numbers are of what is drawn.
-    ``whole``: all are wanted, and a narrow terminal folds the trend.
+    ``build`` makes it for (windows, columns of the terminal), so that title, scale and numbers fit what is drawn.
+    ``whole``: all windows are drawn, and a narrow terminal wraps the trend.
     """
 
     build: Callable[[int, int], Table]
@@ -381,7 +383,7 @@ class _Fitted:
 
 
 def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Sequence[str]) -> Table:
-    """A table that can be read at 80 columns: no rules between columns, no torn word; the trend gives way."""
+    """A table that fits 80 columns: no lines between columns, no broken word; the trend gets narrower first."""
     table = plain_table(title=title)
     table.caption_justify = "left"
     for name in (*left, *numbers, *right):
@@ -406,14 +408,14 @@ def _source_line(part: Evaluated) -> Text:
         text.append(f"; {_count(bad, 'row', 'rows')} set aside", style="not bold")
     for line in _truth_lines(part):
         text.append(f"\n{line}", style="not bold")
-    if told := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
-        text.append(f"\n{clean(part.source)} {part.window.name}: {told}", style="not bold dim")
+    if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
+        text.append(f"\n{clean(part.source)} {part.window.name}: {expectation}", style="not bold dim")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
 
 
 def _truth_lines(part: Evaluated) -> Iterator[str]:
-    """How far the truths of a source are known, and which windows were judged again since truths came late."""
+    """The label maturity of a source, and the windows that were judged again because truths came late."""
     whole = next((m for m in part.maturity if m.subject.label is None), None)
     if whole is not None:
         yield f"{maturity_words(whole)}."
@@ -422,7 +424,7 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
 
 
 def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts by outcome, with the reasons of what was not evaluated: silence has a cause as well."""
+    """The verdicts by outcome, with the reasons of those that were not evaluated."""
     counted = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in _OUTCOMES}
     silent = reasons_text(v for v in verdicts if v.outcome == "not_evaluated")
     return (

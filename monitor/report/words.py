@@ -1,4 +1,4 @@
-"""Numbers and names as people read them; the same in the page, in Markdown and in the terminal."""
+"""Numbers and names as text, the same on the page, in Markdown and in the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOSS = "log loss"  # shorter than the name that sentences use
 
 
 def metric_name(metric: str, where: str = "all") -> str:
-    """The name of a metric and, unless it is all rows, of its population.
+    """The name of a metric, with its population unless that is all rows.
 
     >>> metric_name("shortfall", "automated"), metric_name("cohens_d"), metric_name("nll_at_3")
     ('shortfall (automated)', "Cohen's d", 'log loss@3')
@@ -22,7 +22,7 @@ def metric_name(metric: str, where: str = "all") -> str:
 
 
 def number(value: float | None, *, sign: bool = False) -> str:
-    """Three decimals, an en dash for what is not known.
+    """A number with three decimals; an en dash for None.
 
     >>> number(0.04321), number(None), number(0.02, sign=True), number(-0.0001, sign=True)
     ('0.043', '–', '+0.020', '−0.000')
@@ -38,7 +38,7 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
 
 
 def segment(subject: Subject) -> str:
-    """The segment of a subject alone, "" where it has none.
+    """The segment of a subject; "" if it has none.
 
     >>> segment(Subject("tickets", "billing", ("channel", "web")))
     'channel = web'
@@ -73,7 +73,7 @@ def share(value: float | None, low: float | None = None, high: float | None = No
 
 
 def points(value: float | None) -> str:
-    """A difference in whole percentage points, with its sign; 0 without.
+    """A difference in whole percentage points with its sign; zero has no sign.
 
     >>> points(0.021), points(-0.114), points(0.001), points(None)
     ('+2', '−11', '0', '–')
@@ -85,7 +85,7 @@ def points(value: float | None) -> str:
 
 
 def size(rows: int) -> str:
-    """A number of rows in at most four characters, in whole thousands or millions where it is larger than 999.
+    """A number of rows in at most four characters; from 1,000 on in whole thousands or millions.
 
     >>> size(167), size(1_240), size(340_000), size(12_400_000)
     ('167', '1k', '340k', '12M')
@@ -96,7 +96,7 @@ def size(rows: int) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Names in a sentence, at most so many of them.
+    """Names in a sentence, at most ``most`` of them.
 
     >>> listed(["a", "b", "c"], 2), listed([])
     ('a, b and 1 more', 'none')
@@ -106,7 +106,7 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 
 
 def pooled(windows: int, unit: str, value: float | None = None) -> str:
-    """What a verdict or a change is of where it is not of the window alone; "" where it is.
+    """How many windows a number pools, with its value; "" for one window.
 
     >>> pooled(3, "week", 0.0613), pooled(3, "week"), pooled(1, "week", 0.06)
     ('3 weeks pooled: 0.061', '3 weeks pooled', '')
@@ -117,7 +117,7 @@ def pooled(windows: int, unit: str, value: float | None = None) -> str:
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:
-    """How the model version that most rows are of changed since an earlier window; "" where it did not.
+    """How the main model version (that of most rows) changed since an earlier window; "" if it did not.
 
     >>> version_change({"v4": 900}, {"v3": 800}, "2026-W28")
     'the main model version was v3 in 2026-W28 and is v4; no row is of v3 any more'
@@ -127,8 +127,8 @@ def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -
     new, old = (max(sorted(rows), key=lambda version: rows[version]) if rows else "" for rows in (now, then))
     if not new or not old or new == old:
         return ""
-    gone = "" if old in now else f"; no row is of {clean(old)} any more"
-    return f"the main model version was {clean(old)} in {when} and is {clean(new)}{gone}"
+    no_rows = "" if old in now else f"; no row is of {clean(old)} any more"
+    return f"the main model version was {clean(old)} in {when} and is {clean(new)}{no_rows}"
 
 
 def p_text(value: float | None) -> str:
@@ -148,7 +148,7 @@ def reason_text(verdict: Verdict) -> str:
 
 
 def window_text(window: Window, zone: tzinfo) -> str:
-    """``9 Nov 2026 to 15 Nov 2026``, both days included, in ``zone``; a day alone where it is one."""
+    """``9 Nov 2026 to 15 Nov 2026``, both days included, in ``zone``; one date for a single day."""
     first, last = day_text(window.start, zone), day_text(window.end - timedelta(seconds=1), zone)
     return first if first == last else f"{first} to {last}"
 

@@ -1,7 +1,7 @@
 """The HTTP service of the switch: routers read it, operators turn labels off and on. No state of its own.
 
-:func:`create_app` is given a :class:`Backend`, which knows history and configuration; what a request may
-do, and how it is answered, is decided here. docs/http.md is the page for people.
+:func:`create_app` is given a :class:`Backend`, which has history and configuration; this module decides what a
+request may do, and how it is answered. docs/http.md is the page for users.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _REPEATED = frozenset({"segment"})
 _PAGE: Literal["page"] = "page"
 _PAGE_SCOPES: tuple[PageScope, ...] = get_args(PageScope)
 _OPEN: Literal["open"] = "open"
-"""The scope of what everybody may read: the documents, which are the same in every installation."""
+"""The scope of the documents, which everybody may read: they are the same in every installation."""
 _WHEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:]{8}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII)
 _NO_CONTROL = r"\u0000-\u001F\u007F-\u009F"
 _WORDS = rf"^[^{_NO_CONTROL}]*[^\s{_NO_CONTROL}][^{_NO_CONTROL}]*$"
 _DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 )
-_DRIFT_POLICY = (  # Evidently's own page: its scripts run in a place of their own, and reach nothing
+_DRIFT_POLICY = (  # Evidently's own page: its scripts run in a sandbox, and reach nothing
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -78,7 +78,7 @@ _NOTES = tuple(r for r in _CHANGES if r not in (_R.UNTIL_PAST, _R.CONFIG_UNREADA
 
 @dataclass(frozen=True, slots=True)
 class RequestedChange:
-    """A change somebody may ask for: one switch (label None: the source's own) on or off.
+    """A requested change: one switch (label None: the source's own) on or off.
 
     ``key`` is the client's idempotency key with the token's name before it.
     """
@@ -94,7 +94,7 @@ class RequestedChange:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A change as the history has it; ``already``: an earlier request made it."""
+    """A change in the history; ``already``: an earlier request made it."""
 
     source: str
     label: str | None
@@ -116,29 +116,29 @@ class Backend(Protocol):
     def now(self) -> datetime:
         """The time, with its zone."""
 
-    def change(self, wanted: RequestedChange) -> Stored:
-        """Turn off or on, once for each key."""
+    def change(self, requested: RequestedChange) -> Stored:
+        """Turn a switch off or on, once for each key."""
 
     def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
-        """Those that are not removed, by time; of a label together with those of its whole source."""
+        """The annotations that are not removed, by time; for a label with those of its whole source."""
 
-    def annotate(self, wanted: NewAnnotation) -> tuple[Annotation, bool]:
-        """Store one, once for each key; and whether an earlier request had."""
+    def annotate(self, requested: NewAnnotation) -> tuple[Annotation, bool]:
+        """Store an annotation, once for each key; returns it, and whether an earlier request stored it."""
 
     def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
-        """Take one away from every axis; and whether it was removed before."""
+        """Remove an annotation from every axis; returns it, and whether it was removed before."""
 
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, or one of its tables."""
 
     def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
-        """Do what a form asks for; the address of the page that shows it."""
+        """Do what a form asks for; returns the address of the page that shows it."""
 
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
 
     def drift(self, source: str, week: str) -> str:
-        """The page about a source's feature columns that a run kept. Raises :class:`RequestRefused` where none is."""
+        """The page about a source's feature columns that a run kept. Raises :class:`RequestRefused` without one."""
 
     def metrics(self) -> str:
         """The newest numbers in Prometheus' text format."""
@@ -147,14 +147,14 @@ class Backend(Protocol):
         """A document as HTML ("" is the list of all). Raises :class:`RequestRefused` for an unknown name."""
 
     def picture(self, name: str) -> bytes:
-        """A PNG of the documents. Raises :class:`RequestRefused` where there is none of that name."""
+        """A PNG of the documents. Raises :class:`RequestRefused` for an unknown name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxy:
-    """A proxy on this machine that lets people sign in: ``header`` is where it names them, ``host`` what they ask for.
+    """A proxy on this machine where people sign in: ``header`` has their name, ``host`` is the host they ask for.
 
-    The host keeps out a page of somebody else's that reaches this address under a name of its own: such a page could
+    The host keeps out a page of another site that reaches this address under a name of its own: such a page could
     send any header.
     """
 
@@ -162,7 +162,7 @@ class TrustedProxy:
     host: str
 
     def person(self, request: Request) -> str | None:
-        """Who has signed in there; None where the request is not from that proxy."""
+        """The name of the person who signed in; None where the request is not from that proxy."""
         peer = request.client.host if request.client else ""
         named = request.headers.getlist(self.header)
         if not is_loopback(peer) or request.headers.get("host", "").lower() != self.host.lower() or len(named) != 1:
@@ -173,14 +173,14 @@ class TrustedProxy:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Who may do what. ``local``: the service listens on this machine only. Whom ``proxy`` names may see the pages."""
+    """Who may do what. ``local``: the service listens on this machine only. ``proxy`` names those who may see pages."""
 
     tokens: TokensFile | None
     local: bool
     proxy: TrustedProxy | None = None
 
     def let(self, request: Request, scope: str) -> str | None:
-        """The name of the caller (None: nobody asked for one). Raises :class:`RequestRefused`."""
+        """The name of the caller (None: no name is needed). Raises :class:`RequestRefused`."""
         if scope == _OPEN:
             return None
         here, reads = self.local and is_loopback(request.headers.get("host", "")), scope in (*_PAGE_SCOPES, "read")
@@ -195,7 +195,7 @@ class Guard:
         return _with_scope(entry, needed)
 
     def let_token(self, token: str, scope: str) -> str:
-        """The name of the token in a form's own field. Raises :class:`RequestRefused` where it may not do this."""
+        """The name of the token in a form's own field. Raises :class:`RequestRefused` where it lacks the scope."""
         if self.tokens is None:
             raise RequestRefused(_R.NO_TOKENS)
         entry = entry_of(self._entries(self.tokens), token.strip()) if token.strip() else None
@@ -230,7 +230,7 @@ def _with_scope(entry: Entry, scope: str) -> str:
 def is_loopback(host: str) -> bool:
     """Whether a host, or a Host header, is this machine itself.
 
-    A page of somebody else's that a browser was led to by a name of theirs (DNS rebinding) has another one.
+    A page of another site that reaches this machine under a name of that site (DNS rebinding) has another host.
 
     >>> is_loopback("127.0.0.1:8080"), is_loopback("[::1]:80"), is_loopback("localhost"), is_loopback("evil.example")
     (True, True, True, False)
@@ -259,7 +259,7 @@ def _token(header: str, *, page: bool) -> str | None:
 
 
 class GuardedRoute(APIRoute):
-    """A route that looks at who asks before it looks at what is asked. Its scope is in the OpenAPI document."""
+    """A route that checks the caller before the request. Its scope is in the OpenAPI document."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler behind the guard. Raises KeyError where the route has no scope."""
@@ -278,10 +278,10 @@ class GuardedRoute(APIRoute):
 
 
 def _check_form(request: Request, names: set[str], *, has_body: bool) -> None:
-    """Refuse what would be passed over: ``?scor=0.3`` must not be answered as if no score had been given."""
-    asked = [name for name, _ in request.query_params.multi_items() if name not in _REPEATED]
-    asked += {*request.query_params} & _REPEATED
-    if len(asked) != len(set(asked)) or not set(asked) <= names:
+    """Refuse parameters that would be ignored: ``?scor=0.3`` must not be answered as if no score had been given."""
+    given = [name for name, _ in request.query_params.multi_items() if name not in _REPEATED]
+    given += {*request.query_params} & _REPEATED
+    if len(given) != len(set(given)) or not set(given) <= names:
         known = ", ".join(sorted(names)) or "none"
         raise RequestRefused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -487,7 +487,7 @@ OnceQuery = Annotated[str | None, Query(alias="request", pattern="^[A-Za-z0-9_-]
 
 
 def _named(operation: str, scope: str, summary: str) -> dict[str, Any]:
-    """How the OpenAPI describes an address, and the scope it asks for."""
+    """The OpenAPI description of an address, and the scope that it needs."""
     extra = {_SCOPE: scope, "security": [{"token": []}]}
     return {"operation_id": operation, "summary": summary, "openapi_extra": extra}
 
@@ -566,7 +566,7 @@ def get_decision(
 
 
 def _segments_given(texts: Sequence[str]) -> dict[str, str]:
-    """The values of segment columns, from ``column=value``; what has no =, and a column said twice, says nothing."""
+    """The values of segment columns, from ``column=value``; a text without = and a column given twice are left out."""
     pairs = [(column, value) for column, sign, value in (text.partition("=") for text in texts) if sign]
     columns = [column for column, _ in pairs]
     return {column: value for column, value in pairs if columns.count(column) == 1}
@@ -580,11 +580,11 @@ def decision_body(
     now: datetime,
     segments: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The decision with what it follows from; ``allowed`` is None where no score was given: never a yes."""
+    """The decision with its reasons; ``allowed`` is None where no score was given: never a yes."""
     found = terms(board, source, label, now)
-    unasked = Decision(False, GateReason.ON, found.yes.until, "on; give a score to get a decision")
-    asked = found.judge(score, segments) if score is not None else found.closed
-    decision = unasked if asked is None else asked  # not "or": a no is false
+    without_score = Decision(False, GateReason.ON, found.yes.until, "on; give a score to get a decision")
+    judged = found.judge(score, segments) if score is not None else found.closed
+    decision = without_score if judged is None else judged  # not "or": a no is false
     stored = [board.switches[key] for key in ((source, label), (source, None)) if key in board.switches]
     blocked = merged(r for state in stored for r in state.blocked)
     about = {"source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed}
@@ -603,9 +603,9 @@ def _change(
     once = f"{name}:{key}" if key else None
     change = RequestedChange(source, label, enable, f"api:{name}", body.reason, body.until, once)
     stored = _backend(request).change(change)
-    told = {field: getattr(stored, field) for field in ("source", "label", "state", "by", "reason")}
+    facts = {field: getattr(stored, field) for field in ("source", "label", "state", "by", "reason")}
     times = {field: _iso(getattr(stored, field)) for field in ("at", "until", "lease_until")}
-    return _fresh(told | times, {"Idempotency-Replayed": "true"} if stored.already else {})
+    return _fresh(facts | times, {"Idempotency-Replayed": "true"} if stored.already else {})
 
 
 _CHANGED: dict[str, Any] = {"response_model": ChangedBody, "responses": documented(_CHANGES)}
@@ -671,8 +671,8 @@ def post_annotation(request: Request, body: NewAnnotationBody, key: KeyHeader = 
         _check_label(body.label)
     name = request.scope[CALLER]
     once = f"http:{name}:{key}" if key else None
-    wanted = NewAnnotation(body.source, body.label, body.at, body.text, f"api:{name}", once)
-    stored, already = _backend(request).annotate(wanted)
+    requested = NewAnnotation(body.source, body.label, body.at, body.text, f"api:{name}", once)
+    stored, already = _backend(request).annotate(requested)
     return _fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
 
 
@@ -693,19 +693,19 @@ def remove_annotation(
 
 
 def _annotation(found: Annotation) -> dict[str, Any]:
-    said = {name: getattr(found, name) for name in ("id", "source", "label", "text", "removed_by", "removed_reason")}
+    fields = {name: getattr(found, name) for name in ("id", "source", "label", "text", "removed_by", "removed_reason")}
     times = {name: _iso(getattr(found, name)) for name in ("at", "added_at", "removed_at")}
-    return {**said, **times, "by": found.added_by}
+    return {**fields, **times, "by": found.added_by}
 
 
 def _add_page(page: Page) -> None:
-    """Serve a page at its addresses: the same for all of them is what may be asked, and how it is kept."""
+    """Serve a page at its addresses, with the same parameters and headers at all of them."""
 
     async def get(request: Request) -> Response:
         at_root = request.scope["raw_path"].count(b"/") <= 1
         root = "./" if at_root else "../" * (request.scope["raw_path"].count(b"/") - 1)
-        asked = PageRequest(request.path_params, request.query_params, root, request.scope[CALLER])
-        made = await _made(request, lambda: _backend(request).show(page, asked))
+        page_request = PageRequest(request.path_params, request.query_params, root, request.scope[CALLER])
+        made = await _made(request, lambda: _backend(request).show(page, page_request))
         headers = {"ETag": made.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
         if made.filename is not None:
             headers["Content-Disposition"] = f'attachment; filename="{made.filename}"'
@@ -723,7 +723,7 @@ for _each in PAGES:
 
 
 def _add_form(form: Form) -> None:
-    """Take a form: from a page of ours only, with a token in it where it changes something."""
+    """Accept a form: from a page of this service only, with a token in it where it changes something."""
 
     async def post(request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
@@ -749,7 +749,7 @@ for _form in FORMS:
 
 @router.get("/static/{name}", include_in_schema=False, openapi_extra={_SCOPE: _OPEN, _QUERY: ["v"]})
 def get_static(name: str) -> Response:
-    """The style sheet and the script of the pages; ``v`` is another one where they have changed."""
+    """The style sheet and the script of the pages; ``v`` changes when they change."""
     if name not in STATIC:
         raise RequestRefused(_R.NOT_FOUND)
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000"})
@@ -793,7 +793,7 @@ async def get_metrics(request: Request) -> Response:
 
 
 async def _made(request: Request, make: Callable[[], T]) -> T:
-    """A page, made one at a time: pages take seconds, and routers wait meanwhile."""
+    """Make a page, one at a time: a page takes seconds, in which routers wait."""
     limiter: CapacityLimiter = request.app.state.pages
     if limiter.statistics().tasks_waiting >= PAGES_WAITING:
         raise RequestRefused(_R.TOO_BUSY, headers={"Retry-After": "5"})
@@ -841,7 +841,7 @@ def openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _answer_errors(app: FastAPI, docs: str | None) -> None:
-    """Every error leaves as a problem."""
+    """Answer every error with a problem."""
 
     @app.exception_handler(RequestRefused)
     async def refused(_: Request, error: RequestRefused) -> Response:
@@ -876,7 +876,7 @@ def _other_method(request: Request, docs: str | None) -> Response:
 
 
 def _plain(error: RequestValidationError) -> str:
-    """Where and what, without the value: it may be a secret in the wrong place."""
+    """Where the errors are and what they are, without the values: one may be a secret in the wrong place."""
     found = []
     for one in error.errors():
         where = hidden(".".join(str(step) for step in one["loc"][:2]))  # a name, too, may be a token

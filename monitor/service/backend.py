@@ -1,7 +1,7 @@
 """The HTTP service on its history and its alerts.yaml: what ``calmon dashboard`` runs.
 
-A service lives for months, so nothing is taken for granted from one request to the next: the history may be
-replaced by a backup, alerts.yaml may be edited, both may be broken for a while.
+A service runs for months, so it checks both again with each request: the history may be replaced by a backup,
+alerts.yaml may be edited, both may be broken for a while.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ _R = ProblemReason
 
 
 class _Stamp(NamedTuple):
-    """Which file and journal of SQLite's it is, and when the file itself was last written (seldom: a checkpoint)."""
+    """The identity of SQLite's file and journal, and when the file itself was last written (seldom: a checkpoint)."""
 
     names: tuple[int, int, int | None]
     content: tuple[int, int]
 
 
 class ReopeningStore:
-    """The history, opened once and again whenever its file or SQLite's journal beside it is another one.
+    """The history, opened again whenever its file or SQLite's journal beside it was replaced.
 
-    SQLite goes on reading a file that was deleted or replaced, and pages it remembers of one that was
-    overwritten, for as long as it is open: without this, a service would say "on" from a history that no
-    run writes to any more, or that nobody can read.
+    While it is open, SQLite goes on reading a file that was deleted or replaced, and cached pages of one
+    that was overwritten. Without this class, a service would say "on" from a history that no run writes to
+    any more, or that nobody can read.
     """
 
     def __init__(self, url: str, prepare: Callable[[Store], None], *, create: bool = False) -> None:
@@ -81,25 +81,25 @@ class ReopeningStore:
         self._file = database_file(store_url(url))
         self._lock = Lock()
         self._store = self._open(create=create, prepared=False)
-        self._seen = self._look()
+        self._stamp = self._look()
 
     def store(self) -> Store:
-        """The history that is at its address now. Raises HistoryError."""
+        """The history now at its address. Raises HistoryError."""
         with self._lock:
             found = self._look()
-            if found != self._seen:
-                self._again(found)
+            if found != self._stamp:
+                self._reopen(found)
             return self._store
 
-    def _again(self, found: _Stamp | None) -> None:
-        """Open anew, and only then close: the last to close moves its journal into the file, which may be another.
+    def _reopen(self, found: _Stamp | None) -> None:
+        """Open the new history, and only then close the old one: closing moves a journal into the file at its address.
 
         Other threads may finish what they are reading.
         """
-        is_same_file = found is not None and self._seen is not None and found.names == self._seen.names
+        is_same_file = found is not None and self._stamp is not None and found.names == self._stamp.names
         before, self._store = self._store, self._open(create=False, prepared=is_same_file)
         before.close()
-        self._seen = self._look()
+        self._stamp = self._look()
 
     def _open(self, *, create: bool, prepared: bool) -> Store:
         store = Store.from_url(self._url, create=create)
@@ -118,7 +118,7 @@ class ReopeningStore:
     def _look(self) -> _Stamp | None:
         if self._file is None:
             return None
-        real = Path(os.path.realpath(self._file))  # the journal lies beside what a symbolic link leads to
+        real = Path(os.path.realpath(self._file))  # the journal is beside the target of a symbolic link
         journal: int | None = None
         with suppress(OSError):
             journal = real.with_name(f"{real.name}-wal").stat().st_ino
@@ -130,10 +130,10 @@ class ReopeningStore:
 
 
 class Service:
-    """What the HTTP service asks: the :class:`monitor.service.app.Backend` of these settings.
+    """The :class:`monitor.service.app.Backend` of the HTTP service with these settings.
 
-    Raises ConfigProblems or HistoryError when made, each saying what to do. A history that does not exist
-    is made, and the scores from which labels may act are published to it, as a run does.
+    The constructor raises ConfigProblems or HistoryError, which say what to do. It creates a history that does
+    not exist, and publishes the scores from which labels may act to it, as a run does.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
@@ -145,7 +145,7 @@ class Service:
         def publish_scores(store: Store) -> None:  # gates need them; a history from a backup may have none, or old ones
             publish(store, self._newest_config() or self._config, clock(), actor="the service")
 
-        self._door = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
+        self._reopening = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
         self._past = Past()
         self._reports: dict[str, tuple[float, str]] = {}
         self._replays: Jobs[OtherThreshold] = Jobs()
@@ -153,7 +153,7 @@ class Service:
     def close(self) -> None:
         """Close the history."""
         self._replays.close()
-        self._door.close()
+        self._reopening.close()
 
     def now(self) -> datetime:
         """The time."""
@@ -163,7 +163,7 @@ class Service:
         """Every switch and threshold, now."""
         before = self._past.seen
         with self._history() as store:
-            at = self._clock()  # before reading, so that the snapshot is never said to be newer than it is
+            at = self._clock()  # before reading, so that the snapshot's time is never later than its content
             found = store.stored_switches()
             board = board_of(at, found.switches, found.automate_at, found.identity)
             refusal = self._past.refusal(board.mark, before)
@@ -172,37 +172,39 @@ class Service:
         log.error("every gate is closed: %s; `calmon db confirm` accepts it", refusal)
         return replace(board, closed=board.closed or GateReason.HISTORY_WENT_BACK)
 
-    def change(self, wanted: RequestedChange) -> Stored:
+    def change(self, requested: RequestedChange) -> Stored:
         """Turn off or on. Off also works while alerts.yaml is broken; on does not: raises RequestRefused."""
         config = self._newest_config()
-        if config is None and wanted.enable:
+        if config is None and requested.enable:
             raise RequestRefused(_R.CONFIG_UNREADABLE)
         with self._history() as store:
-            _check_known(store, config, wanted.source, wanted.label, enable=wanted.enable)
+            _check_known(store, config, requested.source, requested.label, enable=requested.enable)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
-            return self._apply(store, config or self._config, wanted)
+            return self._apply(store, config or self._config, requested)
 
-    def _apply(self, store: Store, config: Config, wanted: RequestedChange) -> Stored:
-        key = None if wanted.key is None else f"http:{wanted.key}"
-        change = SwitchChange(wanted.source, wanted.label, wanted.enable, wanted.by, wanted.reason, wanted.until, key)
+    def _apply(self, store: Store, config: Config, requested: RequestedChange) -> Stored:
+        key = None if requested.key is None else f"http:{requested.key}"
+        change = SwitchChange(
+            requested.source, requested.label, requested.enable, requested.by, requested.reason, requested.until, key
+        )
         try:
             done = operate(store, config, change, self._clock)
         except KeyReused:
             raise RequestRefused(_R.KEY_REUSED) from None
         except ChangeRefused as error:
             raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
-        self._show(store, config, wanted)
+        self._show(store, config, requested)
         e = done.event
         return Stored(e.source, e.label, e.to_state, e.actor, e.reason, e.at, e.until, e.lease_until, done.already)
 
-    def _show(self, store: Store, config: Config, wanted: RequestedChange) -> None:
-        """Bring the messages about the label to what its switch says now; the switch has changed already."""
+    def _show(self, store: Store, config: Config, requested: RequestedChange) -> None:
+        """Update the messages about the label to its present switch, which has changed already."""
         try:
             with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
                 monitor = Monitor(config, self._settings, warehouse, store, None, self._clock)
-                show_switches(monitor, wanted.source, wanted.label)
-        except Exception:  # the switch has changed already: no failed message may answer that it has not
+                show_switches(monitor, requested.source, requested.label)
+        except Exception:  # the switch has changed already: a failed message must not answer that it has not
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
     def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
@@ -210,19 +212,19 @@ class Service:
         with self._history() as store:
             return store.annotations(source, ANY if label is None else label)
 
-    def annotate(self, wanted: NewAnnotation) -> tuple[Annotation, bool]:
-        """Store one; and whether an earlier request had. Raises RequestRefused."""
+    def annotate(self, requested: NewAnnotation) -> tuple[Annotation, bool]:
+        """Store an annotation; returns it, and whether an earlier request stored it. Raises RequestRefused."""
         with self._history() as store:
-            _check_known(store, self._newest_config(), wanted.source, wanted.label)
+            _check_known(store, self._newest_config(), requested.source, requested.label)
             try:
-                return annotate(store, wanted, self._clock)
+                return annotate(store, requested, self._clock)
             except AnnotationKeyReused:
                 raise RequestRefused(_R.KEY_REUSED) from None
             except AnnotationRefused as error:
                 raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
 
     def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
-        """Take one away from every axis; and whether it was removed before. Raises RequestRefused."""
+        """Remove an annotation; returns it, and whether it was removed before. Raises RequestRefused."""
         with self._history() as store:
             try:
                 return remove(store, id, by=by, reason=reason, clock=self._clock)
@@ -235,11 +237,11 @@ class Service:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
         config = self._newest_config() or self._config
         with self._history() as store, store.one_moment():
-            asked = PageContext(store, config, self._settings, self._clock(), request, self._replays)
-            return answer(page, PAGES, asked)
+            context = PageContext(store, config, self._settings, self._clock(), request, self._replays)
+            return answer(page, PAGES, context)
 
     def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
-        """Do what a form asks for; the address of the page that shows it. Raises RequestRefused."""
+        """Do what a form asks for; returns the address of the page that shows it. Raises RequestRefused."""
         return form.send(self, fields, by)
 
     def turn(
@@ -298,7 +300,7 @@ class Service:
         return self._reports[week][1]
 
     def drift(self, source: str, week: str) -> str:
-        """What a run of the week kept beside its report. Raises RequestRefused where there is none."""
+        """The page on features that a run of the week kept beside its report. Raises RequestRefused without one."""
         window = next((window for window in self._windows() if window.name == week), None)
         if window is None:
             raise RequestRefused(_R.UNKNOWN_WEEK)
@@ -322,7 +324,7 @@ class Service:
         return index_html(known) if text is None else document_html(name, text, known)
 
     def picture(self, name: str) -> bytes:
-        """A PNG of the documents. Raises RequestRefused where there is none."""
+        """A PNG of the documents. Raises RequestRefused for an unknown name."""
         found = documents.picture_of(name)
         if found is None:
             raise RequestRefused(_R.NOT_FOUND)
@@ -335,10 +337,10 @@ class Service:
         return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
 
     def _newest_config(self) -> Config | None:
-        """alerts.yaml as it is now, None where it is broken: an old one must not publish its thresholds again."""
+        """The present alerts.yaml; None where it is broken: an old one must not publish its thresholds again."""
         try:
             text = text_of(self._settings.config)
-            if text != self._text:  # reading it takes longer than a page
+            if text != self._text:  # parsing it takes longer than a page
                 self._config, self._text = parse_config(text, str(self._settings.config)), text
         except (ConfigProblems, OSError) as error:
             log.error("alerts.yaml cannot be used: %s", error)
@@ -347,9 +349,9 @@ class Service:
 
     @contextmanager
     def _history(self) -> Iterator[Store]:
-        """The store, every way in which it can fail made into one reason; a mistake of the caller stays what it is."""
+        """The store; all of its failures become one reason, other errors stay as they are."""
         try:
-            yield self._door.store()
+            yield self._reopening.store()
         except (SQLAlchemyError, HistoryError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
@@ -363,7 +365,7 @@ def week_path(subject: Subject, week: str) -> str:
 
 
 def _check_known(store: Store, config: Config | None, source: str, label: str | None, *, enable: bool = False) -> None:
-    """Refuse a name that nobody knows: whoever mistypes a label must not believe it is off now."""
+    """Refuse an unknown name: a person who mistypes a label must not believe that it is off now."""
     configured = config.sources.get(source) if config is not None else None
     if configured is None and (enable or source not in _known_sources(store)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)

@@ -1,7 +1,7 @@
-"""Connections of the HTTP service: no number of idle ones keeps an operator's "off" out.
+"""Connections of the HTTP service, limited so that idle ones never keep an operator's "off" out.
 
-A connection that asks nothing is closed after :data:`HEAD_SECONDS`, and the oldest idle one makes room where there are
-more than a share of the file descriptors of this process. One in the middle of a request is never closed.
+A connection without a request is closed after :data:`HEAD_SECONDS`. Above a share of the file descriptors of this
+process, the oldest idle connection is closed. A connection with a request under way is never closed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WANTED_FILES = 8192
 
 
 def raise_file_limit() -> int:
-    """Allow this process as many open files as it may have, up to what it needs; the limit that is set now."""
+    """Raise this process's limit of open files to what it needs, as far as it may; returns the limit now set."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
+    target = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        return target
     return soft
 
 
@@ -51,7 +51,7 @@ class _Limited(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._asks():
+        if self._has_request():
             self.idle.pop(self, None)
             self._no_deadline()
         elif self._deadline is None:  # the head of a later request has begun; uvicorn waits for its end for ever
@@ -59,7 +59,7 @@ class _Limited(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._asks() and not self.transport.is_closing():
+        if not self._has_request() and not self.transport.is_closing():
             self.idle[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,12 +67,12 @@ class _Limited(H11Protocol):
         self._no_deadline()
         super().connection_lost(exc)
 
-    def _asks(self) -> bool:
+    def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def _close_if_idle(self) -> None:
-        if not self._asks() and not self.transport.is_closing():
-            self.transport.abort()  # there is nothing to answer, and closing in good order could take for ever
+        if not self._has_request() and not self.transport.is_closing():
+            self.transport.abort()  # there is nothing to answer, and an orderly close could take for ever
 
     def _no_deadline(self) -> None:
         if self._deadline is not None:

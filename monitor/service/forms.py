@@ -1,7 +1,7 @@
 """Forms of the dashboard: what a person may change or start from a page, and how that is kept safe.
 
 A form that changes something carries a token in a field of its own, so a browser that is logged in changes nothing by
-itself: a page of another site does not know the token. Besides, a form is taken only from a page of this service.
+itself: a page of another site does not know the token. Besides, only a form from a page of this service is accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Actions(Protocol):
         """Add an annotation."""
 
     def local_time(self, text: str) -> datetime:
-        """A time as a page's field gives it, in the configured time zone."""
+        """The time in a page's field, in the configured time zone."""
 
     def start_replay(self, rule: str, threshold: float, weeks: int) -> None:
         """Begin to replay a rule under another threshold, unless that is under way or done."""
@@ -43,9 +43,9 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: its address, its fields, the scope that its token needs (None: whoever may see pages), what it does.
+    """One form: its address, its fields, the scope that its token needs (None: that of pages), what it does.
 
-    ``send`` gives the address, relative to the root, of the page that shows the result. ``by`` is the token's name.
+    ``send`` returns the address, relative to the root, of the page that shows the result. ``by`` is the token's name.
     """
 
     address: str
@@ -57,13 +57,13 @@ class Form:
 def refuse_other_site(headers: Mapping[str, str]) -> None:
     """Raise RequestRefused for a form that was not sent from a page of this service, as far as the browser says."""
     fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    own = fetched == "same-origin" if fetched is not None else urlsplit(origin or "").netloc == headers.get("host")
-    if not own:
+    same = fetched == "same-origin" if fetched is not None else urlsplit(origin or "").netloc == headers.get("host")
+    if not same:
         raise RequestRefused(_R.REQUEST_INVALID, "the form was not sent from a page of this service")
 
 
 def fields_of(form: Form, content_type: str, body: bytes) -> dict[str, str]:
-    """The fields as they were sent. Raises RequestRefused for a body of another form."""
+    """The fields as they were sent. Raises RequestRefused for a body that does not fit the form."""
     if content_type.partition(";")[0].strip().lower() != FORM_TYPE:
         raise RequestRefused(_R.REQUEST_INVALID, f"a form is sent as {FORM_TYPE}")
     try:

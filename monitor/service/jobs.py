@@ -1,4 +1,4 @@
-"""Work that a page asks for and that takes longer than a page may: one at a time, kept in memory, with progress."""
+"""Jobs that a page starts and that take longer than a page may: one at a time, kept in memory, with progress."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job(Generic[T]):
 
 
 class Jobs(Generic[T]):
-    """The newest jobs by what they are about. A job asked for again is the one that there is, unless that failed."""
+    """The newest jobs by key. A job that is started again is the existing one, unless that failed."""
 
     def __init__(self) -> None:
         self._jobs: dict[Hashable, Job[T]] = {}
@@ -45,11 +45,11 @@ class Jobs(Generic[T]):
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="calmon-job")
 
     def get(self, key: Hashable) -> Job[T] | None:
-        """The job about this, if there is one."""
+        """The job with this key; None without one."""
         return self._jobs.get(key)
 
     def start(self, key: Hashable, total: int, work: Callable[[Callable[[str], None]], T]) -> bool:
-        """Queue work unless it is there; False where too many wait. ``work`` is given what to call after each step."""
+        """Queue work unless it exists; False where too many wait. ``work`` gets a function to call after each step."""
         with self._lock:
             before = self._jobs.get(key)
             if before is not None and before.failure is None:
@@ -70,5 +70,5 @@ class Jobs(Generic[T]):
             job.failure = type(error).__name__
 
     def close(self) -> None:
-        """Begin no further one; the process need not wait for the one under way."""
+        """Start no further job; the process need not wait for the one under way."""
         self._worker.shutdown(wait=False, cancel_futures=True)

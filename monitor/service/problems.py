@@ -1,4 +1,4 @@
-"""What the HTTP service answers when it does not do as asked: one shape (RFC 9457), one named reason each."""
+"""The answers of the HTTP service to refused requests: one shape (RFC 9457), one named reason each."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ DETAILS: Mapping[ProblemReason, str] = {
 
 
 class RequestRefused(Exception):
-    """A request that is not done; ``detail`` says what is special about this one, and never repeats a secret."""
+    """A refused request; ``detail`` is about this request, and never repeats a secret."""
 
     def __init__(self, reason: ProblemReason, detail: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason.value)

@@ -1,7 +1,7 @@
-"""The history as Prometheus reads it: the numbers of the newest windows in its text format.
+"""The numbers of the newest windows in the history, in the text format of Prometheus.
 
-Built anew for every request from what is stored, so nothing runs out of step with the history; nothing is counted in
-this process. The number of series is bounded: of more than :data:`MOST_LABELS` labels the first by name are shown.
+They are read for every request and nothing is counted in this process, so they always agree with the history. The
+number of series is limited: of more than :data:`MOST_LABELS` labels, the first by name are shown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def exposition(store: Store, config: Config, now: datetime) -> bytes:
 
 
 def gather(store: Store, config: Config, now: datetime) -> Shown:
-    """What the history holds: of each schedule the newest window that was judged."""
+    """The numbers in the history: for each schedule those of the newest window that was judged."""
     seen = observed(store, config, now)
     verdicts: list[Verdict] = []
     estimates: list[Estimate] = []
@@ -67,7 +67,7 @@ def gather(store: Store, config: Config, now: datetime) -> Shown:
 
 
 def families(shown: Shown) -> Iterator[Metric]:
-    """One family a kind of number; every name and label is in docs/watching.md."""
+    """One family for each kind of number; every name and label is in docs/watching.md."""
     yield from _runs(shown)
     words = "What is wrong with the monitor itself, by named reason"
     wrong = Counter((f.reason.value, f.severity) for f in findings(shown.seen, shown.at))
@@ -124,12 +124,12 @@ def _data(shown: Shown) -> Iterator[Metric]:
 
 
 def _estimates(shown: Shown) -> Iterator[Metric]:
-    mine = [e for e in shown.estimates if e.metric in CONTRACT and e.subject.segment is None]
-    labels = [(e.subject.source, e.subject.label or "") for e in mine]
+    contracted = [e for e in shown.estimates if e.metric in CONTRACT and e.subject.segment is None]
+    labels = [(e.subject.source, e.subject.label or "") for e in contracted]
     kept, names = set(sorted(set(labels))[:MOST_LABELS]), ("schedule", "source", "label", "metric", "where")
     shared = [
         ((e.window.schedule, *label, e.metric, e.where), e.interval)
-        for e, label in zip(mine, labels, strict=True)
+        for e, label in zip(contracted, labels, strict=True)
         if label in kept
     ]
     for name, words, part in (
@@ -143,11 +143,11 @@ def _estimates(shown: Shown) -> Iterator[Metric]:
 
 def _switches(shown: Shown) -> Iterator[Metric]:
     whole = {s.source: s for s in shown.seen.switches if s.label is None}
-    mine = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
+    switches = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
     on, leases, segments = {}, {}, {}
-    for s in mine:
-        key, own = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
-        on[key] = float(effective(s, shown.at, whole=own).allowed)
+    for s in switches:
+        key, source_switch = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
+        on[key] = float(effective(s, shown.at, whole=source_switch).allowed)
         if s.label is not None:
             segments[key] = float(len(off_segments(s, shown.at)))
         if s.state == "on" and s.lease_until is not None:
@@ -168,7 +168,7 @@ def _gauge(name: str, words: str, labels: Sequence[str], values: Mapping[Any, fl
 
 
 class _Collector:
-    """What the client library asks for families."""
+    """The object from which the client library gets the families."""
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown

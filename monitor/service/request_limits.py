@@ -1,7 +1,7 @@
-"""The door of the HTTP service: limits on every request before it is looked at, and one log line after it.
+"""The limits of the HTTP service: checks on every request before it is handled, and one log line after it.
 
-Pure ASGI, so that it holds for every application behind it. No header and no query reaches the log, and what
-looks like a token in a path is hidden there.
+Pure ASGI, so that it works for every application behind it. No header and no query reaches the log, and text in a
+path that looks like a token is hidden there.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _HEADERS = tuple((name.encode(), value.encode()) for name, value in _SAFE.items(
 
 
 def problem_response(refused: RequestRefused, docs: str | None) -> Response:
-    """The answer that says why."""
+    """The answer that says why a request was refused."""
     return JSONResponse(refused.body(docs), refused.status, headers=refused.headers, media_type=MEDIA_TYPE)
 
 
 class RequestLimits:
-    """Lets a request in: not too many at once, a path that is text, a body that is small and comes in time.
+    """Accepts a request: not too many at once, a path that is text, a body that is small and arrives in time.
 
-    A HEAD is answered as its GET; the server leaves the body out.
+    A HEAD is handled like a GET; the server leaves the body out.
     """
 
     def __init__(self, app: ASGIApp, *, docs: str | None = None, at_once: int = AT_ONCE) -> None:
@@ -77,7 +77,7 @@ class RequestLimits:
 
 
 class _Answer:
-    """``send``, with the status remembered and the headers added that every answer has."""
+    """``send``, which also keeps the status and adds the headers of every answer."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -91,7 +91,7 @@ class _Answer:
 
 
 def _check_path(scope: Scope) -> None:
-    """Refuse a path that the server could only decode by guessing, or that would end a line."""
+    """Refuse a path that is not UTF-8, or that has control characters, which could end a line of the log."""
     try:
         path = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
     except UnicodeDecodeError:
@@ -101,7 +101,7 @@ def _check_path(scope: Scope) -> None:
 
 
 async def _whole_body(scope: Scope, receive: Receive) -> Receive:
-    """Read the body, up to the limit, whether its length was announced or not; give back how to read it again."""
+    """Read the body, up to the limit, whether its length was announced or not; returns a function to read it again."""
     announced = dict(scope["headers"]).get(b"content-length", b"0")
     if announced.isdigit() and int(announced[:20]) > BODY_BYTES:
         raise _too_large()

@@ -1,7 +1,7 @@
 """The tokens of the HTTP service: who may read, turn off, turn on. Only the standard library.
 
-One line a token: ``name sha256:HASH scope[,scope]``; empty lines and lines that begin with ``#`` are
-skipped. A token is 256 random bits, so there is nothing to guess and no dictionary to try: a plain
+One line for each token: ``name sha256:HASH scope[,scope]``; empty lines and lines that begin with ``#`` are
+skipped. A token is 256 random bits, so it cannot be guessed, and no dictionary has it: a plain
 SHA-256 is enough, and the slow hashes made for passwords would only make every request slow.
 """
 
@@ -24,7 +24,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "calmon_"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
-# 43: the random part, whatever is before
+# 43 characters: the random part, with any prefix
 _LOOKS_LIKE_ONE = re.compile(rf"({PREFIX})[A-Za-z0-9_-]+|[A-Za-z0-9_-]{{43,}}")
 _OTHERS = 0o006
 LARGEST_FILE = 1_000_000
@@ -52,12 +52,12 @@ class Entry:
 
 
 def new_token() -> str:
-    """A token nobody can guess: 256 random bits, with a prefix by which scanners for leaked secrets know it."""
+    """A token nobody can guess: 256 random bits, with a prefix by which scanners for leaked secrets recognise it."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def digest_of(token: str) -> str:
-    """What is stored of a token.
+    """The SHA-256 of a token (hex), which the file stores.
 
     >>> digest_of("calmon_example")[:8]
     'adda3448'
@@ -98,14 +98,14 @@ def _entry(line: str, number: int) -> Entry:
     found = _HASH.fullmatch(digest)
     if len(line.split()) != 3 or not NAME.fullmatch(name) or not found:
         raise TokensBroken(f"line {number}: write NAME sha256:HASH SCOPES, as `calmon automation token` does")
-    wanted = scopes.split(",")
-    if not set(wanted) <= set(SCOPES):
+    requested = scopes.split(",")
+    if not set(requested) <= set(SCOPES):
         raise TokensBroken(f"line {number}: a scope is one of {', '.join(SCOPES)}, with commas between them")
-    return Entry(name, found[1], frozenset(s for s in SCOPES if s in wanted))
+    return Entry(name, found[1], frozenset(s for s in SCOPES if s in requested))
 
 
 def entry_of(entries: Sequence[Entry], token: str) -> Entry | None:
-    """Whose token it is. Compares with every entry in constant time, so that the time shows nothing."""
+    """The entry of a token. Compares with every entry in constant time, so that the time reveals nothing."""
     digest, found = digest_of(token), None
     for entry in entries:
         if hmac.compare_digest(entry.digest, digest):
@@ -142,14 +142,14 @@ class TokensFile:
             return self._entries
 
     def warning(self) -> str | None:
-        """What is wrong with the file although it can be used: everybody may read or write it. Raises OSError."""
+        """The warning that everybody may read or write the file; None if only its owner may. Raises OSError."""
         text = f"{self.path} can be read or written by everybody on this machine; run: chmod o-rw {self.path}"
         return text if self.path.stat().st_mode & _OTHERS else None
 
     def add(self, name: str, scopes: frozenset[Scope]) -> str:
-        """Append a new entry, make the file where there is none, and give back the token: it is kept nowhere.
+        """Append a new entry, create the file where there is none, and return the token, which is stored nowhere.
 
-        Raises :class:`TokensBroken` for a file that cannot be used, ValueError for a name that is not new.
+        Raises :class:`TokensBroken` for a file that cannot be used, ValueError for a bad name or one that exists.
         """
         if not NAME.fullmatch(name):
             raise ValueError("a name is up to 64 letters, digits, dots, dashes and underscores")

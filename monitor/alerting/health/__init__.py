@@ -1,1 +1,1 @@
-"""Is the monitor itself at work? Its troubles are incidents too."""
+"""The health of the monitor itself; its troubles are incidents too."""

@@ -1,7 +1,7 @@
-"""The heartbeat: an address that is called after each success, so that somebody else notices when calls stop.
+"""The heartbeat: an address that is called after each success, so that another service notices when calls stop.
 
-As healthchecks.io and its kind have it: the address itself for a success, ``/fail`` behind it for a failure. A call
-that does not get through is logged and never fails the run that it reports.
+As for healthchecks.io and similar services, a success calls the address itself, a failure the address with ``/fail``
+appended. A call that does not get through is logged and never fails the run that it reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BODY_BYTES = 10_000
 
 
 def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: float = TIME_LIMIT_S) -> bool:
-    """Report a success, or that it ``failed`` and why; True where the call was taken.
+    """Report a success, or the reason why it ``failed``; True if the call was accepted.
 
     The address is a secret (whoever has it can keep the alarm quiet) and is in no log line.
 
@@ -50,7 +50,7 @@ def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: 
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would send the secret elsewhere: it counts as a refusal."""
+    """Treats a redirect as a refusal: it would send the secret to another address."""
 
     def redirect_request(self, *_: object) -> None:
         return None

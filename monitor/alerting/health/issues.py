@@ -1,6 +1,6 @@
-"""Is the monitor itself at work? From what it has left in the history to findings with named reasons. Pure.
+"""Whether the monitor itself works: health issues with named reasons, from its records in the history. Pure.
 
-A monitor that has stopped says nothing, and so does one whose data have run dry: both look like a quiet week.
+A monitor that has stopped reports nothing, and neither does one without new data: both look like a quiet week.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from monitor.core.wording import count_of
 OVERDUE = timedelta(hours=6)
 """How long after a window is ready its run may take: schedules start within 75 minutes, a flow ends within an hour."""
 HUNG = timedelta(hours=3)
-"""How long a run may say that it is running: three times the time-out of a flow."""
+"""How long a run may have the state ``running``: three times the time-out of a flow."""
 STUCK = timedelta(hours=1)
 RECENT = timedelta(days=7)
-"""A message that was refused longer ago is history."""
+"""For how long a refused message is reported."""
 MUCH_SMALLER = 0.2
 """The share of the usual rows below which a window is said to be much smaller than usual."""
 USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
@@ -43,7 +43,7 @@ LEASE_WARNINGS = (24, 48)  # hours
 NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
-"""The watchdog looks every quarter of an hour; after this it is called silent."""
+"""How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
 WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
 """The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
@@ -84,19 +84,19 @@ class WatchReason(StrEnum):
 UNJUDGED = frozenset({
     WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED,
 })  # fmt: skip
-"""What keeps labels from being judged: ``calmon health`` ends with 1 for these, whatever their severity."""
+"""Reasons why labels are not judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
 
 _REPORTED_ELSEWHERE = {
     Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE,
 }  # fmt: skip
-"""What is reported of the reading or by label already; a baseline's own windows are judged by nothing, and what waits
-for truths by a later run."""
+"""Reasons that need no issue of their own: the reading or the label is reported already, the window is part of the
+baseline, or a later run judges it once its truths are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSeen:
-    """One evaluation as the history has it: ``state`` is running, done or failed; ``rules_revision`` is that of
+    """One evaluation in the history: ``state`` is running, done or failed; ``rules_revision`` is that of
     the rules it judged by."""
 
     schedule: Schedule
@@ -111,7 +111,7 @@ class RunSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReadingSeen:
-    """What reading one source for one window gave, without its counts."""
+    """The result of reading one source for one window, without its counts."""
 
     schedule: Schedule
     window_start: datetime
@@ -127,7 +127,7 @@ class JudgedSeen:
     """The verdicts of one source in the newest window of a schedule that was judged.
 
     ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons reported by
-    label, (rule, severity, label); ``since`` is the first of the windows without a break in which a reason held
+    label, (rule, severity, label); ``since`` is the first of the consecutive windows in which a reason held
     (``""``: nothing was judged). ``lost`` says why rows were rejected, ``examples`` names some of their items.
     """
 
@@ -142,17 +142,17 @@ class JudgedSeen:
     examples: tuple[str, ...] = ()
 
     def named_since(self, reason: str) -> str:
-        """``2026-W46 (since 2026-W40)``: the window, with the first before it in which a reason held too."""
+        """``2026-W46 (since 2026-W40)``: the window, with the first consecutive one in which a reason held."""
         first = self.since.get(reason) or self.window_name
         return self.window_name if first == self.window_name else f"{self.window_name} (since {first})"
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is looked at. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
+    """What the checks read. ``scheduled`` are the schedules that have rules, ``since`` when this history began.
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
-    ``notes`` are what the flows have left (``monitor.core.records.Note``), by key; ``in_threads`` the labels (source,
+    ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
     label) that have an open message.
     """
 
@@ -174,7 +174,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class HealthIssue:
-    """One thing that is wrong with the monitor. ``key`` is the same as long as it is the same thing.
+    """One problem of the monitor. ``key`` is the same as long as it is the same problem.
 
     ``until`` is when a lease ends or has ended.
     """
@@ -190,28 +190,28 @@ class HealthIssue:
 
     @property
     def is_unhealthy(self) -> bool:
-        """Whether ``calmon health`` may not end with 0 because of it."""
+        """Whether it keeps ``calmon health`` from ending with 0."""
         return self.severity == "critical" or self.reason in UNJUDGED
 
 
-def findings(seen: Observed, now: datetime) -> list[HealthIssue]:
-    """Everything that is wrong, the most severe first."""
-    every = list(_judged(seen))
+def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
+    """All health issues, the most severe first."""
+    every = list(_judged(observed))
     causes = {finding.key for finding in every if finding.reason == WatchReason.REJECTED_ROWS}
-    # of rows that were all rejected, the verdicts know the cause
-    data = [f for f in _data(seen) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
+    # where all rows were rejected, the verdicts name the cause
+    data = [f for f in _data(observed) if f.reason != WatchReason.REJECTED_ROWS or f.key not in causes]
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
     judged = [finding for finding in every if finding.key not in known]  # reported with the reading already
     found = [
-        *_history(seen), *_runs(seen, now), *_flows(seen, now), *data, *judged, *_deliveries(seen, now),
-        *_leases(seen, now), *_turned_off(seen),
+        *_history(observed), *_runs(observed, now), *_flows(observed, now), *data, *judged, *_deliveries(observed, now),
+        *_leases(observed, now), *_turned_off(observed),
     ]  # fmt: skip
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
 
 
-def _history(seen: Observed) -> Iterable[HealthIssue]:
-    """A history that was put back: its gates are closed until somebody looks."""
-    found = seen.identity
+def _history(observed: Observed) -> Iterable[HealthIssue]:
+    """A history that was restored: its gates are closed until somebody confirms it."""
+    found = observed.identity
     if found is None or (found.confirmed and not found.went_back):
         return
     why = found.why or "an older copy was put back"
@@ -223,19 +223,19 @@ def _history(seen: Observed) -> Iterable[HealthIssue]:
     )  # fmt: skip
 
 
-def _runs(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    for schedule in seen.scheduled:
-        mine = {run.window_start: run for run in seen.runs if run.schedule == schedule}
-        newest = windows.last_ready(schedule, now, seen.zone)
-        late = windows.last_ready(schedule, now - OVERDUE, seen.zone)
-        judged = {newest.start, late.start} & set(mine)
-        # a schedule that never ran may be new in alerts.yaml: since when the present rules are known to be in use
-        by_these = (run.started_at for run in seen.runs if run.rules_revision == seen.rules_revision)
-        since = seen.since if mine else min(by_these, default=None)
+def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    for schedule in observed.scheduled:
+        runs = {run.window_start: run for run in observed.runs if run.schedule == schedule}
+        newest = windows.last_ready(schedule, now, observed.zone)
+        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
+        judged = {newest.start, late.start} & set(runs)
+        # a schedule that never ran may be new in alerts.yaml: count from the first run by the present rules
+        by_present = (run.started_at for run in observed.runs if run.rules_revision == observed.rules_revision)
+        since = observed.since if runs else min(by_present, default=None)
         if not judged and since is not None and since < late.end:
-            yield _missing(schedule, late, max(mine, default=None), seen.zone)
-        if mine:
-            yield from _state(mine[max(judged)] if judged else max(mine.values(), key=lambda r: r.started_at), now)
+            yield _missing(schedule, late, max(runs, default=None), observed.zone)
+        if runs:
+            yield from _state(runs[max(judged)] if judged else max(runs.values(), key=lambda r: r.started_at), now)
 
 
 def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:
@@ -277,9 +277,9 @@ def _again(schedule: str, window: str) -> str:
     return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
 
 
-def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    """What the flows have left: runs that wait, flows that failed, and when the watchdog last looked."""
-    looked, waiting = seen.notes.get(WATCHDOG_NOTE), seen.notes.get(WAITING_NOTE)
+def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Issues from the notes of the flows: the watchdog is silent, runs wait, flows failed."""
+    looked, waiting = observed.notes.get(WATCHDOG_NOTE), observed.notes.get(WAITING_NOTE)
     if looked is not None and now - looked.at > SILENT:
         yield HealthIssue(
             WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
@@ -289,10 +289,10 @@ def _flows(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         )  # fmt: skip
     if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
         yield _waiting(waiting.detail["runs"])
-    for key, note in sorted(seen.notes.items()):
+    for key, note in sorted(observed.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
-        # a note of the future: this clock is behind, or the flow's was ahead
-        if key != flow and note.at <= now and not _has_run_since(seen, flow, note.at):
+        # a note from the future is left out: this clock is behind, or the flow's was ahead
+        if key != flow and note.at <= now and not _has_run_since(observed, flow, note.at):
             yield _flow_failed(flow, note)
 
 
@@ -318,37 +318,37 @@ def _flow_failed(flow: str, note: Note) -> HealthIssue:
     )  # fmt: skip
 
 
-def _has_run_since(seen: Observed, flow: str, at: datetime) -> bool:
-    """Whether the same was done later, or the history itself knows that it failed."""
+def _has_run_since(observed: Observed, flow: str, at: datetime) -> bool:
+    """Whether the flow's run was done later, or is stored as failed, which is reported already."""
     if flow == "calmon-watchdog":
-        looked = seen.notes.get(WATCHDOG_NOTE)
+        looked = observed.notes.get(WATCHDOG_NOTE)
         return looked is not None and looked.at > at
-    mine = [run for run in seen.runs if run.schedule == SCHEDULE_OF.get(flow)]
-    later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in mine)
-    newest = max(mine, key=lambda run: run.started_at, default=None)
-    shown = SCHEDULE_OF.get(flow) in seen.scheduled and newest is not None and newest.state == "failed"
+    runs = [run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow)]
+    later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in runs)
+    newest = max(runs, key=lambda run: run.started_at, default=None)
+    shown = SCHEDULE_OF.get(flow) in observed.scheduled and newest is not None and newest.state == "failed"
     return later or shown
 
 
-def _data(seen: Observed) -> Iterable[HealthIssue]:
-    for source, schedule in itertools.product(seen.sources, seen.scheduled):
-        found = (r for r in seen.readings if (r.source, r.schedule) == (source, schedule))
-        mine = sorted(found, key=lambda r: r.window_start, reverse=True)
-        if mine:
-            # a day is like others of its weekday, since a Sunday is no Monday; all weeks begin on the same one
-            days = [r.window_start.astimezone(seen.zone).weekday() for r in mine]
-            alike = [r.rows for r, day in zip(mine, days, strict=True) if r.state == "ok" and day == days[0]]
-            before = alike[1:] if mine[0].state == "ok" else alike
-            yield from _reading(mine, before[:USUAL_WINDOWS], seen.zone)
+def _data(observed: Observed) -> Iterable[HealthIssue]:
+    for source, schedule in itertools.product(observed.sources, observed.scheduled):
+        found = (r for r in observed.readings if (r.source, r.schedule) == (source, schedule))
+        readings = sorted(found, key=lambda r: r.window_start, reverse=True)
+        if readings:
+            # a day is compared with the same weekday; all weeks begin on the same one
+            days = [r.window_start.astimezone(observed.zone).weekday() for r in readings]
+            alike = [r.rows for r, day in zip(readings, days, strict=True) if r.state == "ok" and day == days[0]]
+            before = alike[1:] if readings[0].state == "ok" else alike
+            yield from _reading(readings, before[:USUAL_WINDOWS], observed.zone)
 
 
-def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
-    """What is wrong with the newest of these readings (the newest first) of one source on one schedule."""
-    newest = mine[0]
+def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
+    """The issues of the newest of these readings (the newest comes first) of one source on one schedule."""
+    newest = readings[0]
     window = windows.containing(newest.schedule, newest.window_start, zone).name
     key = f"{newest.source}:{newest.schedule}"
     if newest.state != "ok":
-        since = _since(mine, zone, lambda each: each.state != "ok")
+        since = _since(readings, zone, lambda each: each.state != "ok")
         yield HealthIssue(
             WatchReason.SOURCE_NOT_READ, "critical", key,
             f"{newest.source} could not be read for {window}{since}: {newest.error or newest.state}. "
@@ -356,7 +356,7 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
             f"`calmon check` names what is wrong; fix it, then {_again(newest.schedule, window)}", newest.source,
         )  # fmt: skip
     elif newest.rows == 0 and newest.rejected:
-        since = _since(mine, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
+        since = _since(readings, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
         yield HealthIssue(
             WatchReason.REJECTED_ROWS, "critical", key,
             f"Every row of {newest.source} for {window}{since} was rejected ({newest.rejected:,}): nothing could be "
@@ -365,7 +365,7 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
             f"{_again(newest.schedule, window)}", newest.source,
         )  # fmt: skip
     elif newest.rows == 0:
-        yield from _empty(mine, before, zone)
+        yield from _empty(readings, before, zone)
     elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * median(before):
         alike = "days of this weekday" if newest.schedule == "daily" else "windows"
         yield HealthIssue(
@@ -376,17 +376,17 @@ def _reading(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo)
         )  # fmt: skip
 
 
-def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
-    """A window without rows against what is usual. One empty day may be a holiday; a week has none."""
-    newest = mine[0]
-    run = list(itertools.takewhile(lambda each: each.rows == 0, mine))
+def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
+    """A window without rows where rows are usual. One empty day may be a holiday; an empty week is not."""
+    newest = readings[0]
+    run = list(itertools.takewhile(lambda each: each.rows == 0, readings))
     long = newest.schedule == "weekly" or len(run) >= DAYS_OF_A_WEEK
-    earlier = [each.rows for each in mine[len(run) :] if each.state == "ok"][:USUAL_WINDOWS]
+    earlier = [each.rows for each in readings[len(run) :] if each.state == "ok"][:USUAL_WINDOWS]
     usual = median(earlier if long and earlier else before or [0])
     if usual <= 0:
         return
     window = windows.containing(newest.schedule, newest.window_start, zone).name
-    since = _since(mine, zone, lambda each: each.state == "ok" and each.rows == 0)
+    since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
     yield HealthIssue(
         WatchReason.DATA_STALE, "critical" if long else "warning", f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
@@ -395,18 +395,18 @@ def _empty(mine: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -
     )  # fmt: skip
 
 
-def _since(mine: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:
-    """``(since 2026-W40)``, where the same held for windows before the newest without a break."""
-    run = list(itertools.takewhile(holds, mine))
+def _since(readings: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:
+    """``(since 2026-W40)``, where the same held for the consecutive windows up to the newest."""
+    run = list(itertools.takewhile(holds, readings))
     if len(run) < 2:
         return ""
     return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
 
 
-def _judged(seen: Observed) -> Iterable[HealthIssue]:
+def _judged(observed: Observed) -> Iterable[HealthIssue]:
     """What the newest evaluation of each source could not judge; a source that was not read has its own issue."""
-    for each in seen.judged:
-        if each.source not in seen.sources or each.schedule not in seen.scheduled:
+    for each in observed.judged:
+        if each.source not in observed.sources or each.schedule not in observed.scheduled:
             continue
         if not each.evaluated and set(each.reasons) - _REPORTED_ELSEWHERE:
             yield _nothing_judged(each)
@@ -425,7 +425,7 @@ def _judged(seen: Observed) -> Iterable[HealthIssue]:
 def _rejected(each: JudgedSeen) -> tuple[str, str]:
     """Why rows were rejected, and what to do."""
     gravest, again = each.lost.gravest, _again(each.schedule, each.window_name)
-    if gravest is None:  # stored before causes were
+    if gravest is None:  # stored by a version that kept no causes
         why = "too many of their rows were rejected, so what is left may not be typical"
         return why, f"`calmon explain` a verdict shows the reasons; fix the rows at their source, then {again}"
     items = f" (for example {', '.join(each.examples)})" if each.examples else ""
@@ -446,20 +446,22 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
     )  # fmt: skip
 
 
-def _not_by_label(each: JudgedSeen, reason: Reason, told: WatchReason, why: str, do_now: str) -> HealthIssue:
+def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, why: str, do_now: str) -> HealthIssue:
     found = each.labels[reason]
     severity = min((severity for _, severity, _ in found), key=SEVERITY_RANK.__getitem__)
     names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
     rules = ", ".join(sorted({rule for rule, _, _ in found}))
     return HealthIssue(
-        told, severity, f"{each.source}:{each.schedule}",
+        watch_reason, severity, f"{each.source}:{each.schedule}",
         f"{each.source} in {each.named_since(reason)}: {rules} could not judge {names}: {why}.", do_now, each.source,
     )  # fmt: skip
 
 
-def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    stuck = [d for d in seen.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK]
-    refused = [d for d in seen.deliveries if d.state == "dead" and not d.is_of_deleted]
+def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    stuck = [
+        d for d in observed.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK
+    ]
+    refused = [d for d in observed.deliveries if d.state == "dead" and not d.is_of_deleted]
     dead = [d for d in refused if now - d.created_at <= RECENT]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
@@ -468,25 +470,25 @@ def _deliveries(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
         (WatchReason.DELIVERY_REFUSED, dead, "was", "were", "refused by Slack for good", look),
     ):
         for channel in sorted({d.channel for d in group}):
-            mine = [d for d in group if d.channel == channel]
-            said = next((d.error for d in reversed(mine) if d.error), "no error was noted")
-            messages = f"{count_of(len(mine), 'message')} to {channel} {one if len(mine) == 1 else many}"
-            yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {said}", do_now, channel=channel)
+            waiting = [d for d in group if d.channel == channel]
+            error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
+            messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
+            yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {error}", do_now, channel=channel)
 
 
-def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
-    off = {s.source for s in seen.switches if s.label is None and s.state == "off"}  # nothing of these acts anyway
+def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     # the end of an operator's enable is reported in the thread of the incident that it was against
-    told = {id(s) for s in seen.switches if _is_for_a_time(s) and (s.source, s.label) in seen.in_threads}
-    mine = [s for s in seen.switches if s.source not in off and id(s) not in told]
-    on = [s for s in mine if s.state == "on" and s.lease_until is not None]
+    reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
+    remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
+    on = [s for s in remaining if s.state == "on" and s.lease_until is not None]
     for (source, minute), states in _by_lease(on):
         until = max(s.lease_until for s in states if s.lease_until is not None)
         hours = (until - now) / timedelta(hours=1)
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names([s.label or "the source as a whole" for s in states])
         planned = any(map(_is_for_a_time, states))
-        if band is not None and (planned or _will_be_renewed(seen, until, now)):
+        if band is not None and (planned or _will_be_renewed(observed, until, now)):
             continue
         if hours <= 0:
             yield HealthIssue(
@@ -505,13 +507,13 @@ def _leases(seen: Observed, now: datetime) -> Iterable[HealthIssue]:
             )  # fmt: skip
 
 
-def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
-    """Labels that are off since nothing could be judged (``when_not_evaluated: disable``)."""
-    off = [s for s in seen.switches if s.state == "off" and not s.by_operator and s.not_evaluated is not None]
-    for source in sorted({state.source for state in off if state.source in seen.sources}):
-        mine = [state for state in off if state.source == source]
-        names = _names([state.label or "the source as a whole" for state in mine])
-        why = ", ".join(sorted({str(state.not_evaluated) for state in mine}))
+def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
+    """Labels that are off because nothing could be judged (``when_not_evaluated: disable``)."""
+    off = [s for s in observed.switches if s.state == "off" and not s.by_operator and s.not_evaluated is not None]
+    for source in sorted({state.source for state in off if state.source in observed.sources}):
+        states = [state for state in off if state.source == source]
+        names = _names([state.label or "the source as a whole" for state in states])
+        why = ", ".join(sorted({str(state.not_evaluated) for state in states}))
         yield HealthIssue(
             WatchReason.TURNED_OFF, "critical", source,
             f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",
@@ -521,19 +523,19 @@ def _turned_off(seen: Observed) -> Iterable[HealthIssue]:
 
 
 def _is_for_a_time(state: SwitchState) -> bool:
-    """Whether an operator turned it on against a verdict, and so knows when it ends."""
+    """Whether an operator turned it on against a verdict; that person knows when it ends."""
     return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
 
 
-def _will_be_renewed(seen: Observed, until: datetime, now: datetime) -> bool:
-    """Whether the schedule whose run gave this lease has its next run before the end, and that is not late yet."""
-    for schedule in seen.scheduled:
-        done = [r.window_start for r in seen.runs if r.schedule == schedule and r.state == "done"]
+def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool:
+    """Whether the schedule that gave this lease has its next run before the end, and that run is not late yet."""
+    for schedule in observed.scheduled:
+        done = [r.window_start for r in observed.runs if r.schedule == schedule and r.state == "done"]
         if not done:
             continue
-        last = windows.containing(schedule, max(done), seen.zone)
-        due = windows.following(last, seen.zone).end + windows.SETTLE + OVERDUE
-        if last.end + seen.lease == until and now < due <= until:
+        last = windows.containing(schedule, max(done), observed.zone)
+        due = windows.following(last, observed.zone).end + windows.SETTLE + OVERDUE
+        if last.end + observed.lease == until and now < due <= until:
             return True
     return False
 

@@ -1,6 +1,6 @@
-"""What is said of a trouble of the monitor itself: one living message, its reminders, and its end. Pure.
+"""The messages about a trouble of the monitor itself: one living message, its reminders, and its end. Pure.
 
-Every sentence is computed from the findings and the switches of the time at which it is written.
+Every sentence is computed from the findings and the switches at the time of writing.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _ENDS: Mapping[Trouble, str] = {
 class View:
     """One incident of the monitor as a message shows it.
 
-    ``findings`` are those of now (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it was
-    over, ``gone``: its source is no longer in alerts.yaml.
+    ``findings`` are the present ones (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it
+    ended, ``gone``: its source is no longer in alerts.yaml.
     """
 
     incident: Incident
@@ -81,7 +81,7 @@ class View:
 
     @property
     def title(self) -> str:
-        """What is wrong, in a few words; of what is over, since when."""
+        """What is wrong in a few words; of a resolved incident, how and when it ended."""
         if self.incident.state == "resolved":
             return end_of(self)
         reason = self.findings[0].reason.value if self.findings else self.incident.reason
@@ -98,7 +98,7 @@ def end_of(view: View) -> str:
 
 
 def automation_now(switches: Iterable[SwitchState], now: datetime, source: str = "") -> str:
-    """What may act alone at ``now``, and what has ended by itself: of one source, or ("") of all.
+    """How many labels act alone at ``now``, and how many leases have ended; of one source, or ("") of all.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -110,10 +110,10 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     >>> automation_now([], noon)
     'No label acts alone now.'
     """
-    known = list(switches)
-    whole = {state.source: state for state in known if state.label is None}
-    mine = [state for state in known if state.label is not None and source in ("", state.source)]
-    found = [(state, effective(state, now, whole=whole.get(state.source))) for state in mine]
+    states = list(switches)
+    whole = {state.source: state for state in states if state.label is None}
+    labels = [state for state in states if state.label is not None and source in ("", state.source)]
+    found = [(state, effective(state, now, whole=whole.get(state.source))) for state in labels]
     ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
     over = sorted(s.lease_until for s, allowed in found if allowed.reason is GateReason.LEASE_ENDED and s.lease_until)
     with_it = "its lease" if len(over) == 1 else "their leases"
@@ -127,26 +127,26 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
 
 
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
-    """The message of an incident as it is now: the post, and with another id each edit."""
+    """The present message of an incident: for the post and, with another id, for each edit."""
     over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
     blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
     if over:
         blocks += [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
     else:
         blocks += _under_way(view, links)
-    told = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
+    findings = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
     text = " ".join(
-        part for part in (f"{escape(view.title)}{'' if over else f': {told}'}", mention_text(mention)) if part
+        part for part in (f"{escape(view.title)}{'' if over else f': {findings}'}", mention_text(mention)) if part
     )
     payload = payload_of(
         channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
     )
-    # kept beside, not sent
+    # stored with the message, not sent
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
 
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
-    """The ``number``-th call for somebody to acknowledge, as a reply in the thread."""
+    """The ``number``-th reminder to acknowledge, as a reply in the thread."""
     lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
     press = f"Press *Acknowledge* above, or write `calmon incidents ack {view.incident.id[:8]}`"
     lines.append(f"{press}: that ends these reminders.")
@@ -154,7 +154,7 @@ def reminder(view: View, *, channel: str, root: str, number: int, mention: str |
 
 
 def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str, mention: str | None) -> Payload:
-    """A reply that says what is new in a trouble that goes on, or that it is back; with a mention it calls."""
+    """A reply that says what is new in a trouble that goes on, or that it came back; ``mention``: whom to call."""
     back = view.incident.reopened and not findings
     top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
     lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
@@ -163,13 +163,13 @@ def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str
 
 
 def back(view: View, *, channel: str, root: str) -> Payload:
-    """The one reply that says that it is over."""
+    """The one reply that reports the end."""
     lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), _automation(view)]
     return _reply(view, lines, channel, hashed("back", root, str(view.incident.version)), "news", None)
 
 
 def stage_of(finding: HealthIssue) -> str:
-    """What is posted once in a thread: the first and the last warning of a lease, and its end."""
+    """The key of a finding that a thread reports once: the first and last warning of a lease, and its end."""
     return f"{finding.reason.value}:{finding.severity}:{finding.source}"
 
 
@@ -267,8 +267,8 @@ def history_down(
     number: int,
     ttl_s: int,
 ) -> Payload:
-    """That the history cannot be used, and what follows: the message (``number`` 0), or a reminder in its thread."""
-    told = escape(cut(redacted(_STATEMENT.sub("", error)), 1_500))
+    """The message that the history cannot be used (``number`` 0), or a reminder of it in the thread."""
+    reason = escape(cut(redacted(_STATEMENT.sub("", error)), 1_500))
     again = f"*Not over yet: the history cannot be used since {moment(since)}.*"
     what = f":red_circle: {escape(clean(flow))} failed at {moment(now)}: the history cannot be used."
     follows = (
@@ -282,9 +282,9 @@ def history_down(
         "After an update: `calmon db upgrade`."
     )
     blocks = [] if number else [header("Monitor: the history cannot be used")]
-    blocks += [*mention_block(mention), section(again if number else what), section(f"```{told}```")]
+    blocks += [*mention_block(mention), section(again if number else what), section(f"```{reason}```")]
     blocks += [section(follows), section(do), context(f"{later} `docs/operations.md` · as of {moment(now)}")]
-    text = f"{again if number else f'Monitor: the history cannot be used: {told}'} {mention_text(mention)}".strip()
+    text = f"{again if number else f'Monitor: the history cannot be used: {reason}'} {mention_text(mention)}".strip()
     id = hashed("outage", since.isoformat(), str(number))
     return payload_of(channel, cut(text, FALLBACK), blocks, id, "repeat" if number else None)
 
@@ -302,20 +302,20 @@ def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Paylo
 def on_demand_failed(
     flow: str, error: str, now: datetime, *, channel: str, run: str, url: str | None, mention: str | None
 ) -> Payload:
-    """That a flow which somebody started (backfill, rebaseline) failed; ``run`` makes it come once."""
-    told = escape(cut(redacted(error), 1_500))
+    """The message that a flow which a person started (backfill, rebaseline) failed; one for each ``run``."""
+    reason = escape(cut(redacted(error), 1_500))
     top = f"Monitor: {clean(flow)} failed"
     what = f":warning: {escape(clean(flow))}, which somebody started, failed at {moment(now)}."
     means = (
         "The schedules and the switch are not touched by it. "
         "*Do now:* read the log of the run, fix what it names, and start it again."
     )
-    blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{told}```")]
+    blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{reason}```")]
     blocks += [context(link(url, "the run"))] if url else []
-    text = f"{escape(top)}: {told} {mention_text(mention)}".strip()
+    text = f"{escape(top)}: {reason} {mention_text(mention)}".strip()
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("monitor", channel, flow, run))
 
 
 def redacted(text: str) -> str:
-    """Foreign text without secrets and unprintable characters."""
+    """The text without secrets and unprintable characters."""
     return "".join(c for c in without_secrets(text) if c.isprintable() or c == "\n")

@@ -1,8 +1,8 @@
-"""While the history cannot be used nothing can be stored, so what was said of that is kept in a small file.
+"""Reports of a history that cannot be used; a small file keeps what was reported, since nothing can be stored.
 
-One message an outage, reminders in its thread after the route's ``repeat``, and one end: as an incident has, though
-nobody can acknowledge it, since that could not be stored either. The file is there beforehand, with room for what is
-to be kept: a full disk takes no new file, and is a reason why a history cannot be used.
+Like an incident, an outage has one message, reminders in its thread after the route's ``repeat``, and one end. Nobody
+can acknowledge it, since that could not be stored either. The file exists beforehand, with room for its content: a
+full disk takes no new file, and is one reason why a history cannot be used.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from monitor.history.store import Store
 log = logging.getLogger(__name__)
 
 ROOM = 1_024
-"""Characters of the file, whatever it says."""
+"""The length of the file in characters, whatever its content."""
 TRIED_NOTE, TRIED = "tried", 65_536
-"""What is stored, of so many characters, and removed again to see that there is room."""
+"""The key and the number of characters of a note that is stored and removed, to test that there is room."""
 
 
 class Recipient(NamedTuple):
-    """Who is notified that the monitor failed; ``repeat`` is None where the route says nothing: notified once."""
+    """Who is notified that the monitor failed; ``repeat`` None: notified once."""
 
     channel: str
     mention: str | None
@@ -45,7 +45,7 @@ class Recipient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What has been said of an outage: where (empty: nothing was sent yet), since when, last when, how often."""
+    """What was reported of an outage: since when, when last (``told``), how often, where (empty: nothing sent yet)."""
 
     since: str
     told: str = ""
@@ -56,12 +56,12 @@ class Outage:
 
 
 def file_of(settings: Settings) -> Path:
-    """Where an outage is kept, beside the reports."""
+    """The file of an outage, beside the reports."""
     return settings.report_dir.parent / "history-outage.json"
 
 
 def report(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
-    """Say that the history cannot be used: once, then as often as the route repeats."""
+    """Report that the history cannot be used: once, then as often as the route repeats."""
     sender = sender_of(settings)
     outage = _read(settings) or Outage(since=now.isoformat())
     if sender is None:
@@ -82,7 +82,7 @@ def report(settings: Settings, to: Recipient, flow: str, error: str, now: dateti
 
 
 def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:
-    """Send the message at once, or a reminder where its time has come, and fail the heartbeat. ``what`` needed it."""
+    """Report a failure to the heartbeat, and send the message or a due reminder. ``what`` needed the history."""
     beat(settings.heartbeat_url, failed=str(error))
     route = config.critical_route
     if route is not None:
@@ -90,7 +90,7 @@ def report_lost(settings: Settings, config: Config, what: str, error: HistoryLos
 
 
 def end(settings: Settings, store: Store, now: datetime) -> None:
-    """The history can be used: of an outage that was, the message turns green, and one reply says so."""
+    """The history can be used: after an outage, its message turns green, and one reply says so."""
     outage = _read(settings)
     if outage is None:
         _keep_room(settings)
@@ -107,9 +107,9 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
 
 
 def refuse_full(store: Store, now: datetime) -> None:
-    """Raise SQLAlchemyError where nothing more can be stored: a history on a full disk can be read, and rows renewed.
+    """Raise SQLAlchemyError where nothing more can be stored: on a full disk, rows can still be read and updated.
 
-    Asked before a message about the monitor is stored: one that is stored, but cannot be sent before there is room,
+    Called before a message about the monitor is stored: a stored message that cannot be sent before there is room
     would arrive after the message of the outage, and say the same.
     """
     store.put_note(Note(TRIED_NOTE, now, {"text": "." * TRIED}))
@@ -117,7 +117,7 @@ def refuse_full(store: Store, now: datetime) -> None:
 
 
 def refuse_full_still(settings: Settings, store: Store, now: datetime) -> None:
-    """The same while an outage is reported and not over: what the history would say of it is said already.
+    """The same, but only during an outage: its message already says what the history would report.
 
     Raises SQLAlchemyError.
     """
@@ -170,7 +170,7 @@ def _keep_room(settings: Settings) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write over what is there, which needs no room on the disk."""
+    """Overwrite the present content, which needs no room on the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("r+" if path.exists() else "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Findings of the watch become incidents of the monitor itself. Pure.
+"""Health issues become incidents of the monitor itself. Pure.
 
-One incident a trouble: however many findings one outage makes (runs that are missing, leases that end because of
-it), they are one incident with one message. Which finding belongs to which trouble is in ``docs/watching.md``.
+Each trouble is one incident with one message, however many findings it causes (missing runs, leases that end
+because of them). Which finding belongs to which trouble is in ``docs/watching.md``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from monitor.alerting.incidents import incident_id, reopened, resolved, wake
 from monitor.core.records import MONITOR_RULE, SEVERITY_RANK, Incident, IncidentEvent, Severity
 
 RECALL = timedelta(days=1)
-"""A trouble that comes back so soon after its end is the same incident again."""
+"""A trouble that comes back within this time after its end is the same incident again."""
 FLAPPING_FROM, QUIET = 2, timedelta(hours=6)
-"""From so many returns on, a trouble ends only after it has been away for so long."""
+"""A trouble that returned this often ends only after it has been away for this long."""
 
 
 class Trouble(StrEnum):
-    """What can be wrong with the monitor, one incident for each; with :attr:`Group.subject`."""
+    """What can be wrong with the monitor: one incident for each, and for each :attr:`Group.subject`."""
 
     NOT_RUNNING = "not-running"
     HISTORY = "history"
@@ -62,12 +62,12 @@ class Group:
 
     @property
     def fingerprint(self) -> str:
-        """Whose incident it is (``Incident.fingerprint``)."""
+        """The fingerprint of its incident (``Incident.fingerprint``)."""
         return f"{self.rule}\x1f{self.subject}\x1f"
 
     @property
     def severity(self) -> Severity:
-        """That of its most severe finding."""
+        """The severity of its most severe finding."""
         return min((finding.severity for finding in self.findings), key=SEVERITY_RANK.__getitem__)
 
     @property
@@ -79,10 +79,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class TroubleChange:
-    """What one look makes of one incident.
+    """The change of one incident by one look of the watchdog.
 
-    ``before`` is None where it opens; ``event`` says what happened ("" where nothing is to be stored, though its
-    message may have to change); ``calls``: whoever the route mentions is called now.
+    ``before`` is None where it opens; ``event`` says what happened ("": nothing is stored, though its message may
+    change); ``calls``: those whom the route mentions are called now.
     """
 
     before: Incident | None
@@ -93,12 +93,12 @@ class TroubleChange:
 
 
 def is_trouble(incident: Incident, trouble: Trouble) -> bool:
-    """Whether the incident is of this trouble."""
+    """Whether the incident is about this trouble."""
     return incident.rule == f"{MONITOR_RULE}{trouble.value}"
 
 
 def group_without_findings(incident: Incident) -> Group:
-    """Whose findings an incident would be of."""
+    """The group of an incident, without findings."""
     trouble = next(each for each in Trouble if is_trouble(incident, each))
     return Group(trouble, incident.source, ())
 
@@ -106,12 +106,12 @@ def group_without_findings(incident: Incident) -> Group:
 def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[Group]:
     """The findings by trouble. ``known`` are all incidents of the monitor.
 
-    The end of a lease belongs to what keeps it from being renewed: no run, or data that could not be judged.
+    The end of a lease belongs to the trouble that prevents its renewal: no run, or data that could not be judged.
     """
     found = list(findings)
-    others = [finding for finding in found if TROUBLE_OF[finding.reason] != Trouble.AUTOMATION]
+    direct = [finding for finding in found if TROUBLE_OF[finding.reason] != Trouble.AUTOMATION]
     placed: dict[tuple[Trouble, str], list[HealthIssue]] = {}
-    for finding in others:
+    for finding in direct:
         placed.setdefault((TROUBLE_OF[finding.reason], _subject(finding)), []).append(finding)
     for finding in found:
         if TROUBLE_OF[finding.reason] == Trouble.AUTOMATION:
@@ -119,8 +119,8 @@ def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[G
             if home is not None:
                 placed.setdefault(home, []).append(finding)
     return [
-        Group(trouble, subject, tuple(sorted(mine, key=lambda f: SEVERITY_RANK[f.severity])))
-        for (trouble, subject), mine in sorted(placed.items())
+        Group(trouble, subject, tuple(sorted(members, key=lambda f: SEVERITY_RANK[f.severity])))
+        for (trouble, subject), members in sorted(placed.items())
     ]
 
 
@@ -134,20 +134,20 @@ def _subject(finding: HealthIssue) -> str:
 def _home(
     finding: HealthIssue, placed: Mapping[tuple[Trouble, str], Sequence[HealthIssue]], known: Sequence[Incident]
 ) -> tuple[Trouble, str] | None:
-    """Which trouble an end of automation belongs to; None where an incident that is over has reported it."""
-    own = (Trouble.AUTOMATION, finding.source)
+    """The trouble that an end of automation belongs to; None where a resolved incident has reported it."""
+    automation = (Trouble.AUTOMATION, finding.source)
     if any(_is_open(i) and is_trouble(i, Trouble.AUTOMATION) and i.source == finding.source for i in known):
-        return own
+        return automation
     for home in ((Trouble.NOT_RUNNING, ""), (Trouble.DATA, finding.source)):
         if home in placed:
             return home
     over = [i for i in known if i.state == "resolved" and i.source in ("", finding.source)]
-    told = any(
+    is_reported = any(
         finding.until is not None and i.resolved_at is not None and i.opened_at <= finding.until <= i.resolved_at
         for i in over
         if not is_trouble(i, Trouble.DELIVERY)
     )
-    return None if told else own
+    return None if is_reported else automation
 
 
 def _is_open(incident: Incident) -> bool:
@@ -155,12 +155,12 @@ def _is_open(incident: Incident) -> bool:
 
 
 def changes(found: Sequence[Group], known: Sequence[Incident], now: datetime) -> list[TroubleChange]:
-    """What a look makes of the incidents; ``known`` are all of the monitor."""
+    """The changes of the incidents by one look; ``known`` are all incidents of the monitor."""
     current = {i.fingerprint: i for i in sorted(known, key=lambda i: (_is_open(i), i.opened_at))}
-    there = {group.fingerprint: group for group in found}
+    present = {group.fingerprint: group for group in found}
     made = [_with_group(group, current.get(group.fingerprint), now) for group in found]
-    gone = [i for fingerprint, i in sorted(current.items()) if fingerprint not in there and _is_open(i)]
-    return made + [_without_group(incident, now) for incident in gone]
+    absent = [i for fingerprint, i in sorted(current.items()) if fingerprint not in present and _is_open(i)]
+    return made + [_without_group(incident, now) for incident in absent]
 
 
 def _with_group(group: Group, incident: Incident | None, now: datetime) -> TroubleChange:
@@ -172,19 +172,19 @@ def _with_group(group: Group, incident: Incident | None, now: datetime) -> Troub
         return TroubleChange(incident, again, group, "reopened", calls=True)
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
-    graver = SEVERITY_RANK[group.severity] < SEVERITY_RANK[incident.severity]
-    seen = replace(after, severity=group.severity, ok_windows=0, **group.reasons)
-    if seen == incident:
+    is_worse = SEVERITY_RANK[group.severity] < SEVERITY_RANK[incident.severity]
+    updated = replace(after, severity=group.severity, ok_windows=0, **group.reasons)
+    if updated == incident:
         return TroubleChange(incident, incident, group)
     event = "unsilenced" if woken.changes else "continued"
-    calls = graver and seen.state == "open"
+    calls = is_worse and updated.state == "open"
     return TroubleChange(
-        incident, replace(seen, version=incident.version + 1, breaches=seen.breaches + 1), group, event, calls
+        incident, replace(updated, version=incident.version + 1, breaches=updated.breaches + 1), group, event, calls
     )
 
 
 def _without_group(incident: Incident, now: datetime) -> TroubleChange:
-    """It is over, at once; one that flaps only once it has been away for a while."""
+    """The incident ends at once; one that flaps, only after it has been away for ``QUIET``."""
     if incident.reopened >= FLAPPING_FROM:
         if not incident.ok_windows:
             held = replace(incident, ok_windows=1, last_window_start=now, version=incident.version + 1)
@@ -205,7 +205,7 @@ def _opened(group: Group, now: datetime) -> Incident:
 
 
 def event_of(change: TroubleChange, now: datetime) -> IncidentEvent | None:
-    """What the history keeps of a change; None where nothing is stored."""
+    """The event that the history keeps of a change; None where nothing is stored."""
     if not change.event:
         return None
     return IncidentEvent(

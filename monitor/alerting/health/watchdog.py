@@ -1,7 +1,7 @@
-"""The watch over the monitor, joined to its adapters: look, decide, and keep incidents and messages.
+"""The watchdog: looks for health issues, and stores the incidents and messages about them.
 
-``issues`` finds, ``troubles`` decides what is one trouble and ``message`` what is said of it; this reads the history
-and stores the decisions with their messages in one transaction. Sending is the outbox's.
+``issues`` finds them, ``troubles`` groups them into incidents, and ``message`` writes the texts. This module reads the
+history and stores the decisions with their messages in one transaction. The outbox sends them.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from monitor.history.store import Store
 LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
 SINCE_BACK = 26
-"""How many windows are looked back for the first in which the same held."""
+"""How many windows back the start of a lasting condition is searched for."""
 EXAMPLES = 3
 TRIES = 20
 ERROR_LENGTH = 2_000
-_TOLD_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
+_REPORTED_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
 
 
 def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
-    """What the history holds of the monitor's own work; of readings twelve weeks, or what began after ``since``."""
+    """What the history has about the monitor's work; readings of twelve weeks, or from an earlier ``since`` on."""
     begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
-    # a window that is not over was judged under a clock that was ahead: its own run is still to come
+    # a window that is not over was judged while a clock was ahead: its real run is still to come
     over = [row for row in store.runs(limit=RUNS, until=now) if row["window_end"] <= now]
     runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in over]
     readings = [ReadingSeen(**row) for row in store.readings_seen(begin, now)]
@@ -88,11 +88,11 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterat
     newest, before = done[0], done[1 : SINCE_BACK + 1]
     rows = store.judged(schedule, newest.window_start)
     for source in sorted({row["source"] for row in rows}):
-        mine = [row for row in rows if row["source"] == source]
-        reasons = {Reason(r["reason"]): int(r["verdicts"]) for r in mine if r["outcome"] == "not_evaluated"}
-        evaluated = sum(int(row["verdicts"]) for row in mine if row["outcome"] != "not_evaluated")
-        by_label = [reason for reason in _TOLD_BY_LABEL if reason in reasons]
-        held = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
+        of_source = [row for row in rows if row["source"] == source]
+        reasons = {Reason(r["reason"]): int(r["verdicts"]) for r in of_source if r["outcome"] == "not_evaluated"}
+        evaluated = sum(int(row["verdicts"]) for row in of_source if row["outcome"] != "not_evaluated")
+        by_label = [reason for reason in _REPORTED_BY_LABEL if reason in reasons]
+        keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
         not_judged = {r: store.not_judged(schedule, newest.window_start, r) for r in by_label}
         yield JudgedSeen(
             schedule, newest.window_name, source, evaluated, reasons,
@@ -100,7 +100,7 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterat
                 reason: [(row["rule"], row["severity"], row["label"]) for row in found if row["source"] == source]
                 for reason, found in not_judged.items()
             },
-            since={key: _since(store, newest, before, source, key) for key in held},
+            since={key: _since(store, newest, before, source, key) for key in keys},
             **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
         )  # fmt: skip
 
@@ -115,13 +115,13 @@ def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
 
 
 def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str, key: str) -> str:
-    """The first of the windows without a break in which the reason held; "": in which nothing was judged."""
+    """The first of the consecutive windows in which the reason ``key`` held ("": in which nothing was judged)."""
 
     def holds(run: RunSeen) -> bool:
-        mine = [row for row in store.judged(run.schedule, run.window_start) if row["source"] == source]
+        rows = [row for row in store.judged(run.schedule, run.window_start) if row["source"] == source]
         if key:
-            return any(row["reason"] == key for row in mine)
-        return bool(mine) and all(row["outcome"] == "not_evaluated" for row in mine)
+            return any(row["reason"] == key for row in rows)
+        return bool(rows) and all(row["outcome"] == "not_evaluated" for row in rows)
 
     return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
 
@@ -132,29 +132,31 @@ def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
 
 
 def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[HealthIssue]:
-    """The same after a run of ``window``, for what it has read and judged: so nobody needs to wait for the watchdog."""
+    """The same after a run of ``window``, for what it read and judged, so that nobody waits for the watchdog."""
 
-    def is_mine(group: Group) -> bool:
+    def is_of_run(group: Group) -> bool:
         of_data = group.trouble in (troubles.Trouble.DATA, troubles.Trouble.SCORES)
         turned_off = any(finding.reason == issues.WatchReason.TURNED_OFF for finding in group.findings)
         return group.subject in sources and (of_data or turned_off)
 
-    return _update(monitor, is_mine, window.start if window is not None else None)
+    return _update(monitor, is_of_run, window.start if window is not None else None)
 
 
 def watch_runs(monitor: Monitor) -> list[HealthIssue]:
-    """The same for nothing but runs and flows: where alerts.yaml may be what is broken."""
+    """The same for runs and flows only: for use where alerts.yaml may be broken."""
     return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
 
 
-def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime | None = None) -> list[HealthIssue]:
+def _update(monitor: Monitor, selects: Callable[[Group], bool], since: datetime | None = None) -> list[HealthIssue]:
     for _ in range(TRIES):
         look = WatchRound(monitor, monitor.clock(), since)
         with monitor.store.one_moment():
-            found = [group for group in look.groups if wanted(group)]
-            there = {group.fingerprint for group in found}
-            mine = [i for i in look.known if i.fingerprint in there or wanted(troubles.group_without_findings(i))]
-            made = look.compose(troubles.changes(found, mine, look.now))
+            found = [group for group in look.groups if selects(group)]
+            present = {group.fingerprint for group in found}
+            affected = [
+                i for i in look.known if i.fingerprint in present or selects(troubles.group_without_findings(i))
+            ]
+            made = look.compose(troubles.changes(found, affected, look.now))
         if made == Composed() or (
             monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
         ):
@@ -165,8 +167,8 @@ def _update(monitor: Monitor, wanted: Callable[[Group], bool], since: datetime |
 def is_reported(monitor: Monitor, sources: Collection[str]) -> bool:
     """Whether an incident with a message says that the data of each of these could not be judged."""
     open_now = [i for i in monitor.store.unresolved_incidents(of_monitor=True) if i.root is not None]
-    told = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
-    return set(sources) <= told
+    reported = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
+    return set(sources) <= reported
 
 
 def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool:
@@ -182,12 +184,12 @@ def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool
 
 
 def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
-    """Write down that a flow failed, for the next look; without secrets, and not longer than a message shows."""
+    """Store that a flow failed, for the next look; without secrets, and cut to what a message shows."""
     store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
 
 
 def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:
-    """What a person did to an incident of the monitor, with the edit: to be stored as ``alerting.compose`` says."""
+    """A person's changes of incidents of the monitor, with the edits; to be stored as ``alerting.compose`` says."""
     look = WatchRound(monitor, monitor.clock())
     events = tuple(event for step in steps if (event := incidents.event_of(step, look.now)) is not None)
     changed = tuple(i for step in steps if step.decision.changes and (i := step.decision.incident) is not None)
@@ -196,7 +198,7 @@ def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:
 
 
 def reminders(monitor: Monitor) -> list[Delivery]:
-    """One more call for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
+    """One reminder for each trouble that nobody has acknowledged, where the route's ``repeat`` has passed."""
     look = WatchRound(monitor, monitor.clock())
     found = (look.reminder(i) for i in monitor.store.unresolved_incidents(of_monitor=True) if i.state == "open")
     return [each for each in found if each is not None]
@@ -212,12 +214,12 @@ class WatchRound:
 
     @cached_property
     def seen(self) -> Observed:
-        """What the history holds."""
+        """What the history has about the monitor's work."""
         return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
 
     @cached_property
     def findings(self) -> list[HealthIssue]:
-        """All that is wrong."""
+        """All health issues."""
         return issues.findings(self.seen, self.now)
 
     @cached_property
@@ -228,7 +230,7 @@ class WatchRound:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """All that is wrong, by trouble."""
+        """All health issues, by trouble."""
         return troubles.groups(self.findings, self.known)
 
     def group_of(self, incident: Incident) -> Group | None:
@@ -242,8 +244,8 @@ class WatchRound:
         deliveries: list[Delivery] = []
         events: list[IncidentEvent] = []
         for change in made:
-            placed, mine = self._messages(change)
-            deliveries += mine
+            placed, messages = self._messages(change)
+            deliveries += messages
             if placed != change.before:
                 (opened if change.before is None else updated).append(placed)
                 event = troubles.event_of(replace(change, after=placed), self.now)
@@ -251,7 +253,7 @@ class WatchRound:
         return Composed(tuple(opened), tuple(updated), tuple(deliveries), tuple(events))
 
     def _messages(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
-        """The incident with its message, and what is to be sent."""
+        """The incident with its message, and the deliveries."""
         incident, (post, thread) = change.after, self._thread(change.after)
         if incident.state == "resolved" and post is None:
             return incident, []
@@ -290,22 +292,22 @@ class WatchRound:
         return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
 
     def _replies(self, change: TroubleChange, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
-        """What is worth a reply: that it is over, back or graver, and each stage of a lease once."""
+        """The replies: it is over, came back or got worse, and each stage of a lease once."""
         view, group = self._view(change), change.group
         if change.event == "resolved":
             return [self._reply(message.back(view, channel=post.channel, root=post.id), post)]
-        told = {stage for each in thread for stage in each.payload.get("stages", ())}
-        new = [f for f in (group.findings if group else ()) if f.until is not None and message.stage_of(f) not in told]
+        known = {stage for each in thread for stage in each.payload.get("stages", ())}
+        new = [f for f in (group.findings if group else ()) if f.until is not None and message.stage_of(f) not in known]
         if group is None or not (new or change.calls):
             return []
-        wanted = change.calls or (group.trouble == troubles.Trouble.AUTOMATION and group.severity == "critical")
+        is_urgent = change.calls or (group.trouble == troubles.Trouble.AUTOMATION and group.severity == "critical")
         route = route_for(group, self.monitor.config)
-        mention = route.mention if route and wanted and change.after.state == "open" else None
+        mention = route.mention if route and is_urgent and change.after.state == "open" else None
         payload = message.news(view, new, channel=post.channel, root=post.id, mention=mention)
         return [self._reply(payload, post)]
 
     def reminder(self, incident: Incident) -> Delivery | None:
-        """The next call in one thread, if it is due: never before the message itself has been sent."""
+        """The next reminder in one thread, if it is due; never before the message itself has been sent."""
         post, thread = self._thread(incident)
         if post is None or post.sent_at is None:
             return None
@@ -340,7 +342,7 @@ class WatchRound:
         )  # fmt: skip
 
     def _since(self, incident: Incident) -> datetime | None:
-        """Since when it is over: where a run has ended it, since that run was done."""
+        """When the incident ended; where a run has ended it, when that run was done."""
         by_runs = {"run_missing", "run_failed", "run_hung", "lease_ending", "lease_ended"}
         if incident.state != "resolved" or not set(incident.reasons) <= by_runs:
             return incident.resolved_at
@@ -357,16 +359,16 @@ class WatchRound:
         return next((each for each in thread if each.id == incident.root), None), thread
 
 
-def automation_line(seen: Observed, now: datetime, source: str = "") -> str:
-    """What may act alone at ``now``, in one sentence: of one source, or ("") of all."""
-    closed = seen.identity is not None and (seen.identity.went_back or not seen.identity.confirmed)
-    return message.CLOSED if closed else automation_now(seen.switches, now, source)
+def automation_line(records: Observed, now: datetime, source: str = "") -> str:
+    """Which labels may act alone at ``now``, in one sentence; of one source, or ("") of all."""
+    closed = records.identity is not None and (records.identity.went_back or not records.identity.confirmed)
+    return message.CLOSED if closed else automation_now(records.switches, now, source)
 
 
 def route_for(group: Group, config: Config) -> Route | None:
-    """The route of the severity, else the first; not the channel that does not take messages, if there is another."""
+    """The route of the severity, else the first; a channel that refuses messages only if there is no other."""
     source = "" if group.trouble == troubles.Trouble.DELIVERY else group.subject
     taken = config.route_for(severity=group.severity, source=source, label=None, rule="")
     refused = {finding.channel for finding in group.findings} - {""}
-    wanted = [route for route in (taken, *config.routes) if route is not None]
-    return next((route for route in wanted if route.channel not in refused), wanted[0] if wanted else None)
+    candidates = [route for route in (taken, *config.routes) if route is not None]
+    return next((route for route in candidates if route.channel not in refused), candidates[0] if candidates else None)

@@ -1,8 +1,8 @@
-"""The parts of which Slack messages are put together, within Slack's bounds. Pure.
+"""The parts of Slack messages, within Slack's limits. Pure.
 
-50 blocks, 3,000 characters a section, 150 a header, and a total that Slack does not document (17,700 characters of
-JSON were seen refused, 15,600 accepted). Whatever comes from the data (labels, errors) is escaped, so that it can
-neither mention anybody nor format the message.
+The limits are 50 blocks, 3,000 characters in a section, 150 in a header, and a total that Slack does not document
+(17,700 characters of JSON were refused, 15,600 accepted). Text from the data (labels, errors) is escaped, so that it
+can neither mention anybody nor format the message.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def escape(text: str) -> str:
 
 
 def with_code(text: str) -> str:
-    """Our own sentences keep their code marks; they hold nothing that came from data."""
+    """Text of this program for a ``mrkdwn`` field: it keeps its code marks, and has nothing from the data."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -78,7 +78,7 @@ def link(url: str, text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Foreign text for a plain-text field, where Slack would still draw ``:an_emoji:``.
+    """Text from the data for a plain-text field, where Slack would still draw ``:an_emoji:``.
 
     >>> plain("<!here> :red_circle:")
     '‹!here› ːred_circleː'
@@ -98,12 +98,12 @@ def section(text: str) -> Block:
 
 
 def context(text: str) -> Block:
-    """A small line."""
+    """A line in small print."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": cut(text, SECTION), "verbatim": True}]}
 
 
 def divider() -> Block:
-    """A line across."""
+    """A horizontal line."""
     return {"type": "divider"}
 
 
@@ -119,11 +119,11 @@ def button(action: str, text: str, incident: str, style: str | None = None) -> B
 
 
 def sections(lines: Sequence[str]) -> list[str]:
-    """Lines put together to as few section texts as Slack's bounds allow; what passes them all is counted."""
+    """Lines joined to as few section texts as Slack's limits allow; lines beyond the total are counted."""
     found = [""]
-    for kept, line in enumerate(lines):
+    for number, line in enumerate(lines):
         if sum(map(len, found)) + len(line) > BLOCKS_JSON - SECTION:
-            return [*found, f"... and {len(lines) - kept} more: `calmon incidents list` shows all"]
+            return [*found, f"... and {len(lines) - number} more: `calmon incidents list` shows all"]
         if len(found[-1]) + len(line) + 1 > SECTION:
             found.append("")
         found[-1] = f"{found[-1]}\n{line}".strip()
@@ -147,5 +147,5 @@ def metadata(id: str, change: str | None) -> dict[str, Any]:
 
 
 def edited(message: Payload, root: str, sequence: int) -> Payload:
-    """A living message as it is from now on: the ``sequence``-th edit of ``root``."""
+    """The new content of a living message as the ``sequence``-th edit of ``root``."""
     return message | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}

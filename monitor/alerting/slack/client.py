@@ -1,6 +1,6 @@
 """Slack's Web API through slack-sdk: one attempt per call, and an error of its own for each kind of failure.
 
-The SDK's own retries are off: a retry after a lost answer would post a message twice. What may have
+The SDK's own retries are off: a retry after a lost answer would post a message twice. A message that may have
 been accepted is *ambiguous*; the outbox looks for it (:meth:`SlackSender.find`) before it sends again.
 """
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 RATE_LIMITED = "ratelimited"
 PAGES = 50
 PAGE = 200
-#: How far Slack's clock and ours may be apart where a search must rely on them.
+#: How far Slack's clock and this machine's may differ where a search must rely on them.
 CLOCKS_APART_S = 86_400.0
-#: No quiet is longer, whatever a proxy puts into ``Retry-After``.
+#: The longest wait, whatever a proxy puts into ``Retry-After``.
 LONGEST_QUIET_S = 86_400.0
 _TOO_MANY = "too_many"
 
@@ -45,7 +45,7 @@ MESSAGE_ERRORS = frozenset({
     "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large", "metadata_must_be_sent_from_app",
     "too_many_attachments", "invalid_arguments", "invalid_json", "json_not_object", "alt_txt_too_large",
 })  # fmt: skip
-#: This message can no longer be changed, whatever anybody does. The words say why.
+#: The message can no longer be changed by anybody. The words say why.
 UNCHANGEABLE = {
     "message_not_found": "message_deleted: somebody deleted the message in Slack, so nothing can change in it",
     "thread_not_found": "message_deleted: somebody deleted the message in Slack",
@@ -65,7 +65,7 @@ REMEDIES = {
     "not_in_channel": "the app is not in the channel: invite it",
     "restricted_action": "the workspace forbids posting there: ask its administrator",
 }
-#: Of these, what keeps every message from one channel.
+#: Those of them that keep every message from one channel.
 CHANNEL_ERRORS = ("channel_not_found", "is_archived", "not_in_channel", "restricted_action")
 #: Searching is not possible with this token or server, however often it is tried.
 _CANNOT_SEARCH = frozenset({
@@ -81,9 +81,9 @@ _NEVER_ARRIVED = frozenset({
 class TransportError(Exception):
     """A call to Slack failed.
 
-    ``permanent``: no later attempt of the same can succeed. ``ambiguous``: the message may have been
-    accepted all the same. ``retry_after``: seconds for which Slack asked to be left alone. ``code`` is Slack's
-    own name of the error, where it gave one.
+    ``permanent``: no later attempt can succeed. ``ambiguous``: the message may have been accepted
+    nevertheless. ``retry_after``: seconds that Slack asked to wait. ``code`` is Slack's own name of the error,
+    where it gave one.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TransportError(Exception):
 
 
 class SlackSender:
-    """Posts deliveries and looks for them. ``timeout`` (seconds) holds for each call."""
+    """Posts deliveries and looks for them. ``timeout`` (seconds) is for each call."""
 
     def __init__(self, token: str, api_url: str | None = None, timeout: float = 6.0) -> None:
         self._token, self._url, self._timeout = token, api_url, timeout
@@ -114,7 +114,7 @@ class SlackSender:
         return web_client(self._token, self._url, self._timeout)
 
     def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
-        """Post the delivery's payload, or change, answer or illustrate the message at ``root`` with it; once.
+        """Post the delivery's payload once, or use it to edit, answer or illustrate the message at ``root``.
 
         Raises :class:`TransportError`.
         """
@@ -132,10 +132,10 @@ class SlackSender:
         return self._post(delivery.payload, root.channel_id, thread=root.ts)
 
     def find(self, delivery: Delivery, root: Sent | None = None) -> Sent | None:
-        """The delivery in the channel where it belongs, known by its id: in a message's metadata, in a file's name.
+        """Find a delivery in its channel by its id, which is in a message's metadata or in a file's name.
 
-        New messages are looked for in the channel, what belongs to ``root`` in its thread. None: the whole
-        searched history does not hold it. Raises :class:`TransportError`, ``permanent`` where the token may
+        New messages are looked for in the channel, replies and files of ``root`` in its thread. None: it is not
+        in the searched history. Raises :class:`TransportError`, ``permanent`` where the token may
         not read the history or it is too long to search.
         """
         if root is None:
@@ -148,7 +148,7 @@ class SlackSender:
         except TransportError as error:
             if error.code != "thread_not_found":
                 raise
-            # what answers a deleted message, Slack shows in the channel itself
+            # Slack shows the replies to a deleted message in the channel itself
             return _place(self._history(root.channel_id, delivery.created_at), delivery, root.channel_id)
 
     def _post(self, payload: Mapping[str, Any], channel: str, thread: str | None = None) -> Sent:
@@ -209,9 +209,9 @@ class SlackSender:
         return name
 
     def _history(self, channel: str, composed: datetime) -> Iterator[Mapping[str, Any]]:
-        """The newest messages first; of a long channel at least all since ``composed``, and a day before that.
+        """The messages, newest first; of a long channel, at least all since a day before ``composed``.
 
-        No `oldest` is asked for: our clock and Slack's may differ, and most channels are short.
+        The request has no `oldest`: our clock and Slack's may differ, and most channels are short.
         """
         ask = partial(self._client.conversations_history, channel=channel, limit=PAGE, include_all_metadata=True)
         ts = ""
@@ -225,7 +225,7 @@ class SlackSender:
 
 
 def web_client(token: str, api_url: str | None, timeout: float = 10.0) -> WebClient:
-    """A client that never repeats a call by itself, and goes past the proxy where NO_PROXY says so."""
+    """A client that never repeats a call by itself, and bypasses the proxy where NO_PROXY says so."""
     from slack_sdk import WebClient  # noqa: PLC0415 - a process that sends nothing need not wait for it
 
     url = api_url or WebClient.BASE_URL
@@ -267,7 +267,7 @@ def _named_by(filename: str, id: str) -> str:
 
 
 def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str, Any]]:
-    """The items under ``key`` of all pages, asked for one by one as they are needed."""
+    """The items under ``key`` of all pages, requested one by one as they are needed."""
     cursor: str | None = None
     for _ in range(PAGES):
         answer = call(partial(ask, cursor=cursor), searching=True)
@@ -279,7 +279,7 @@ def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str,
 
 
 def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackResponse:
-    """One call, every failure turned into a :class:`TransportError`."""
+    """Make one call; every failure becomes a :class:`TransportError`."""
     from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415 - see above
 
     try:
@@ -288,7 +288,7 @@ def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackR
         raise _refused(error, searching=searching) from error
     except (OSError, SlackClientError) as error:
         raise _unreachable(error) from error
-    except Exception as error:  # an answer the SDK cannot digest must not stop a run; it may have been sent
+    except Exception as error:  # an answer that the SDK cannot read must not stop a run; the message may have been sent
         raise TransportError(
             f"Slack's answer was not understood ({type(error).__name__}: {error})", ambiguous=True
         ) from error
@@ -299,8 +299,8 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     response = error.response
     status, code = response.status_code, str(response.get("error") or "no error named")
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
-        asked = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
-        seconds = _number(str(asked[0][0] if isinstance(asked[0], list) else asked[0]) if asked else "", 30.0)
+        values = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
+        seconds = _number(str(values[0][0] if isinstance(values[0], list) else values[0]) if values else "", 30.0)
         after = min(max(0.0, seconds), LONGEST_QUIET_S)
         return TransportError(
             f"{RATE_LIMITED}: Slack asks for {after:g} s of quiet", retry_after=after, code=RATE_LIMITED
@@ -310,10 +310,10 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     if searching and (code in _CANNOT_SEARCH or status == 404):
         return TransportError(f"cannot search: {_named(code, response)}", permanent=True, code=code)
     if code in MESSAGE_ERRORS:
-        told = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
-        details = _short("; ".join(map(str, told)) or "Slack refuses the form of the message")
+        messages = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
+        details = _short("; ".join(map(str, messages)) or "Slack refuses the form of the message")
         return TransportError(f"{code}: {details}", permanent=True, code=code)
-    # Slack's codes have no spaces: words come from a proxy between us, and nobody knows what it let through
+    # Slack's codes have no spaces: words come from a proxy, and it is not known what that let through
     unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
     if unclear or status != 200:
         return TransportError(f"Slack answered {status} ({_short(code)})", ambiguous=unclear)
@@ -321,7 +321,7 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
 
 
 def _unreachable(error: Exception) -> TransportError:
-    """No answer. Only where no connection came about is it certain that nothing was accepted."""
+    """The error of a call without an answer. Only without a connection is it certain that nothing was accepted."""
     cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
     never = isinstance(cause, (socket.gaierror, ssl.SSLCertVerificationError)) or (
         isinstance(cause, OSError) and cause.errno in _NEVER_ARRIVED
@@ -337,7 +337,8 @@ def _named(code: str, response: SlackResponse) -> str:
 
 
 def _number(text: str, otherwise: float) -> float:
-    """
+    """The finite number in ``text``, else ``otherwise``.
+
     >>> _number("2.5", 30), _number("soon", 30), _number("inf", 30)
     (2.5, 30, 30)
     """

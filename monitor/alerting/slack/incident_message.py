@@ -76,7 +76,7 @@ _DEFINED = "overconfidence (mean score minus accuracy; `shortfall` in rules)"
 
 
 def delivery_id(channel: str, window: Window, incident_ids: Sequence[str]) -> str:
-    """The same for the same channel, window and incidents in any order: what makes a message go out once."""
+    """An id that is the same for the same channel, window and incidents in any order, so a message is sent once."""
     return hashed("incidents", channel, window.schedule, window.start.isoformat(), *sorted(incident_ids))
 
 
@@ -85,9 +85,9 @@ def incident_message(
 ) -> Payload:
     """The living message of all incidents that the evaluation of ``window`` opened on one route, as they are now.
 
-    Returns ``{channel, text, blocks, metadata}``; raises ValueError without a finding. Its header and its link are
-    of the newest window that any of its incidents was seen in. The worst labels come first, then those with the most
-    wrong items, and what is resolved last; past five (or when Slack's bounds are near) the rest get one line each.
+    Returns ``{channel, text, blocks, metadata}``; raises ValueError without a finding. Its header and its link name
+    the newest window in which any of its incidents was seen. The worst labels come first, then those with the most
+    wrong items, resolved ones last; after five (or near Slack's limits) the rest get one line each.
     """
     if not findings:
         raise ValueError("a message needs at least one finding")
@@ -100,7 +100,7 @@ def incident_message(
     shared = _shared_advice(labels[:number])
     for label in (each for each in labels[:number] if each.now != Now.RESOLVED):
         blocks += _label_blocks(label, labels, advised=not shared)
-    blocks += [section(shared)] if shared else []  # about those above it, not about what is resolved
+    blocks += [section(shared)] if shared else []  # about the labels above it, not about resolved ones
     for label in (each for each in labels[:number] if each.now == Now.RESOLVED):
         blocks += _label_blocks(label, labels, advised=False)
     blocks += _the_rest(labels[number:])
@@ -111,7 +111,7 @@ def incident_message(
 
 
 def in_full(labels: Sequence[LabelFindings]) -> int:
-    """How many of the labels a message describes in full, and so with buttons: five, or fewer near Slack's bounds."""
+    """How many of the labels a message describes in full, and so with buttons: five, or fewer near Slack's limits."""
     used, number = 0, 0
     for label in labels[:IN_FULL]:
         used += size(_label_blocks(label, labels, advised=True))
@@ -149,15 +149,15 @@ def news_message(
 ) -> Payload:
     """The reply in a living message's thread that says what one evaluation changed.
 
-    ``findings`` are the incidents, each with its verdict of this evaluation (None where its rule is gone);
-    ``changes`` name them (incident and version), so that the same news makes one reply. Where something came back it
-    ``calls``: the ``mention`` is in it.
+    ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
+    ``changes`` name them (incident and version), so that the same news is sent once. ``calls``: something came back,
+    so the reply has the ``mention``.
     """
-    seen = {finding.incident.id: verdict for finding, verdict in findings}
+    verdicts = {finding.incident.id: verdict for finding, verdict in findings}
     lines, push = [], []
     for label in by_label([finding for finding, _ in findings]):
         lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
-        lines += [news_line(each, seen[each.incident.id]) for each in label.findings]
+        lines += [news_line(each, verdicts[each.incident.id]) for each in label.findings]
         push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
     mention = mention if calls else None
     blocks = [*mention_block(mention), *(section(part) for part in sections([f"*{window.name}*", *lines]))]
@@ -167,18 +167,18 @@ def news_message(
 
 
 def news_line(finding: AlertItem, verdict: Verdict | None) -> str:
-    """One incident in a reply: what happened to it, what this evaluation (``verdict``) saw, and the numbers of that."""
+    """One incident in a reply: what happened to it, what this evaluation (``verdict``) found, and its numbers."""
     why = "" if finding.last is None else clean(str(finding.last.detail.get("why", "")), 300)
-    seen = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
+    result = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
     numbers = f" Numbers: {_measured_line(verdict)}." if verdict is not None and verdict.outcome == "breach" else ""
     what = news(finding.incident, finding.last)
-    return _cut_line(f"• {escape(clean(finding.incident.rule))}: {escape(what)}. {escape(seen)}.{escape(numbers)}")
+    return _cut_line(f"• {escape(clean(finding.incident.rule))}: {escape(what)}. {escape(result)}.{escape(numbers)}")
 
 
 def repeat_message(
     findings: Sequence[AlertItem], *, channel: str, root: str, number: int, mention: str | None
 ) -> Payload:
-    """The ``number``-th call for somebody to acknowledge what is still open, as a reply in the thread.
+    """The ``number``-th reminder to acknowledge open incidents, as a reply in the thread.
 
     ``findings`` are all of the message: only the labels that it describes in full have buttons.
     """
@@ -245,7 +245,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
 
 
 def _what(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
-    """What the newest evaluation saw; where that is no breach, the last breach after it."""
+    """The result of the newest evaluation; where that is no breach, followed by the last breach."""
     lead, latest = label.lead, label.lead.latest
     name = f"{_emoji(label)} *{escape(_name(label, labels))}*"
     breach = f"{escape(ending(lead.verdict))} ({_when(lead.verdict)})."
@@ -253,8 +253,8 @@ def _what(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
         return f"{name} {breach}"
     if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
         return f"{name} {lead.newest.name} alone is within the limit, pooled it is not.\nLast breach: {breach}"
-    seen = f"{lead.now.value} ({lead.newest.name})" if latest is None else f"{ending(latest)} ({_when(latest)})"
-    return f"{name} {escape(seen)}.\nLast breach: {breach}"
+    result = f"{lead.now.value} ({lead.newest.name})" if latest is None else f"{ending(latest)} ({_when(latest)})"
+    return f"{name} {escape(result)}.\nLast breach: {breach}"
 
 
 def _name(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
@@ -269,7 +269,7 @@ def _when(verdict: Verdict) -> str:
 
 
 def _state_lines(label: LabelFindings) -> list[str]:
-    """Who has it, for how long it has been so, and why it is open where the newest window was no breach."""
+    """Who works on it, how long the breach has lasted, and why it is open if the newest window was no breach."""
     lead = label.lead
     so_far = [by_whom(lead.incident), in_breach(lead.incident, lead.verdict)]
     words = "; ".join(part for part in so_far if part)
@@ -290,12 +290,12 @@ def _done_lines(label: LabelFindings) -> list[str]:
         short = lead.harm.short
         counted = f"{lead.harm.rows:,} items reached `automate_at`: {short}"
         found.append(f"{counted if lead.harm.rows else short[:1].upper() + short[1:]}.")
-    others = label.others()
-    return [*found, escape(others)] if others else found
+    other_rules = label.others()
+    return [*found, escape(other_rules)] if other_rules else found
 
 
 def _leads(finding: AlertItem, cause: str) -> list[str]:
-    """What the change is put down to; where that was not looked for, where it fails most."""
+    """The likely cause of the change; without one, the segment that fails most."""
     if cause:
         kind, _, what = cause.partition(": ")
         return [f"*{kind}:* {escape(what)}."]
@@ -308,13 +308,13 @@ def _advice(label: LabelFindings) -> str:
 
 
 def _shared_advice(labels: Sequence[LabelFindings]) -> str:
-    """What to do, once, where it is the same for all labels that are not resolved; "" where it is not."""
+    """The advice where it is the same for all labels that are not resolved; else ""."""
     advice = [_advice(each) for each in labels if each.now != Now.RESOLVED]
     return advice[0] if len(advice) > 1 and len(set(advice)) == 1 else ""
 
 
 def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> list[Block]:
-    """What is over, in one line; automation that a rule turned off is still off, which a button undoes."""
+    """A resolved label in one line; where a rule turned automation off, with a button that turns it on."""
     lead = label.lead
     ended = max(label.findings, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
     state = incident_state(ended.incident, ended.verdict, ended.last)
@@ -343,7 +343,7 @@ def _full_name(finding: AlertItem) -> str:
 
 
 def _buttons(label: LabelFindings) -> Block:
-    """What a person may do with the label now; the handler asks again whether they may."""
+    """What a person may do with the label now; the handler checks again whether they may."""
     elements, id = [], label.lead_id
     if label.state in ("open", "silenced"):
         elements.append(button("incident_ack", "Acknowledge", id, "primary"))
@@ -403,8 +403,8 @@ def _footer(labels: Sequence[LabelFindings], findings: Sequence[AlertItem], link
     report = links.report(window) if window is not None else None
     parts = [] if report is None or window is None else [link(report, f"report {window.name}")]
     for each in labels:
-        own = links.label(*each.key)
-        parts += [link(own, f"label: {_name(each, labels)}")] if own is not None else []
+        address = links.label(*each.key)
+        parts += [link(address, f"label: {_name(each, labels)}")] if address is not None else []
     open_ones = [each.lead.verdict.reason.value for each in labels if each.now != Now.RESOLVED]
     for reason in dict.fromkeys(open_ones):
         page = links.runbook(reason)
@@ -421,7 +421,7 @@ def _rule(finding: AlertItem, links: Links) -> str:
 def _numbers(finding: AlertItem, *, defined: bool) -> str:
     """The numbers in one line: value with interval, baseline, change, n, what could have been seen.
 
-    ``defined``: what overconfidence is has been said already.
+    ``defined``: overconfidence has been defined before.
     """
     verdict, known = finding.verdict, finding.baseline_interval
     parts = [_measured_line(verdict, defined=defined)]
@@ -433,8 +433,8 @@ def _numbers(finding: AlertItem, *, defined: bool) -> str:
     if verdict.detectable is not None:
         parts.append(f"detectable change {verdict.detectable:.3f}")
     worst = _worst(verdict)
-    told = "; ".join([*parts, *([worst] if worst else [])])
-    return f"{with_code(told)}; incident `{escape(finding.incident.id[:8])}`, `calmon explain {escape(verdict.id)}`"
+    text = "; ".join([*parts, *([worst] if worst else [])])
+    return f"{with_code(text)}; incident `{escape(finding.incident.id[:8])}`, `calmon explain {escape(verdict.id)}`"
 
 
 def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""The incidents of one message put together by label: one state, one set of facts and one row of buttons each. Pure."""
+"""The incidents of one message by label; each label has one state, one set of facts and one row of buttons. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SwitchLine:
 
 
 class Now(StrEnum):
-    """What the newest evaluation says of an incident or a label; the worst first."""
+    """The state of an incident or a label by the newest evaluation; the worst first."""
 
     IN_BREACH = "in breach"
     UNCONFIRMED = "above the limit, not confirmed"
@@ -69,15 +69,14 @@ _BY_REASON = {
 
 @dataclass(frozen=True, slots=True)
 class AlertItem:
-    """One incident of a message with its last breach and what is known around that.
+    """One incident of a message with its last breach and the facts about it.
 
-    ``latest`` is the verdict of the newest evaluation that said something of it, ``window`` the window of that
-    (None: that of ``verdict``). ``switch`` is what its switch says now, ``harm`` what automation that was wrong has
-    done, ``excess_errors`` how many more of the items that may be automated were wrong than their scores claimed.
-    ``cause`` is what the change is put down to (``cause_in_full``: with numbers), ``worst_segment`` where it fails
-    most; ``last`` is what happened to the
-    incident last. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in this
-    message: another route may have taken them.
+    ``latest`` is the verdict of its newest evaluation, ``window`` the window of that evaluation (None: that of
+    ``verdict``). ``switch`` is its present switch, ``harm`` the harm that automation has done, ``excess_errors`` how
+    many more of the items that may be automated were wrong than their scores claimed. ``cause`` is the likely cause of
+    the change (``cause_in_full``: with numbers), ``worst_segment`` the segment that fails most, ``last`` the newest
+    event of the incident. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in
+    this message: another route may have taken them.
     """
 
     verdict: Verdict
@@ -98,15 +97,15 @@ class AlertItem:
     @property
     def newest(self) -> Window:
         """The newest window that an evaluation saw for this incident."""
-        seen = self.window or (self.latest.window if self.latest is not None else self.verdict.window)
-        return max(seen, self.verdict.window, key=lambda window: window.end)
+        window = self.window or (self.latest.window if self.latest is not None else self.verdict.window)
+        return max(window, self.verdict.window, key=lambda window: window.end)
 
     @property
     def now(self) -> Now:
-        """What the newest evaluation says of it."""
+        """Its state by the newest evaluation."""
         if self.incident.state == "resolved":
             return Now.RESOLVED
-        reason = reason_of(self.last)  # before the count of good windows: the newest window may be another one
+        reason = reason_of(self.last)  # comes before the count of good windows, which may be older
         otherwise = Now.HELD_BACK if self.incident.ok_windows else Now.IN_BREACH
         return otherwise if reason is None else _BY_REASON.get(reason, otherwise)
 
@@ -119,7 +118,7 @@ class LabelFindings:
 
     @property
     def lead(self) -> AlertItem:
-        """The worst of them."""
+        """The worst of the findings."""
         return self.findings[0]
 
     @property
@@ -129,32 +128,32 @@ class LabelFindings:
 
     @property
     def name(self) -> str:
-        """The label as sentences begin with it."""
+        """The label as the beginning of a sentence."""
         return who(self.lead.verdict.subject)
 
     @property
     def now(self) -> Now:
-        """The worst that the newest evaluations say."""
+        """The worst state by the newest evaluations."""
         return min((each.now for each in self.findings), key=_ORDER.__getitem__)
 
     @property
     def severity(self) -> Severity:
-        """The gravest of what is not resolved, else of all."""
+        """The highest severity of the incidents that are not resolved, else of all."""
         return min((f.verdict.severity for f in self.unresolved or self.findings), key=SEVERITY_RANK.__getitem__)
 
     @property
     def unresolved(self) -> tuple[AlertItem, ...]:
-        """Those that are not over."""
+        """The findings that are not resolved."""
         return tuple(each for each in self.findings if each.now != Now.RESOLVED)
 
     @property
     def lead_id(self) -> str:
-        """The worst of the incidents that are not over, which buttons name; they are about all of them."""
+        """The id of the worst incident that is not resolved; buttons carry it, and act on all of the label's."""
         return (self.unresolved or self.findings)[0].incident.id
 
     @property
     def state(self) -> str:
-        """Who has it: open, acknowledged, silenced or resolved; open where anything still calls people."""
+        """open, acknowledged, silenced or resolved; open where any incident still mentions people."""
         states = {each.incident.state for each in self.findings}
         return next(each for each in ("open", "acknowledged", "silenced", "resolved") if each in states)
 
@@ -176,13 +175,13 @@ class LabelFindings:
         return f"Not resolved, and not in this message: {_listed(rules)}" if rules else ""
 
     def others(self) -> str:
-        """The other rules by name, by what the newest evaluation says of them; "" where there are none."""
-        said = []
+        """The other rules by name, grouped by their state in the newest evaluation; "" where there are none."""
+        sentences = []
         for now, words in _OTHERS.items():
             rules = [each.incident.rule for each in self.findings[1:] if each.now == now]
             if rules:
-                said.append(f"{words}: {_listed(rules)}.")
-        return " ".join(said)
+                sentences.append(f"{words}: {_listed(rules)}.")
+        return " ".join(sentences)
 
 
 def _listed(rules: Collection[str]) -> str:
@@ -201,9 +200,9 @@ _OTHERS = {
 
 
 def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
-    """The labels of a message: the gravest first, what is resolved last.
+    """The labels of a message: the most severe first, resolved ones last.
 
-    In each, what the newest evaluation says worst comes first: the label is what its first finding is.
+    In each, the finding with the worst state in the newest evaluation comes first and gives the label its state.
     """
     groups: dict[tuple[str, str | None], list[AlertItem]] = {}
     for finding in sorted(findings, key=lambda each: (_ORDER[each.now], *_place(each))):
@@ -214,23 +213,23 @@ def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
 
 def _place(finding: AlertItem) -> tuple[int, int, float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
-    subject, gravity = verdict.subject, (SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
-    return (*gravity, subject.source, subject.label or "", verdict.metric != "shortfall", verdict.rule)
+    subject, rank = verdict.subject, (SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
+    return (*rank, subject.source, subject.label or "", verdict.metric != "shortfall", verdict.rule)
 
 
 def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:
-    """The newest window that any of them was seen in; of one schedule, where that is asked for.
+    """The newest window in which any of the findings was seen; with ``schedule``, of that schedule.
 
-    Of what is not resolved, where anything is: a day on which something ended is not one of the breach that goes on.
+    Only findings that are not resolved count, if there are any: a day on which one ended says nothing about the others.
     """
-    left = [each for each in findings if each.now != Now.RESOLVED]
-    seen = [window for each in left or findings for window in (each.newest, each.verdict.window)]
-    mine = [window for window in seen if schedule in (None, window.schedule)]
-    return max(mine, key=lambda window: (window.end, window.schedule == "weekly"), default=None)
+    unresolved = [each for each in findings if each.now != Now.RESOLVED]
+    all_windows = [window for each in unresolved or findings for window in (each.newest, each.verdict.window)]
+    candidates = [window for window in all_windows if schedule in (None, window.schedule)]
+    return max(candidates, key=lambda window: (window.end, window.schedule == "weekly"), default=None)
 
 
 def headline(labels: Sequence[LabelFindings], window: Window) -> str:
-    """What the message says in one line of plain text: the label or how many, what they are now, the newest window."""
+    """The message in one line of plain text: the label or the number of labels, their state, the newest window."""
     over = all(each.now == Now.RESOLVED for each in labels)
     if len(labels) > 1:
         whole = over and not any(each.is_resolved_in_part for each in labels)
@@ -289,10 +288,10 @@ def tomorrow(label: LabelFindings) -> str:
         )
     if label.now in _NEXT:
         return _NEXT[label.now]
-    said = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
+    text = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
     is_off = lead.switch is not None and not lead.switch.allowed and lead.switch.button is not None
     end = ", then turn automation on." if is_off and lead.verdict.metric == "shortfall" else ""
-    return f"{said[:1].lower()}{said[1:].rstrip('.') if end else said[1:]}{end}"
+    return f"{text[:1].lower()}{text[1:].rstrip('.') if end else text[1:]}{end}"
 
 
 _NEXT = {

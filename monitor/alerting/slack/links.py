@@ -10,15 +10,15 @@ from monitor.core.page_paths import label_path
 from monitor.core.records import Window
 
 LONGEST = 400
-"""Of an address of a label, in letters: five must fit into a line of a message."""
+"""The longest address of a label, in characters: five must fit into a line of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where pages are: ``dashboard`` is the address of ``calmon dashboard`` as people reach it (None: no links to it).
+    """The addresses of pages: ``dashboard`` is that of ``calmon dashboard`` for people (None: no links to it).
 
     ``documents`` is the folder ``docs/`` somewhere else (None: the dashboard serves it), where a page is a
-    Markdown file. ``pages`` are the documents that exist: to another one there is no link.
+    Markdown file. ``pages`` are the documents that exist; others get no link.
     """
 
     dashboard: str | None = None
@@ -63,10 +63,10 @@ class Links:
         return self.page(f"runbook/{reason}")
 
     def rule(self, id: str) -> str | None:
-        """The page of a shipped rule; a rule of one's own has none."""
+        """The page of a shipped rule; None for any other rule."""
         return self.page(f"rules/{id}")
 
 
 def links_of(settings: Settings) -> Links:
-    """Where the pages are that messages link to."""
+    """The addresses of the pages that messages link to."""
     return Links(settings.public_url, settings.docs_url, documents.pages())

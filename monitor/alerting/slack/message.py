@@ -1,6 +1,6 @@
-"""How a payload becomes a delivery, and the message that says it is a test. Pure.
+"""Deliveries from payloads, and the test message. Pure.
 
-What a message about incidents says is in :mod:`monitor.alerting.slack.incident_message`, one about the monitor itself
+The text of a message about incidents is in :mod:`monitor.alerting.slack.incident_message`, one about the monitor itself
 in :mod:`monitor.alerting.health.message`.
 """
 
@@ -16,7 +16,7 @@ from monitor.core.wording import clean
 
 
 def trial_message(channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None) -> Payload:
-    """A message that says it is a test; each one is another. The mention is named, not used: nobody is called."""
+    """A message that says it is a test; each call makes a new one. It names the mention without calling anybody."""
     top = f"Test of calmon: a {severity} incident would be reported here"
     who = f" It would mention {escape(mention)}." if mention else ""
     what = f"Sent by {escape(clean(by))} at {now:%Y-%m-%d %H:%M} UTC. Nothing is wrong.{who}"
@@ -36,7 +36,7 @@ def delivery_of(
 ) -> Delivery:
     """The pending delivery of a payload; its id is the one in the payload's metadata unless given.
 
-    Raises ValueError for a kind that is none.
+    Raises ValueError for an unknown kind.
     """
     if kind not in get_args(DeliveryKind):
         raise ValueError(f"{kind!r} is not a kind of delivery")
@@ -47,16 +47,16 @@ def delivery_of(
 
 
 CALLS = ("repeat", "call")
-"""The changes that call people."""
+"""The changes that mention people."""
 
 
 def change_of(delivery: Delivery) -> str:
-    """Which change of a message a delivery is; "" of the message itself."""
+    """The kind of change that a delivery makes to a message; "" for the message itself."""
     return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
 
 
 def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
-    """The payload, saying that it may be there already (nobody could look).
+    """The payload with the note that it may be in the channel already (which could not be searched).
 
     >>> mark_possible_repeat({"channel": "#c", "text": "hello", "blocks": []})["text"]
     '(possible repeat) hello'

@@ -1,12 +1,12 @@
-"""The delivery loop: every stored message goes out, once, whatever happens in between.
+"""The delivery loop: every stored message is sent, once, whatever happens in between.
 
 A message is stored as *pending*, marked *sending* by a conditional update (so that one worker has
 it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never take it) or *not_sent*
 (no token). A message that may have been accepted although no answer came is looked for in the
 channel before it is sent again. The switch never waits for any of this.
 
-What changes or answers another message (edit, reply, file) waits until that is sent, and shares its fate
-where it never will be. Of the edits of one message only the newest goes; those before it are *superseded*.
+An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
+edit of a message is sent; those before it are *superseded*.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PAUSE = 1.0
 BUDGET = 20.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=1)
-#: Said before the error of a message that may have been accepted.
+#: Begins the error of a message that may have been accepted.
 UNCERTAIN = "may have been sent: "
 NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
 
 log = logging.getLogger(__name__)
 
 _OPEN_STATES: tuple[DeliveryState, ...] = ("pending", "failed", "sending")
-#: How a message ends that was never sent: what belongs to it ends so too.
+#: The last states of a message that was never sent; its edits, replies and files end in them too.
 _ENDED: tuple[DeliveryState, ...] = ("dead", "not_sent", "superseded")
 _NO_ROOT = Root("dead", None, None, "it is not stored")
 
@@ -50,7 +50,7 @@ _NO_ROOT = Root("dead", None, None, "it is not stored")
 def worker_id() -> str:
     """``host/pid-namespace:pid:start`` of this process: shows whether the process behind a claim is alive.
 
-    The start time is there because process ids come round again.
+    The start time is in it because process ids are used again.
     """
     return f"{_host()}:{os.getpid()}:{_started(os.getpid())}"
 
@@ -67,12 +67,11 @@ def drain(
     sleep: Callable[[float], None] = time.sleep,
     seconds: Callable[[], float] = time.monotonic,
 ) -> list[Delivery]:
-    """Try to deliver every kept message, oldest first; returns those touched, in their new state.
+    """Try to deliver every message that is not sent yet, oldest first; returns those tried, in their new state.
 
-    A run is a reason to try again, so each kept message gets an attempt whatever its
-    ``next_attempt_at``; ``due_only`` is for loops that come round every few seconds. ``budget``
-    (in ``seconds``) bounds the whole: what is not reached stays for the next run. Never raises for
-    anything that Slack does.
+    A run is a reason to try again, so each message gets an attempt whatever its ``next_attempt_at``;
+    ``due_only`` is for loops that run every few seconds. ``budget`` (in ``seconds``) limits the whole:
+    the rest stays for the next run. Never raises for an error of Slack.
     """
     loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget)
     touched: list[Delivery] = []
@@ -93,7 +92,7 @@ def drain(
 
 @dataclass(frozen=True, slots=True)
 class _Drain:
-    """What one drain works with: its ends, the wall clock for what is stored, and the seconds it may still take."""
+    """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``)."""
 
     store: Store
     sender: Sender | None
@@ -107,7 +106,7 @@ class _Drain:
         return self.ends - self.seconds()
 
     def candidates(self, *, due_only: bool) -> Sequence[Delivery]:
-        """What may be tried now. Without a token only new messages: the kept ones wait for it."""
+        """The deliveries to try now. Without a token only new ones: the others wait for it."""
         now = self.now()
         states: tuple[DeliveryState, ...] = ("pending",) if self.sender is None else _OPEN_STATES
         found = self.store.deliveries(states)
@@ -122,9 +121,9 @@ class _Drain:
         ]
 
     def in_order(self, found: Sequence[Delivery], closed: Collection[str]) -> Iterator[tuple[Delivery, Root | None]]:
-        """New messages, then what belongs to messages, with the result of those by then; what must wait is left out.
+        """New messages, then edits, replies and files, each with the present state of its message.
 
-        So is what would go to a channel that is ``closed`` by the time it is its turn.
+        Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn.
         """
         yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
         following = [d for d in found if d.root is not None]
@@ -136,7 +135,7 @@ class _Drain:
                 yield delivery, root
 
     def deliver(self, delivery: Delivery, root: Root | None) -> Delivery | None:
-        """One message from claimed to settled; None where another worker has it."""
+        """Claim, send and settle one message; None where another worker has it."""
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
         taken = self._take(delivery)
@@ -154,7 +153,7 @@ class _Drain:
         return self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
 
     def _end_with(self, delivery: Delivery, root: Root) -> Delivery | None:
-        """What belongs to a message that is never sent is not sent either, for the same reason."""
+        """End a delivery whose message is never sent, for the same reason."""
         state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
         error = f"its message was not sent: {root.error or root.state}"
         if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
@@ -178,7 +177,7 @@ class _Drain:
         return replace(delivery, state="sending", attempts=attempts, claimed_by=self.worker, claimed_at=now)
 
     def _attempt(self, sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
-        """Up to two quick tries. The error that remains is ambiguous as long as nobody could look."""
+        """Up to two quick tries. The last error is ambiguous as long as the channel could not be searched."""
         uncertain = delivery.uncertain
         for number in range(1, TRIES + 1):
             try:
@@ -187,10 +186,10 @@ class _Drain:
                 wait = PAUSE if error.retry_after is None else error.retry_after
                 # Slack shows a file some moments after it has taken it: too soon to look for it now
                 hidden = error.ambiguous and delivery.operation == "file"
-                told = error.permanent or error.code in REMEDIES  # a person must fix something: not within a second
-                # so much of the lease is gone that another worker may soon have this
+                needs_person = error.permanent or error.code in REMEDIES  # not fixed within a second
+                # half of the lease has passed: another worker may soon claim this
                 late = delivery.claimed_at is None or self.now() - delivery.claimed_at > LEASE / 2
-                if told or number == TRIES or wait >= self.left() or hidden or late:
+                if needs_person or number == TRIES or wait >= self.left() or hidden or late:
                     raise
                 uncertain = error.ambiguous
                 self.sleep(wait)
@@ -202,10 +201,10 @@ class _Drain:
             log.error("delivery %s to %s will never be accepted: %s", delivery.id, delivery.channel, error.message)
             return self._settle(delivery, "dead", error=error.message, error_code=code)
         log.warning("not sent, kept for the next run: %s (%s to %s)", error.message, delivery.kind, delivery.channel)
-        told = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
+        text = f"{UNCERTAIN if error.ambiguous else ''}{error.message}"
         after = self.now() + backoff(delivery.attempts, error.retry_after)
         return self._settle(
-            delivery, "failed", error=told, error_code=code, uncertain=error.ambiguous, next_attempt_at=after
+            delivery, "failed", error=text, error_code=code, uncertain=error.ambiguous, next_attempt_at=after
         )
 
     def _settle(self, delivery: Delivery, state: DeliveryState, **outcome: Any) -> Delivery:
@@ -217,7 +216,7 @@ class _Drain:
 
 
 def _is_due(delivery: Delivery, now: datetime) -> bool:
-    """Whether its time has come. Nothing waits for more than a day: a later time is of a clock that was wrong."""
+    """Whether its next attempt is due. Nothing waits for more than a day: a later time comes from a wrong clock."""
     at = delivery.next_attempt_at
     return at is None or not now < at <= now + timedelta(seconds=LONGEST_QUIET_S)
 
@@ -225,7 +224,7 @@ def _is_due(delivery: Delivery, now: datetime) -> bool:
 def _claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
     """Whether the worker that is *sending* this is gone: its lease is over or its process is dead.
 
-    A claim from the future is one of a clock that was wrong: it must not keep the message until then.
+    A claim from the future comes from a wrong clock: it must not hold the message until then.
     """
     if delivery.claimed_at is None or abs(now - delivery.claimed_at) > LEASE:
         return True
@@ -267,7 +266,7 @@ def _find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncerta
     try:
         found = sender.find(delivery, root)
     except TransportError as error:
-        if not error.permanent:  # could not look this time: still nobody knows
+        if not error.permanent:  # the search failed: it is still not known
             raise TransportError(
                 error.message, ambiguous=True, retry_after=error.retry_after, code=error.code
             ) from error
@@ -284,7 +283,7 @@ def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
     try:
         return sender.send(replace(delivery, payload=payload), root)
     except TransportError as error:
-        # whatever the result of this one, that of the one before is not known
+        # whatever the result of this attempt, that of the earlier one is not known
         raise TransportError(
             error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after, code=error.code
         ) from error

@@ -1,7 +1,7 @@
-"""Slack's side of the buttons: Socket Mode, and what a press needs of the Web API. No decision is made here.
+"""Slack's side of the buttons: Socket Mode, and the Web API calls that a press needs. No decision is made here.
 
-Socket Mode is a WebSocket that we open, so no address of ours need be public. The SDK's own client keeps
-it alive and connects anew when Slack says so or the connection breaks.
+Socket Mode is a WebSocket that this program opens, so it needs no public address. The SDK's client keeps it
+alive, and reconnects when Slack asks for it or the connection breaks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SocketRefused(Exception):
 
 
 class SocketModeResponder:
-    """What a press needs of Slack. Every method raises :class:`monitor.alerting.slack.client.TransportError`."""
+    """The calls to Slack for a press. Every method raises :class:`monitor.alerting.slack.client.TransportError`."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class SocketModeResponder:
         call(lambda: self._client.chat_postEphemeral(channel=channel, user=user, text=text))
 
     def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
-        """Show a modal to the person who pressed; Slack takes the trigger for three seconds."""
+        """Show a modal to the person who pressed; Slack accepts the trigger for three seconds."""
         call(lambda: self._client.views_open(trigger_id=trigger, view=dict(view)))
 
     def members(self, group: str) -> frozenset[str]:
@@ -61,8 +61,8 @@ def listen(
 ) -> None:
     """Hand every press to ``handle`` until ``stop`` is set; one that is being handled then is finished.
 
-    Every envelope is acknowledged before it is handled. ``handle`` is called in threads of the SDK. ``ping`` is
-    after how many seconds a broken connection is noticed. Raises :class:`SocketRefused`.
+    Every envelope is acknowledged before it is handled. ``handle`` is called in threads of the SDK. A broken
+    connection is noticed after ``ping`` seconds. Raises :class:`SocketRefused`.
     """
     socket = SocketModeClient(app_token, web_client=client, ping_interval=ping)
     if client.proxy is None:
@@ -85,7 +85,7 @@ def listen(
 
 
 def _close(socket: SocketModeClient) -> None:
-    """End the connection. One that the SDK is replacing at this moment may be gone already, which is an error to it."""
+    """Close the connection. While the SDK is replacing it, it may be closed already, which raises an error."""
     try:
         socket.close()
     except (AttributeError, OSError) as error:
@@ -95,12 +95,12 @@ def _close(socket: SocketModeClient) -> None:
 def _listener(
     handle: Callable[[Mapping[str, Any]], object],
 ) -> Callable[[BaseSocketModeClient, SocketModeRequest], None]:
-    def heard(client: BaseSocketModeClient, request: SocketModeRequest) -> None:
+    def on_request(client: BaseSocketModeClient, request: SocketModeRequest) -> None:
         try:
             client.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
-        except Exception as error:  # noqa: BLE001 - whatever breaks: Slack sends it again, which does nothing twice
+        except Exception as error:  # noqa: BLE001 - whatever breaks, Slack sends it again; a press acts once
             log.warning("a press could not be acknowledged: %s", error)
         if request.type == "interactive":
             handle(request.payload if isinstance(request.payload, Mapping) else {})
 
-    return heard
+    return on_request

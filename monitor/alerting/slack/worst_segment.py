@@ -1,4 +1,4 @@
-"""Where a label fails most, of the window alone: what a message says where no cause was looked for. Pure."""
+"""The segment in which a label fails most in one window, for messages without a likely cause. Pure."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Sequence
 from monitor.core.records import Estimate, Verdict
 from monitor.core.wording import clean, points
 
-#: By how much a segment's lower limit must pass the overconfidence of the rest of its label.
+#: By how much a segment's lower limit must exceed the overconfidence of the rest of its label.
 WORSE_BY = 0.02
 _NAME_LENGTH = 40
 
 
 def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
-    """The segment that is confirmed to be more overconfident than the rest of its label: the worst, "" if none is."""
-    if "segment" in verdict.detail:  # its verdict names one, of more weeks
+    """The worst segment that is confirmed to be more overconfident than the rest of its label; "" if none is."""
+    if "segment" in verdict.detail:  # the verdict names one, from more weeks
         return ""
     subject = verdict.subject
-    mine = [e for e in estimates if (e.subject.source, e.subject.label) == (subject.source, subject.label)]
-    mine = [e for e in mine if (e.metric, e.where) == ("shortfall", "all") and e.interval.value is not None]
-    whole = next((e for e in mine if e.subject.segment is None), None)
+    of_label = [e for e in estimates if (e.subject.source, e.subject.label) == (subject.source, subject.label)]
+    of_label = [e for e in of_label if (e.metric, e.where) == ("shortfall", "all") and e.interval.value is not None]
+    whole = next((e for e in of_label if e.subject.segment is None), None)
     if whole is None:
         return ""
-    rest = {id(each): _rest(whole, each) for each in mine if each.subject.segment}
+    rest = {id(each): _rest(whole, each) for each in of_label if each.subject.segment}
     worse = [
-        e for e in mine
+        e for e in of_label
         if e.subject.segment and e.interval.low is not None and e.interval.low > max(rest[id(e)], 0.0) + WORSE_BY
     ]  # fmt: skip
     if not worse:
         return ""
     worst = max(worse, key=lambda e: (e.interval.value or 0.0, str(e.subject.segment)))
     column, value = worst.subject.segment or ("", "")
-    where, elsewhere = f"{clean(column, _NAME_LENGTH)} = {clean(value, _NAME_LENGTH)}", rest[id(worst)]
-    other = f"by {points(elsewhere)} elsewhere" if elsewhere >= 0.0005 else "not elsewhere"
+    where, outside = f"{clean(column, _NAME_LENGTH)} = {clean(value, _NAME_LENGTH)}", rest[id(worst)]
+    other = f"by {points(outside)} elsewhere" if outside >= 0.0005 else "not elsewhere"
     return f"{where}: overconfident by {points(worst.interval.value)}, {other} (n = {worst.n:,})"
 
 
 def _rest(whole: Estimate, part: Estimate) -> float:
     """The overconfidence of the rows outside a segment; that of all rows where there are no others."""
     all_of, of_part = whole.interval.value or 0.0, part.interval.value or 0.0
-    others = whole.n - part.n
-    return (all_of * whole.n - of_part * part.n) / others if others > 0 else all_of
+    outside = whole.n - part.n
+    return (all_of * whole.n - of_part * part.n) / outside if outside > 0 else all_of

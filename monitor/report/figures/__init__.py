@@ -1,1 +1,1 @@
-"""One data function a figure, and its drawings."""
+"""A data function for each figure, and its drawings."""

@@ -17,9 +17,10 @@ WIDTH, LEFT = 900, 60
 class LabelWork:
     """One label in one week. ``on`` is the share of the week in which automation was on.
 
-    Rows: ``predicted`` by the classifier, ``eligible`` of them with a score from ``automate_at`` on, of which
-    ``accuracy`` were right and scores claimed ``promised`` (shares; None: not known). ``excess`` errors are those
-    beyond what scores claimed, with limits. ``cost`` is that of one wrong action, None where no costs are configured.
+    ``predicted`` and ``eligible`` are rows: those that the classifier predicted, and those of them with a score from
+    ``automate_at`` on. Of the eligible, ``accuracy`` is the share that was right, ``promised`` the share that scores
+    claimed (None: not known). ``excess`` errors are those beyond what scores claimed, with limits. ``cost`` is that of
+    one wrong action; None: not configured.
     """
 
     predicted: float
@@ -35,7 +36,7 @@ class LabelWork:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The labels of some weeks together. ``acted`` and ``people`` are estimates: the share of time in which it was on.
+    """The labels of some weeks together. ``acted`` and ``people`` are estimates, from the share of time "on".
 
     ``avoided`` and its limits are the excess errors of rows that could have acted while automation was off.
     """
@@ -60,12 +61,12 @@ class Work:
         return self.predicted - self.acted
 
     def share(self, rows: float) -> float | None:
-        """Of all predictions; None where there is none."""
+        """The share of ``rows`` in all predictions; None without predictions."""
         return rows / self.predicted if self.predicted else None
 
 
 def together(name: str, labels: Iterable[LabelWork]) -> Work:
-    """Labels put together; limits as of independent labels.
+    """The sums over labels; their limits are combined as for independent labels.
 
     >>> week = together("W1", [LabelWork(100, 60, 1.0, 0.9, 0.95, 3.0), LabelWork(50, 40, 0.0, 0.5, 0.9, 16, 10, 22)])
     >>> week.acted, week.people, round(week.wrong), week.extra, (week.avoided, week.avoided_low, week.avoided_high)
@@ -98,29 +99,29 @@ def together(name: str, labels: Iterable[LabelWork]) -> Work:
 
 
 def _half(each: LabelWork) -> float:
-    """Half of the interval of what was avoided."""
+    """Half the width of the interval of the avoided errors."""
     if each.low is None or each.high is None:
         return 0.0
     return (each.high - each.low) / 2 * (1 - each.on)
 
 
 def share_drawing(weeks: Sequence[Work]) -> Markup:
-    """Of all predictions: acted alone, could have but automation was off, went to people by their score."""
+    """The shares of predictions that acted alone, could have while automation was off, and had too low a score."""
     plot = _plot(weeks, 0.0, 1.0)
     parts = [plot.y_axis([0, 0.5, 1], ["0%", "50%", "100%"])]
     for k, week in enumerate(weeks):
         acted, eligible = week.share(week.acted), week.share(week.eligible)
         if acted is None or eligible is None:
             continue
-        said = f"{week.name}: {acted:.1%} acted, {eligible - acted:.1%} could have, {1 - eligible:.1%} below the score"
-        parts.append(plot.box(k - 0.4, k + 0.4, 0, acted, "ison", said))
-        parts.append(plot.box(k - 0.4, k + 0.4, acted, eligible, "isblocked", said))
-        parts.append(plot.box(k - 0.4, k + 0.4, eligible, 1, "isnever", said))
+        title = f"{week.name}: {acted:.1%} acted, {eligible - acted:.1%} could have, {1 - eligible:.1%} below the score"
+        parts.append(plot.box(k - 0.4, k + 0.4, 0, acted, "ison", title))
+        parts.append(plot.box(k - 0.4, k + 0.4, acted, eligible, "isblocked", title))
+        parts.append(plot.box(k - 0.4, k + 0.4, eligible, 1, "isnever", title))
     return _drawn(plot, parts, weeks, "Share of predictions that acted alone, could have, and went to people")
 
 
 def accuracy_drawing(weeks: Sequence[Work]) -> Markup:
-    """What scores claimed of rows that could act, and what came true."""
+    """The accuracy of rows that could act: what scores claimed, and what came true."""
     values = [value for week in weeks for value in (week.promised, week.kept) if value is not None]
     low = min([*values, 0.9]) - 0.02
     plot = _plot(weeks, max(0.0, low), 1.0)
@@ -146,9 +147,9 @@ def errors_drawing(weeks: Sequence[Work]) -> Markup:
     for k, week in enumerate(weeks):
         limits = f"{week.avoided_low:.1f} to {week.avoided_high:.1f}"
         parts.append(plot.box(k - 0.38, k, 0, week.extra, "bar2", f"{week.name}: {week.extra:.1f} made"))
-        said = f"{week.name}: {week.avoided:.1f} avoided ({limits})"
-        parts.append(plot.box(k, k + 0.38, 0, week.avoided, "ison", said))
-        parts.append(plot.box(k + 0.17, k + 0.21, week.avoided_low, week.avoided_high, "flagged", said))
+        title = f"{week.name}: {week.avoided:.1f} avoided ({limits})"
+        parts.append(plot.box(k, k + 0.38, 0, week.avoided, "ison", title))
+        parts.append(plot.box(k + 0.17, k + 0.21, week.avoided_low, week.avoided_high, "flagged", title))
     return _drawn(plot, parts, weeks, "Errors beyond those that scores claimed: made while on, avoided while off")
 
 

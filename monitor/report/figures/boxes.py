@@ -12,20 +12,20 @@ from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base
 
 WIDTH = 32
 HEIGHT = 270
-"""Of the drawing, in pixels."""
+"""The height of the drawing, in pixels."""
 REACH = 1.5
-"""Of the distance of the quartiles: how far beyond them a score is no outlier yet (Tukey 1977)."""
+"""How many interquartile ranges beyond a quartile a score is not yet an outlier (Tukey 1977)."""
 MOST_OUTLIERS = 50
 _PLACES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_LEAST = 1e-9  # what is left of a weight when sums are subtracted
+_LEAST = 1e-9  # a smaller weight is the rounding error of a subtraction
 
 
 @dataclass(frozen=True, slots=True)
 class FiveNumbers:
-    """The least score, the quartiles and the largest score; ``weight`` is how many rows they are of, by weight.
+    """The least score, the quartiles and the largest score; ``weight`` is the total weight of the rows.
 
-    ``fences`` are the least and the largest score within 1.5 times the distance of the quartiles from these; what lies
-    beyond are outliers: ``outlying`` is their weight, ``outliers`` their scores (of many at most 50, evenly by place).
+    ``fences`` are the least and the largest score within 1.5 interquartile ranges of the quartiles. Scores beyond are
+    outliers: ``outlying`` is their weight, ``outliers`` their scores (at most 50, evenly spaced by rank).
     """
 
     least: float
@@ -46,14 +46,14 @@ class FiveNumbers:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBoxes:
-    """The scores of the right and of the wrong ones; None where there is none."""
+    """The scores of right and of wrong decisions; None: there are none."""
 
     right: FiveNumbers | None = None
     wrong: FiveNumbers | None = None
 
     @property
     def named(self) -> tuple[tuple[str, FiveNumbers], ...]:
-        """Those that there are, with their names."""
+        """The boxes that are not None, with their names."""
         pairs = (("right", self.right), ("wrong", self.wrong))
         return tuple((name, box) for name, box in pairs if box is not None)
 
@@ -61,8 +61,8 @@ class ScoreBoxes:
 def score_boxes(counts: Counts) -> ScoreBoxes:
     """The five numbers of the rows of the risk-coverage curve (:func:`~monitor.metrics.selective.looked_at`).
 
-    A quartile is the lowest score at which so many rows lie at or below it (the inverse of the distribution function,
-    definition 1 of Hyndman & Fan 1996); scores are those of cells, so to four digits. A soft outcome is
+    A quartile is the lowest score with at least that share of rows at or below it (the inverse of the distribution
+    function, definition 1 of Hyndman & Fan 1996). Scores are those of cells, with four digits. A soft outcome is
     partly right. Tukey 1977.
 
     >>> from monitor.core.counts import counts_from_rows
@@ -76,19 +76,19 @@ def score_boxes(counts: Counts) -> ScoreBoxes:
 
 
 def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:
-    there = weight > _LEAST
-    if not there.any():
+    present = weight > _LEAST
+    if not present.any():
         return None
-    found = np.quantile(cell[there] / CELLS, _PLACES, weights=weight[there], method="inverted_cdf")
+    found = np.quantile(cell[present] / CELLS, _PLACES, weights=weight[present], method="inverted_cdf")
     least, lower, median, upper, largest = (float(score) for score in found)
-    scores, room = cell[there] / CELLS, REACH * (upper - lower)
+    scores, room = cell[present] / CELLS, REACH * (upper - lower)
     inside = (scores >= lower - room - _LEAST) & (scores <= upper + room + _LEAST)
     fences = float(scores[inside].min()), float(scores[inside].max())
     outliers = np.sort(scores[~inside])
     shown = outliers[
         np.unique(np.linspace(0, max(len(outliers) - 1, 0), MOST_OUTLIERS).astype(np.intp))[: len(outliers)]
     ]
-    total, beyond = float(weight[there].sum()), float(weight[there][~inside].sum())
+    total, beyond = float(weight[present].sum()), float(weight[present][~inside].sum())
     return FiveNumbers(least, lower, median, upper, largest, total, fences, beyond, tuple(shown.tolist()))
 
 
@@ -110,7 +110,7 @@ def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
 def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
     """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``.
 
-    Whiskers end at the fences, with outliers as points of a trace of their own.
+    Whiskers end at the fences; outliers are points of a trace of their own.
     """
     look = {"type": "box", "orientation": "h", "line": {"width": 1.5}, "hoverinfo": "x", "width": 0.5}
     traces = []

@@ -1,4 +1,4 @@
-"""ROC, precision-recall and risk-coverage curves: few enough points for a picture, and their drawings."""
+"""ROC, precision-recall and risk-coverage curves, thinned to the points that a picture needs, and their drawings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A curve with what it is compared with: ``reference`` are points of a line, ``area`` the area under the curve.
+    """A curve and the line to compare it with: ``reference`` are its points. ``area`` is the area under the curve.
 
-    ``chosen`` is the point of the threshold in force (or of the one proposed), None without one.
+    ``chosen`` is the point of the present (or proposed) threshold, None without one.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Curve:
 def roc_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
     """The ROC curve beside the diagonal of a blind classifier; None unless both classes occur.
 
-    At most ``points`` points stay, the two ends among them. ``threshold`` marks the decision "score >= threshold".
+    At most ``points`` points are kept, both ends among them. ``threshold`` marks the decision "score >= threshold".
 
     >>> from monitor.core.counts import counts_from_rows
     >>> curve = roc_data(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]), threshold=0.85)
@@ -61,7 +61,7 @@ def roc_data(counts: Counts, *, points: int = POINTS, threshold: float | None = 
 
 
 def precision_recall_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
-    """Precision over recall beside the prevalence, what a blind classifier gets; None without hits."""
+    """Precision over recall beside the prevalence, the precision of a blind classifier; None without hits."""
     found = precision_recall_curve(counts)
     if found is None:
         return None
@@ -71,13 +71,13 @@ def precision_recall_data(counts: Counts, *, points: int = POINTS, threshold: fl
 
 
 def risk_coverage_data(counts: Counts, *, points: int = POINTS, threshold: float | None = None) -> Curve | None:
-    """Risk over coverage beside the oracle, who puts every wrong row last; None where no row is looked at."""
+    """Risk over coverage beside the oracle, which ranks every wrong row last; None without rows."""
     found = risk_coverage(counts)
     if found is None:
         return None
     places = _points(found.threshold, found.coverage, found.risk)
     overall = float(found.risk[-1])
-    # the oracle's own curve, not only where the rows have a threshold: it bends at coverage 1 - risk
+    # the oracle needs points of its own, not only at thresholds of rows: it bends at coverage 1 - risk
     coverage = 1 - overall * (1 - np.linspace(0, 1, 33))
     risk = 1 - np.divide(1 - overall, coverage, out=np.zeros_like(coverage), where=coverage > 0)
     oracle = ((0.0, 0.0), *zip(coverage.tolist(), np.maximum(risk, 0.0).tolist(), strict=True))
@@ -135,8 +135,8 @@ def _thinned(points: tuple[CurvePoint, ...], most: int) -> tuple[CurvePoint, ...
     if len(points) <= most:
         return points
     x, y = np.array([p.x for p in points]), np.array([p.y for p in points])
-    walked = np.concatenate(([0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))))
-    chosen: Ints = np.searchsorted(walked, np.linspace(0, walked[-1], most))
+    distance = np.concatenate(([0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))))
+    chosen: Ints = np.searchsorted(distance, np.linspace(0, distance[-1], most))
     chosen[-1] = len(points) - 1
     return tuple(points[k] for k in np.unique(np.minimum(chosen, len(points) - 1)))
 

@@ -1,7 +1,7 @@
 """Plotly drawings of the data functions: plain dictionaries, no Plotly import, no names of labels.
 
-A drawing is what ``Plotly.newPlot`` takes: ``data`` and ``layout``. Texts of people (labels, sources)
-stay out of it, since Plotly reads some HTML in its texts. Three colours that colour-blind people can
+A drawing is what ``Plotly.newPlot`` takes: ``data`` and ``layout``. Names from the data (labels, sources)
+are not in it, since Plotly renders some HTML in its texts. It has three colours that colour-blind people can
 distinguish (Okabe & Ito), readable on white and on black; the page colours the texts.
 """
 
@@ -48,7 +48,7 @@ def trend_drawing(
 
 
 def reliability_drawing(data: Reliability, errors: Sequence[str] = ()) -> Drawing:
-    """The mean score of each bin against its hit rate, over the bin sizes, with the ``errors`` in words in its corner.
+    """The mean score of each bin against its hit rate, above the bin sizes; the texts ``errors`` are in its corner.
 
     The trace named ``window`` has mean scores as ``x``, hit rates as ``y`` and each bin's lower and
     upper edge, low, high and n as ``customdata``; ``rows`` are the bin sizes.
@@ -76,12 +76,12 @@ def _corner(text: str) -> Drawing:
 
 
 def axis(title: str) -> Drawing:
-    """What the axes of numbers share."""
+    """The settings that all axes of numbers share."""
     return {"title": {"text": title, "standoff": 6}, "gridcolor": GRID, "zeroline": False}
 
 
 def base_layout(*, height: int, legend: bool = True) -> Drawing:
-    """What the layouts of all drawings share."""
+    """The settings that all layouts share."""
     above = {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR}
     font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12}
     margin = {"l": 58, "r": 14, "t": 44 if legend else 10, "b": 46}
@@ -90,7 +90,7 @@ def base_layout(*, height: int, legend: bool = True) -> Drawing:
 
 
 def lines(name: str, x: Sequence[Any], y: Sequence[Any], line: Drawing, **more: Any) -> Drawing:
-    """A trace of lines that says nothing under the mouse."""
+    """A trace of lines without a hover text."""
     return {"type": "scatter", "name": name, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"} | more
 
 
@@ -113,8 +113,8 @@ def _band(points: Sequence[TrendPoint], zone: tzinfo) -> Drawing:
     """One closed outline for each run of windows that have an interval, None between the outlines."""
     x: list[str | None] = []
     y: list[float | None] = []
-    for there, run in groupby(points, key=lambda p: p.low is not None and p.high is not None):
-        if there:
+    for has_interval, run in groupby(points, key=lambda p: p.low is not None and p.high is not None):
+        if has_interval:
             part = list(run)
             days = [_day(point, zone) for point in part]
             x += [*([None] if x else []), *days, *reversed(days), days[0]]
@@ -143,7 +143,7 @@ def _breaches(trend: Trend, days: Sequence[str]) -> list[Drawing]:
 
 
 def _ticks(points: Sequence[TrendPoint], zone: tzinfo, *, at_most: int) -> Drawing:
-    """Every k-th window, counted from the newest; the year is written where it is first seen."""
+    """Every k-th window, counted from the newest; the year is written where it changes."""
     step = max(1, -(-len(points) // at_most))
     chosen = list(points)[::-1][::step][::-1]
     texts: list[str] = []

@@ -15,7 +15,7 @@ from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base
 from monitor.report.figures.svg import Plot, figure, text
 
 LEAST = 0.1
-"""What is less is drawn as this much: evidence against a fault may be as small as it likes."""
+"""Smaller evidence is drawn as this much: evidence against a fault may be arbitrarily small."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1100.0, 150.0, 58.0, 14.0, 10.0, 24.0
 
 
@@ -40,7 +40,7 @@ class EvidenceLine:
 
 
 def evidence_data(verdicts: Iterable[Verdict]) -> list[EvidenceLine]:
-    """A line for each verdict of a rule that accumulates, in their order; none for what could not be judged."""
+    """A line for each verdict of a rule that accumulates, in their order; none for a verdict without evidence."""
     return [
         EvidenceLine(
             verdict.rule,
@@ -53,7 +53,7 @@ def evidence_data(verdicts: Iterable[Verdict]) -> list[EvidenceLine]:
 
 
 def evidence_drawing(line: EvidenceLine) -> Drawing:
-    """The line that grows, on a logarithmic scale, and the level that it must reach.
+    """The evidence by window on a logarithmic scale, and the level that it must reach.
 
     The trace named ``evidence`` has windows as ``x``, evidence as ``y`` and, for each window, rows, mean score, hit
     rate and the evidence itself as ``customdata``.
@@ -85,7 +85,7 @@ def evidence_summary(line: EvidenceLine) -> str:
 
 
 def evidence_svg(line: EvidenceLine) -> Markup:
-    """The line that grows, on a logarithmic scale, with the level that it must reach, for the dashboard."""
+    """The evidence by window on a logarithmic scale, and the level that it must reach, for the dashboard."""
     highest = max(line.needed, *(point.evidence for point in line.points))
     low, high = log10(LEAST), float(ceil(log10(highest) + 0.2))
     places = range(len(line.points))

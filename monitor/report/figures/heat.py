@@ -12,9 +12,9 @@ from monitor.report.figures.svg import figure, number
 
 HEIGHT = 14
 WIDEST, WHOLE = 22.0, 468.0
-"""Of a cell, and of all cells of a row, in pixels."""
+"""The greatest width of a cell, and the width of all cells of a row, in pixels."""
 MISSING = "."
-#: Letter -> what it says; the digits are the bands, letters the same beside a rule that was not evaluated.
+#: Letter -> its meaning. Digits are bands; a and b are the first two bands where a rule was not evaluated.
 LETTERS: Mapping[str, str] = {
     "0": "under half of the threshold",
     "1": "half of the threshold to the threshold",
@@ -31,9 +31,9 @@ _HATCHED = frozenset("ab?")
 
 
 def share_of(rule: Rule) -> tuple[float, float, float] | None:
-    """(a, b, c), where a * value + b * baseline + c is how far a rule's value went towards its threshold (1: at it).
+    """(a, b, c): a * value + b * baseline + c is the share of the way to a rule's threshold (1: at it).
 
-    A rule with ``below`` measures from 1, the best value of a share. None where the way has no length.
+    For a rule with ``below``, the way begins at 1, the best value of a share. None where the way has no length.
 
     >>> share_of(Rule(id="a", metric="ece", threshold=0.04)), share_of(Rule(id="a", metric="roc_auc", condition="below",
     ...     threshold=0.75))
@@ -50,7 +50,9 @@ def share_of(rule: Rule) -> tuple[float, float, float] | None:
 
 
 def letter(worst: int, least: int, share: float | None) -> str:
-    """The letter of one label in one window: ranks of its worst and best outcome (0: not evaluated), and the share.
+    """The letter of one label in one window by the ranks of its worst and least outcome (0: not evaluated).
+
+    ``share`` is the share of the way to the threshold (:func:`share_of`).
 
     >>> letter(3, 0, 2.4), letter(1, 0, 0.4), letter(1, 1, 0.7), letter(0, 0, None), letter(2, 1, 1.2)
     ('4', 'a', '1', '?', '2')
@@ -64,12 +66,12 @@ def letter(worst: int, least: int, share: float | None) -> str:
 
 
 def cell_width(count: int) -> float:
-    """How wide a cell is, so that all windows fit into a row."""
+    """The width of a cell with which all windows fit into a row, in pixels."""
     return min(WIDEST, max(WHOLE / max(count, 1), 2.0))
 
 
 def heat_row(letters: str, off: Iterable[tuple[float, float]], label: str) -> Markup:
-    """One label's row; ``off`` are spans in cells (0 to their number) in which automation was off: striped."""
+    """One label's row; ``off`` are spans, in cells from the left, with automation off: they are striped."""
     width = cell_width(len(letters))
     paths: dict[str, str] = {}
     place = 0
@@ -102,5 +104,5 @@ def in_words(letters: str, names: Sequence[str]) -> str:
     """
     if not letters:
         return "no window"
-    counts = "; ".join(f"{letters.count(each)} {said}" for each, said in LETTERS.items() if each in letters)
+    counts = "; ".join(f"{letters.count(each)} {meaning}" for each, meaning in LETTERS.items() if each in letters)
     return f"{counts}; newest ({names[-1]}): {LETTERS[letters[-1]]}"

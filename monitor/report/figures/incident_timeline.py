@@ -1,4 +1,4 @@
-"""The timeline of incidents: a line a label, a bar an incident, marks where people or runs changed it. Pure."""
+"""The timeline of incidents: a line for each label, a bar for each incident, marks for its changes. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from monitor.report.figures.svg import Plot, figure, number, text
 
 LINE_HEIGHT, WIDTH, NAMES = 24, 1180, 210
 _LANES = {"critical": 0.74, "warning": 0.42, "info": 0.16}
-"""Where in its line a bar is, so that incidents of one label at one time are beside each other."""
+"""The height of a bar's middle in its line, so that incidents of one label at one time do not overlap."""
 NAME_LENGTH = 30
 _YEAR_MONTHS = 18
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentBar:
-    """One incident: from when until when (None: it is not resolved), and what to say of it.
+    """One incident: its start, its end (None: it is not resolved), its look and its texts.
 
     ``marks`` are the times at which it was acknowledged, resolved or reopened, each with its words.
     """
@@ -70,7 +70,7 @@ def _months(plot: Plot, start: datetime, end: datetime, zone: tzinfo) -> str:
     bottom = plot.top + plot.height
     drawn = "".join(plot.upright(each.timestamp(), "grid") for each in first)
     names = [f"{each:%b %Y}" if each.month == 1 or k == 0 else f"{each:%b}" for k, each in enumerate(first)]
-    said = "".join(
+    texts = "".join(
         text(plot.x(each.timestamp()), bottom + 16, name, "middle") for each, name in zip(first, names, strict=True)
     )
-    return f'<path class="axis" d="M{number(plot.left)} {number(bottom)}h{number(plot.width)}"/>{drawn}{said}'
+    return f'<path class="axis" d="M{number(plot.left)} {number(bottom)}h{number(plot.width)}"/>{drawn}{texts}'

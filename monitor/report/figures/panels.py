@@ -22,14 +22,14 @@ from monitor.report.figures.trend import Trend, TrendPoint
 WIDTH, LEFT, RIGHT = 1100.0, 58.0, 14.0
 PANEL, GAP, BAND = 92.0, 30.0, 12.0
 SIDE = 330.0
-"""Of a diagram of scores, in pixels."""
+"""The width and height of a diagram of scores, in pixels."""
 BARS = 20
 _NAMES_SHOWN = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something that happened: its number above the axis, and what it was."""
+    """An event: its time, its number above the axis, and its text."""
 
     at: datetime
     number: int
@@ -38,7 +38,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class SwitchSpan:
-    """A span of time with what automation did in it: ``look`` is ison, isoff or isblocked."""
+    """A span of time with the state of automation: ``look`` is ison, isoff or isblocked."""
 
     start: datetime
     end: datetime
@@ -48,7 +48,7 @@ class SwitchSpan:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBar:
-    """How many rows of a week have scores in (low, high], how many of them came true, and the share in the other."""
+    """The rows of a week with scores in (low, high], how many came true, and the share of the other week's rows."""
 
     low: float
     high: float
@@ -65,7 +65,7 @@ def time_panels(
     chosen: str,
     end: datetime,
 ) -> Markup:
-    """One panel a trend, one under the other; ``missing``: metric -> windows in which a rule on it was not evaluated.
+    """One panel below the other, one for each trend; ``missing``: metric -> windows with a rule not evaluated.
 
     ``chosen`` is the name of the window that the rest of the page is about, ``end`` the end of the newest one.
     """
@@ -90,15 +90,15 @@ def time_panels(
 
 
 def _flags(whole: Plot, flags: Sequence[Flag]) -> Iterator[str]:
-    """A line for each time, with the numbers of what happened then; where there is no room, without."""
+    """A line at each time with events, with their numbers where there is room."""
     free = 0.0
     for at, here in groupby(flags, key=lambda flag: _inside(flag.at, whole.x0, whole.x1)):
         numbers = [flag.number for flag in here]
         yield whole.upright(at, "flag")
-        said = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
-        half = 3.5 * len(said)
+        label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+        half = 3.5 * len(label)
         if whole.x(at) - half >= free:
-            yield text(whole.x(at), 10.0, said, "middle", "flagged")
+            yield text(whole.x(at), 10.0, label, "middle", "flagged")
             free = whole.x(at) + half + 3
 
 
@@ -113,7 +113,7 @@ def _plot(top: float, height: float, x0: float, x1: float, trend: Trend) -> Plot
 
 
 def _panel(trend: Trend, missing: AbstractSet[str], plot: Plot, half: float, chosen: str) -> Iterator[str]:
-    """Marks for what was not evaluated, the interval, the references, the line, and its points with their numbers."""
+    """Marks for windows not evaluated, the interval, the references, the line, and its points with their numbers."""
     at = {p.window: p.start.timestamp() + half for p in trend.points}
     for point in trend.points:
         if point.window in missing:
@@ -132,8 +132,8 @@ def _panel(trend: Trend, missing: AbstractSet[str], plot: Plot, half: float, cho
     yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
     for point in trend.expected:
         if point.value is not None:
-            said = f"{point_words(point)} without a truth: an estimate"
-            yield plot.point(at[point.window], point.value, said, "estimated", 2.0)
+            title = f"{point_words(point)} without a truth: an estimate"
+            yield plot.point(at[point.window], point.value, title, "estimated", 2.0)
     for point in trend.points:
         if point.value is not None:
             draw = plot.diamond if point.breach else plot.point
@@ -149,12 +149,12 @@ def point_words(point: TrendPoint) -> str:
     '2026-W46: 0.100 (0.080 to 0.120), 1,234 rows; breach'
     """
     limits = words.interval(point.low, point.high)
-    said = f"{point.window}: {words.number(point.value)}" + (f" ({limits})" if limits else "") + f", {point.n:,} rows"
-    return f"{said}; breach" if point.breach else said
+    text = f"{point.window}: {words.number(point.value)}" + (f" ({limits})" if limits else "") + f", {point.n:,} rows"
+    return f"{text}; breach" if point.breach else text
 
 
 def reliability_svg(found: Reliability, names: tuple[str, str]) -> Markup:
-    """The hit rate of each bin over its mean score, with its interval; ``names`` are of the week and of the other."""
+    """The hit rate of each bin over its mean score, with its interval; ``names`` are of this week and the other."""
     plot = Plot(42.0, 12.0, SIDE - 54.0, SIDE - 54.0, 0.0, 1.0, 0.0, 1.0)
     fifths = [k / 5 for k in range(6)]
     parts = [plot.y_axis(fifths, [f"{v:g}" for v in fifths]), plot.x_axis(fifths, [f"{v:g}" for v in fifths])]
@@ -176,17 +176,17 @@ def _bin_words(point: ReliabilityPoint) -> str:
 
 
 def score_bars(counts: Counts, other: Counts | None = None, bars: int = BARS) -> tuple[ScoreBar, ...]:
-    """Rows by score in ``bars`` equal parts of [0, 1], by weight; a part holds its upper end, the first one 0 too.
+    """Rows by score in ``bars`` equal parts of [0, 1], by weight; a part includes its upper end, the first also 0.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> [(bar.high, bar.rows, bar.hits) for bar in score_bars(counts_from_rows([0.0, 0.5, 0.9], [0, 1, 1]), bars=2)]
     [(0.5, 2.0, 1.0), (1.0, 1.0, 1.0)]
     """
     rows, hits = _by_part(counts, counts.w, bars), _by_part(counts, counts.wy, bars)
-    theirs = None if other is None else _by_part(other, other.w, bars)
-    total = sum(theirs or ()) or 1.0
+    other_rows = None if other is None else _by_part(other, other.w, bars)
+    total = sum(other_rows or ()) or 1.0
     return tuple(
-        ScoreBar(k / bars, (k + 1) / bars, rows[k], hits[k], None if theirs is None else theirs[k] / total)
+        ScoreBar(k / bars, (k + 1) / bars, rows[k], hits[k], None if other_rows is None else other_rows[k] / total)
         for k in range(bars)
     )
 
@@ -197,18 +197,18 @@ def _by_part(counts: Counts, weights: np.ndarray, bars: int) -> list[float]:
 
 
 def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str, str]) -> Markup:
-    """Rows by score, those that came true at the bottom; a line is the other's shape, an upright ``automate_at``."""
+    """Rows by score, those that came true at the bottom; lines for the other week and, upright, ``automate_at``."""
     total = sum(bar.rows for bar in bars) or 1.0
     most = max([*(bar.rows / total for bar in bars), *(bar.other or 0.0 for bar in bars)]) or 1.0
     plot = Plot(42.0, 12.0, SIDE - 54.0, SIDE - 54.0, 0.0, 1.0, 0.0, most * 1.05)
     marks = ticks(0.0, most * 1.05, 5)
     parts = [plot.y_axis(marks, [f"{100 * v:g}%" for v in marks])]
     for bar in bars:
-        said = f"scores {bar.low:.2f} to {bar.high:.2f}: {bar.rows:,.0f} rows, {bar.hits:,.0f} came true"
+        title = f"scores {bar.low:.2f} to {bar.high:.2f}: {bar.rows:,.0f} rows, {bar.hits:,.0f} came true"
         inner = (bar.high - bar.low) * 0.08
         left, right = bar.low + inner, bar.high - inner
-        parts.append(plot.box(left, right, 0.0, bar.hits / total, "bar1", said))
-        parts.append(plot.box(left, right, bar.hits / total, bar.rows / total, "bar2", said))
+        parts.append(plot.box(left, right, 0.0, bar.hits / total, "bar1", title))
+        parts.append(plot.box(left, right, bar.hits / total, bar.rows / total, "bar2", title))
     steps = [(x, bar.other) for bar in bars if bar.other is not None for x in (bar.low, bar.high)]
     parts += [plot.line(steps, "base")] if steps else []
     parts.append(plot.upright(automate_at, "chosen"))
@@ -219,6 +219,6 @@ def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str
 
 
 def small_line(values: Sequence[float | None], high: float, label: str) -> Markup:
-    """A line of a table's cell, from 0 to ``high``."""
+    """A line for a cell of a table, on a scale from 0 to ``high``."""
     plot = Plot(1.0, 1.0, 158.0, 20.0, 0.0, float(max(len(values) - 1, 1)), 0.0, high or 1.0)
     return figure(160, 22, [plot.line([(float(k), v) for k, v in enumerate(values)], "value")], label)

@@ -1,8 +1,8 @@
 """The picture of an incident: reliability diagram and trend side by side, as PNG bytes.
 
-Drawn through matplotlib's object interface (no pyplot, no global state), with nothing in the file that
-differs from one drawing to the next. The title names the label and the window; letters that the font may lack become
-question marks. Axes show the range of the data, since what matters lies within a few points.
+Drawn through matplotlib's object interface (no pyplot, no global state), so that the same data give the same
+file. The title names the label and the window; letters that the font may lack become question marks. Axes show the
+range of the data, since changes of a few points matter.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from monitor.report.figures.trend import Trend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE, DPI = (9.6, 3.8), 110  # inches, dots an inch: about as wide as Slack shows a picture
+SIZE, DPI = (9.6, 3.8), 110  # inches, dots per inch: about as wide as Slack shows a picture
 _TICKS = 6
 _TITLE, _PANEL_TITLE = 90, 38  # letters
-_MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the least that it shows
+_MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the shortest range that it shows
 _IN_FONT = 0x0530  # Latin, Greek and Cyrillic letters lie before
 
 
@@ -45,7 +45,7 @@ def incident_png(reliability: Reliability | None, trend: Trend, title: str = "")
         _draw_reliability(axes[0], reliability)
     _draw_trend(axes[-1], trend)
     written = io.BytesIO()
-    # savefig would draw everything twice; more packing takes long and saves a twentieth
+    # savefig would draw everything twice; stronger compression takes long and saves only 5%
     canvas.print_png(written, metadata={"Software": None}, pil_kwargs={"compress_level": 3})
     return written.getvalue()
 
@@ -119,7 +119,7 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
 
 
 def _plain(axes: Any, title: str) -> None:
-    """No frame, a faint grid; no place is searched for what has one, which took a quarter of the time."""
+    """No frame, a faint grid. Parts with a fixed place are not in the layout, where they took a quarter of the time."""
     axes.set_title(printable(title, _PANEL_TITLE), y=1.0, parse_math=False)
     for inside in (axes.get_legend(), *axes.spines.values()):
         inside.set_in_layout(False)

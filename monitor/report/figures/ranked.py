@@ -1,4 +1,4 @@
-"""Reliability diagrams of the k highest scores of items, from what the estimates of a window keep."""
+"""Reliability diagrams of the k highest scores of items, from the bins that a window's estimates keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.metrics.top_k import RANKS
 from monitor.report.figures.reliability import Reliability, reliability_data
 
 KEPT_IN: Mapping[str, int] = {f"ece_at_{k}": k for k in RANKS}
-"""The estimates that keep the bins of their k."""
+"""The metrics whose estimates keep bins, each with its k."""
 
 
 def ranked_reliability(estimates: Iterable[Estimate], confidence: float = 0.95) -> dict[int, Reliability]:

@@ -40,7 +40,7 @@ class Reliability:
 
 
 def fewer(edges: Sequence[int], most: int) -> tuple[int, ...]:
-    """Edges of at most so many bins: neighbours put together, the last edge kept.
+    """Edges of at most ``most`` bins: neighbours are merged, and the last edge stays.
 
     >>> fewer((10, 20, 30, 40, 50), 3), fewer((10, 20), 3)
     ((10, 30, 50), (10, 20))
@@ -53,7 +53,7 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
     """The reliability diagram of ``bins``, beside the ``baseline`` on the same edges.
 
     Empty bins are left out. The interval of a bin's hit rate is Clopper & Pearson's (1934) at
-    ``confidence``, on its effective rows. Raises ValueError where the two have other edges.
+    ``confidence``, on its effective rows. Raises ValueError if the edges differ.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> bins = bin_counts(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2), (5000, 10000))
@@ -67,9 +67,9 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
 
 
 def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:
-    kept = np.flatnonzero(bins.n > 0)
-    score, rate, rows = bins.score[kept], bins.rate[kept], bins.n_eff[kept]
+    filled = np.flatnonzero(bins.n > 0)
+    score, rate, rows = bins.score[filled], bins.rate[filled], bins.n_eff[filled]
     low, high = clopper_pearson(rate * rows, rows, (1.0 - confidence) / 2.0)
-    columns = (kept, score, rate, low, high, bins.n[kept], rows)
+    columns = (filled, score, rate, low, high, bins.n[filled], rows)
     parts = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(ReliabilityPoint(*bins.range_of(m), s, r, least, most, n, w) for m, s, r, least, most, n, w in parts)

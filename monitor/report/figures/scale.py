@@ -1,4 +1,4 @@
-"""One absolute scale for each metric, tied to its limits, over exactly what is drawn: two labels can be compared."""
+"""One absolute scale for each metric, from its limits and the drawn values, so that labels can be compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scale:
 
     @property
     def words(self) -> str:
-        """The scale as a legend says it.
+        """The scale in the words of a legend.
 
         >>> Scale(0.0, 0.16, (0.08,)).words, Scale(0.0, 0.16, (0.02, 0.031)).words, Scale(0.6, 1.0).words
         ('0 to 0.16, limit 0.08', '0 to 0.16, limits 0.02 to 0.031', '0.6 to 1, no limit')
@@ -35,8 +35,8 @@ class Scale:
 def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float | None] = ()) -> Scale:
     """The scale of one metric for everything in one table or on one page.
 
-    It begins at the metric's best value (0 for an error, 1 for a ROC AUC) and goes at least as far beyond the farthest
-    limit as that is from the best value, so that a value at that limit is half-way; farther where a drawn value is.
+    It begins at the metric's best value (0 for an error, 1 for a ROC AUC) and reaches twice as far as the farthest
+    limit, so that a value at that limit is half-way. It reaches farther if a drawn value does.
 
     >>> scale_of("ece", [0.004, 0.103], [0.08])
     Scale(low=0.0, high=0.16, limits=(0.08,))
@@ -47,7 +47,7 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
     levels = tuple(sorted({round(level, 12) for level in limits if level is not None and isfinite(level)}))
     least, most = range_of(metric) if metric in METRICS else (-inf, inf)
     direction = METRICS[metric].direction if metric in METRICS else "none"
-    # 0 where both signs are possible, none where neither side is better
+    # 0 where both signs are possible; no best value where neither direction is better
     best = {"higher": most, "lower": max(least, 0.0)}.get(direction, inf)
     if not isfinite(best):
         return Scale(min([*known, *levels], default=0.0), max([*known, *levels], default=1.0), levels)
@@ -58,7 +58,7 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
 
 
 def level_of(verdict: Verdict) -> float | None:
-    """The threshold of a verdict as a level of its metric; that of a change is above or below the baseline."""
+    """The threshold of a verdict as a level of its metric; for a change, the baseline plus or minus it."""
     sign = {"increase": 1.0, "decrease": -1.0}.get(verdict.detail.get("condition", ""))
     if sign is None:
         return verdict.threshold

@@ -12,7 +12,7 @@ MISSING = "·"
 
 
 def sparkline(values: Sequence[float | None], scale: Scale) -> str:
-    """One bar a value, from the lowest to the highest of ``scale``; what lies outside has the bar at its end.
+    """One bar for each value on ``scale``; a value outside has the lowest or the highest bar.
 
     A missing value is a dot, so that the columns of two labels stay comparable.
 

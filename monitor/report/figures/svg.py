@@ -1,6 +1,6 @@
 """Figures as SVG, drawn on the server from the data functions' records: no script, no inline style, texts escaped.
 
-A :class:`Plot` places data in a box; its methods draw one thing each and give the text of an SVG element. Looks are
+A :class:`Plot` places data in a box; each of its methods returns the text of one SVG element. Looks are
 classes of ``monitor/service/static/page.css`` (value, band, limit, base, breach, missing, ...), so that light, dark
 and print need one drawing. What a figure shows is in the ``title`` of its points, which browsers show and tests read.
 """
@@ -27,7 +27,7 @@ def number(value: float) -> str:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers between two limits, at most so many.
+    """Round numbers between two limits, at most ``most`` steps apart.
 
     >>> ticks(0.0, 0.16), ticks(0.93, 1.0, 4)
     ([0.0, 0.05, 0.1, 0.15], [0.94, 0.96, 0.98, 1.0])
@@ -42,7 +42,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def figure(width: float, height: float, parts: Iterable[str], label: str, **attributes: str) -> Markup:
-    """The whole drawing; ``label`` says in words what it shows. With links in it, it is no picture but a group."""
+    """The whole drawing; ``label`` says in words what it shows. With links in it, its role is group, not img."""
     parts = list(parts)
     role = "group" if any("<a " in part for part in parts) else "img"
     more = Markup("").join(
@@ -68,11 +68,11 @@ class Plot:
     y1: float
 
     def x(self, value: float) -> float:
-        """Where an x is drawn."""
+        """The horizontal place of an x."""
         return self.left + self.width * (value - self.x0) / ((self.x1 - self.x0) or 1.0)
 
     def y(self, value: float) -> float:
-        """Where a y is drawn; what is outside of the box is at its edge."""
+        """The vertical place of a y; a value outside of the box is drawn at its edge."""
         inside = min(max(value, min(self.y0, self.y1)), max(self.y0, self.y1))
         return self.top + self.height * (1 - (inside - self.y0) / ((self.y1 - self.y0) or 1.0))
 
@@ -106,7 +106,7 @@ class Plot:
         return f'<circle class="{look}" {at}><title>{escape(title)}</title></circle>'
 
     def diamond(self, x: float, y: float, title: str, look: str = "breach", radius: float = 4.5) -> str:
-        """A diamond with its text: what must be found without colour."""
+        """A diamond with its text, for a point that must be found without colour."""
         r = number(radius)
         path = f"M{number(self.x(x))} {number(self.y(y) - radius)}l{r} {r}l-{r} {r}l-{r} -{r}z"
         return f'<path class="{look}" d="{path}"><title>{escape(title)}</title></path>'
@@ -116,8 +116,8 @@ class Plot:
         left, right = sorted((self.x(x0), self.x(x1)))
         top, bottom = sorted((self.y(y0), self.y(y1)))
         at = f'x="{number(left)}" y="{number(top)}" width="{number(right - left)}" height="{number(bottom - top)}"'
-        said = f"<title>{escape(title)}</title>" if title else ""
-        return f'<rect class="{look}" {at}>{said}</rect>'
+        title_element = f"<title>{escape(title)}</title>" if title else ""
+        return f'<rect class="{look}" {at}>{title_element}</rect>'
 
     def bar(self, x0: float, x1: float, look: str, title: str = "") -> str:
         """A box of the whole height."""
@@ -126,19 +126,19 @@ class Plot:
     def y_axis(self, values: Sequence[float], texts: Sequence[str]) -> str:
         """Lines across with their numbers on the left."""
         grid = "".join(f"M{number(self.left)} {number(self.y(value))}h{number(self.width)}" for value in values)
-        said = "".join(
+        labels = "".join(
             text(self.left - 6, self.y(value) + 4, words, "end") for value, words in zip(values, texts, strict=True)
         )
-        return f'<path class="grid" d="{grid}"/>{said}'
+        return f'<path class="grid" d="{grid}"/>{labels}'
 
     def x_axis(self, values: Sequence[float], texts: Sequence[str], below: float = 14) -> str:
         """Marks at the bottom with their texts."""
         bottom = self.top + self.height
         marks = "".join(f"M{number(self.x(value))} {number(bottom)}v4" for value in values)
-        said = "".join(
+        labels = "".join(
             text(self.x(value), bottom + below, words, "middle") for value, words in zip(values, texts, strict=True)
         )
-        return f'<path class="axis" d="M{number(self.left)} {number(bottom)}h{number(self.width)}{marks}"/>{said}'
+        return f'<path class="axis" d="M{number(self.left)} {number(bottom)}h{number(self.width)}{marks}"/>{labels}'
 
     def _at(self, x: float, y: float) -> str:
         return f"{number(self.x(x))} {number(self.y(y))}"

@@ -97,8 +97,8 @@ def trend_data(
     points = []
     for window in sorted(windows):
         found, ids = known.get(window.start), tuple(sorted(breaches[window.start]))
-        seen, n = (_NOTHING, 0) if found is None else (found.interval, found.n)
-        points.append(TrendPoint(window.name, window.start, seen.value, seen.low, seen.high, n, bool(ids), ids))
+        limits, n = (_NOTHING, 0) if found is None else (found.interval, found.n)
+        points.append(TrendPoint(window.name, window.start, limits.value, limits.low, limits.high, n, bool(ids), ids))
     thresholds = []
     for rule in (rule for rule in rules if (rule.metric, rule.where) == (metric, where)):
         change = rule.threshold if rule.condition == "increase" else -rule.threshold

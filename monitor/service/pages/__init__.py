@@ -1,1 +1,1 @@
-"""The pages of the dashboard, a module each; ``base`` says how one is added."""
+"""The pages of the dashboard, one module each; ``base`` says how to add one."""

@@ -1,4 +1,4 @@
-"""``/annotations``: what happened around the labels, and a form that notes more."""
+"""``/annotations``: the timeline of events, and a form to add an annotation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageConte
 ROWS_SHOWN = 200
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """The timeline of three years, newest first."""
-    source, label = asked.text("source") or None, asked.text("label") or None
-    since, until = asked.now - timedelta(weeks=WEEKS_SHOWN), asked.now + timedelta(weeks=WEEKS_SHOWN)
-    events = asked.store.timeline(source, ANY if label is None else label, since=since, until=until)[::-1]
+    source, label = context.text("source") or None, context.text("label") or None
+    since, until = context.now - timedelta(weeks=WEEKS_SHOWN), context.now + timedelta(weeks=WEEKS_SHOWN)
+    events = context.store.timeline(source, ANY if label is None else label, since=since, until=until)[::-1]
     values = {
         "events": events[:ROWS_SHOWN], "hidden": max(0, len(events) - ROWS_SHOWN), "source": source, "label": label,
-        "sources": tuple(asked.config.sources), "longest": LONGEST, "label_longest": LABEL_BYTES,
+        "sources": tuple(context.config.sources), "longest": LONGEST, "label_longest": LABEL_BYTES,
     }  # fmt: skip
     head = ("at", "kind", "source", "label", "text", "by", "id")
     rows = [(e.at, e.kind, e.source, e.label, e.text, e.by, e.id) for e in events]

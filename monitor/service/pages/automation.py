@@ -28,14 +28,14 @@ _PROMISED: tuple[str, Where] = ("shortfall", "automated")
 _KEPT: tuple[str, Where] = ("automated_accuracy", "all")
 _EXCESS: tuple[str, Where] = ("excess_errors", "all")
 _READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))
-"""What is read together: every metric of a group in every population of it."""
+"""Groups that are read together: every metric of a group in every population of that group."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchTableRow:
-    """One switch on the page: what holds now, in words, and the score from which it may act.
+    """One switch on the page: its present state in words, and the score from which it may act.
 
-    ``found`` is what its rules say, by the name of the newest window of each schedule.
+    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule.
     """
 
     switch: SwitchState
@@ -45,26 +45,26 @@ class SwitchTableRow:
     found: tuple[tuple[str, LabelState], ...] = ()
 
 
-def make(asked: PageContext) -> PageContent:
-    """The switches by source and label, the weeks of work, the changes, and the form about the switch asked for."""
-    lines, counts = _switches(asked)
-    weeks = asked.weeks(SPANS[asked.choice("weeks", SPANS, "26")])[::-1]
-    source, label = asked.text("source"), asked.text("label")
-    by_week = _work(asked, weeks, source, label)
+def make(context: PageContext) -> PageContent:
+    """The switches by source and label, the weeks of work, the changes, and the form for the requested switch."""
+    lines, counts = _switches(context)
+    weeks = context.weeks(SPANS[context.choice("weeks", SPANS, "26")])[::-1]
+    source, label = context.text("source"), context.text("label")
+    by_week = _work(context, weeks, source, label)
     work = [together(window.name, found) for window, found in zip(weeks, by_week, strict=True)]
-    months = _months(asked, weeks, by_week)
-    changes = _changes(asked, weeks, source, label)
+    months = _months(context, weeks, by_week)
+    changes = _changes(context, weeks, source, label)
     values = {
-        "lines": lines, "counts": counts, "spans": SPANS, "weeks": asked.choice("weeks", SPANS, "26"),
-        "source": source, "label": label, "sources": tuple(asked.config.sources), "months": months[::-1],
+        "lines": lines, "counts": counts, "spans": SPANS, "weeks": context.choice("weeks", SPANS, "26"),
+        "source": source, "label": label, "sources": tuple(context.config.sources), "months": months[::-1],
         "drawn": [
             ("Of all predictions", drawings.share_drawing(work)),
             ("Accuracy of what could act", drawings.accuracy_drawing(work)),
             ("Errors beyond those that scores claimed", drawings.errors_drawing(work)),
         ] if work else [],
         "costs": any(each.cost is not None for each in months), "changes": changes[:CHANGES_SHOWN],
-        "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in asked.config.sources,
-        "enable": asked.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
+        "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in context.config.sources,
+        "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
     tables = {
         "switches": lambda: _table(lines), "weeks": lambda: _work_table(work), "months": lambda: _work_table(months),
@@ -74,74 +74,74 @@ def make(asked: PageContext) -> PageContent:
 
 
 def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
-    """What somebody probably wants who opens the form of a switch: the other state than it has."""
+    """The likely choice in the form of a switch: the opposite of its present state."""
     is_on = any(line.allowed for line in lines if (line.switch.source, line.switch.label or "") == (source, label))
     return "disable" if is_on or not label else "enable"
 
 
-def _switches(asked: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:
+def _switches(context: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:
     """Every switch now, and how many labels are in which state."""
-    stored = {(switch.source, switch.label): switch for switch in asked.store.switches()}
-    scores, found = asked.store.thresholds(), _states(asked)
+    stored = {(switch.source, switch.label): switch for switch in context.store.switches()}
+    scores, found = context.store.thresholds(), _states(context)
 
     def line(key: Key) -> SwitchTableRow:
         source, label = key
         whole = None if label is None else stored.get((source, None))
-        allowed = effective(stored[key], asked.now.astimezone(UTC), whole=whole)
+        allowed = effective(stored[key], context.now.astimezone(UTC), whole=whole)
         closed = [f"{low:g} to {high:g}" for low, high in allowed.blocked]
         closed += [segment_name(*segment) for segment in allowed.segments]
         state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"
         score = None if label is None else scores.get(key, scores.get((source, None)))
-        said = tuple((name, of[key]) for name, of in found if key in of)
-        return SwitchTableRow(stored[key], allowed.allowed, state, score, said)
+        states = tuple((name, of[key]) for name, of in found if key in of)
+        return SwitchTableRow(stored[key], allowed.allowed, state, score, states)
 
     lines = [line(key) for key in sorted(stored, key=lambda key: (key[0], key[1] or ""))]
     return lines, [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
 
 
-def _states(asked: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
-    """What the rules say of every label, by the name of each newest window, weeks before days."""
+def _states(context: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
+    """The state of every label by its rules, by the name of each newest window, weeks before days."""
     newest: dict[tuple[Schedule, str], datetime] = {}
-    for row in asked.store.readings_seen(asked.now - LOOKS_BACK, asked.now):  # newest first
+    for row in context.store.readings_seen(context.now - LOOKS_BACK, context.now):  # newest first
         newest.setdefault((row["schedule"], row["source"]), row["window_start"])
     by_window: dict[str, list[Verdict]] = {}
     for schedule in SCHEDULES:
         for start in sorted({at for (kind, _), at in newest.items() if kind == schedule}, reverse=True):
             sources = [source for (kind, source), at in newest.items() if (kind, at) == (schedule, start)]
-            for verdict in asked.store.verdict_lines(schedule, [start], sources):
+            for verdict in context.store.verdict_lines(schedule, [start], sources):
                 by_window.setdefault(verdict.window.name, []).append(verdict)
     return [
-        (name, {(subject.source, subject.label): state for subject, state in states_of(mine).items()})
-        for name, mine in by_window.items()
+        (name, {(subject.source, subject.label): state for subject, state in states_of(verdicts).items()})
+        for name, verdicts in by_window.items()
     ]
 
 
 # What automation did
 
 
-def _work(asked: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[list[LabelWork]]:
-    """Of each week the work of every label of the selection."""
+def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[list[LabelWork]]:
+    """For each week, the work of every selected label."""
     found: list[list[LabelWork]] = [[] for _ in weeks]
     if not weeks:
         return found
     places = {window.start: place for place, window in enumerate(weeks)}
-    for name in [source] if source in asked.config.sources else asked.config.sources:
-        labels = [label] if label else sorted(each for each in asked.store.known_labels(name) if each is not None)
-        on = _shares_on(asked, name, labels, weeks)
+    for name in [source] if source in context.config.sources else context.config.sources:
+        labels = [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
+        on = _shares_on(context, name, labels, weeks)
         by_label: dict[tuple[datetime, str], dict[tuple[str, str], Any]] = {}
         for series in _READ:
-            for row in asked.store.grid_numbers([w.start for w in weeks], name, labels, series, schedule="weekly"):
+            for row in context.store.grid_numbers([w.start for w in weeks], name, labels, series, schedule="weekly"):
                 by_label.setdefault((row.window_start, row.label), {})[row.metric, row.population] = row
         for (start, key), of in by_label.items():
             place = places[start]
-            found[place].append(_label_work(of, on[key][place], asked.config.sources[name].costs_of(key)))
+            found[place].append(_label_work(of, on[key][place], context.config.sources[name].costs_of(key)))
     return found
 
 
 def _label_work(of: Mapping[tuple[str, str], Any], on: float, costs: CostConfig | None) -> LabelWork:
     predicted, promised = of.get(_PREDICTED), of.get(_PROMISED)
-    kept, excess = of.get(_KEPT), of.get(_EXCESS)
-    accuracy = None if kept is None else kept.value
+    correct, excess = of.get(_KEPT), of.get(_EXCESS)
+    accuracy = None if correct is None else correct.value
     gap = None if promised is None else promised.value
     return LabelWork(
         predicted=0 if predicted is None else predicted.n,
@@ -157,14 +157,14 @@ def _label_work(of: Mapping[tuple[str, str], Any], on: float, costs: CostConfig 
 
 
 def _shares_on(
-    asked: PageContext, source: str, labels: Iterable[str], weeks: Sequence[Window]
+    context: PageContext, source: str, labels: Iterable[str], weeks: Sequence[Window]
 ) -> dict[str, list[float]]:
-    """Of each label the share of each week in which automation was on."""
+    """For each label, the share of each week in which automation was on."""
     steps: dict[str, list[Any]] = {}
-    since = weeks[0].start - 2 * asked.config.automation.lease  # whatever holds then was renewed since
-    for step in asked.store.switch_steps(source, since=since):
+    since = weeks[0].start - 2 * context.config.automation.lease  # a switch that is on then was renewed since
+    for step in context.store.switch_steps(source, since=since):
         steps.setdefault(step.label, []).append(step)
-    whole, end = steps.get("", []), min(weeks[-1].end, asked.now)
+    whole, end = steps.get("", []), min(weeks[-1].end, context.now)
     found = {}
     for label in labels:
         spans = on_spans(steps.get(label, []), whole, weeks[0].start, end)
@@ -181,9 +181,9 @@ def _share(spans: Sequence[tuple[datetime, datetime]], window: Window) -> float:
     return on / (window.end - window.start)
 
 
-def _months(asked: PageContext, weeks: Sequence[Window], by_week: Sequence[Sequence[LabelWork]]) -> list[Work]:
+def _months(context: PageContext, weeks: Sequence[Window], by_week: Sequence[Sequence[LabelWork]]) -> list[Work]:
     """The weeks by the month in which they begin."""
-    zone = asked.config.zone
+    zone = context.config.zone
     named = [(f"{window.start.astimezone(zone):%b %Y}", found) for window, found in zip(weeks, by_week, strict=True)]
     return [
         together(name, [each for _, found in group for each in found])
@@ -194,11 +194,11 @@ def _months(asked: PageContext, weeks: Sequence[Window], by_week: Sequence[Seque
 # Who changed what
 
 
-def _changes(asked: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[SwitchEvent]:
+def _changes(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[SwitchEvent]:
     """Changes from on to off and back, and of blocked scores, newest first."""
     if not weeks:
         return []
-    return asked.store.switch_changes(source or None, label or ANY, since=weeks[0].start)[::-1]
+    return context.store.switch_changes(source or None, label or ANY, since=weeks[0].start)[::-1]
 
 
 def _table(lines: Sequence[SwitchTableRow]) -> Table:

@@ -1,8 +1,8 @@
-"""What a page of the dashboard is given, what it gives back, and how that is sent.
+"""What a page of the dashboard is given, what it returns, and how that is sent.
 
 To add a page:
 
-1. a module in ``monitor/service/pages`` with a function ``make(asked: PageContext) -> PageContent``, which reads the
+1. a module in ``monitor/service/pages`` with a function ``make(context: PageContext) -> PageContent``, which reads the
    history (one query where possible) and nothing else, and a
    ``PAGE = Page("/name", make, nav="Name", query=frozenset({...}))``;
 2. its line in ``registry.py``: that gives it an address, its place in the navigation and the guard of all pages;
@@ -56,7 +56,7 @@ WEEKS_SHOWN = 156
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for programs: raw numbers, aware times, names as they are (:func:`csv_text` makes them harmless)."""
+    """A table for programs: raw numbers, aware times, unchanged names (:func:`csv_text` makes them harmless)."""
 
     head: tuple[str, ...]
     rows: Iterable[Sequence[object]]
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """What a page shows: its template with its values, and its tables by name, made only where one is asked for."""
+    """What a page shows: its template with its values, and its tables by name, made only on request."""
 
     template: str
     title: str
@@ -74,7 +74,7 @@ class PageContent:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What was asked: parts of the path, the query, how the root is reached from here, who asks (None: not known)."""
+    """A request for a page: parts of the path, the query, the relative path to the root, the caller (None: unknown)."""
 
     path: Mapping[str, str]
     query: Mapping[str, str]
@@ -84,7 +84,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """All that a page is given. ``config`` is the newest alerts.yaml that could be read."""
+    """Everything that a page is given. ``config`` is the newest alerts.yaml that could be read."""
 
     store: Store
     config: Config
@@ -99,14 +99,14 @@ class PageContext:
         return self.request.path.get(name) or self.request.query.get(name, default)
 
     def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
-        """A query parameter out of ``allowed``. Raises RequestRefused for another one."""
+        """A query parameter out of ``allowed``. Raises RequestRefused for any other."""
         found, known = self.request.query.get(name) or default, [default, *allowed]
         if found not in known:
             raise RequestRefused(ProblemReason.REQUEST_INVALID, f"{name} is one of: {', '.join(dict.fromkeys(known))}")
         return found
 
     def url(self, **changes: str | None) -> str:
-        """This page with other parameters (None or "": without); a link that keeps the rest of what is shown."""
+        """A link to this page with changed parameters (None or "": removed); it keeps the others."""
         found = {name: value for name, value in {**self.request.query, **changes}.items() if value and name != "csv"}
         return "?" + urlencode(found | ({"csv": changes["csv"]} if changes.get("csv") else {}))
 
@@ -116,11 +116,11 @@ class PageContext:
         return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
 
     def week(self, name: str = "week") -> Window | None:
-        """The week that a parameter names, without one the newest (None: there is none yet). Raises RequestRefused."""
-        wanted, known = self.request.query.get(name), self.weeks()
-        if not wanted:
+        """The week that a parameter names, else the newest (None: there is none yet). Raises RequestRefused."""
+        requested, known = self.request.query.get(name), self.weeks()
+        if not requested:
             return known[0] if known else None
-        found = next((window for window in known if window.name == wanted), None)
+        found = next((window for window in known if window.name == requested), None)
         if found is None:
             raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
         return found
@@ -130,8 +130,8 @@ class PageContext:
 class Page:
     """One page: its address, as Starlette writes it, what makes it, its name in the navigation ("": not in it).
 
-    ``query`` are the parameters it takes (``csv`` is every page's). ``scope`` "items" is of pages with ids of items:
-    where there are tokens, one is needed on this machine too.
+    ``query`` are the parameters it takes (``csv`` is every page's). ``scope`` "items" is for pages with ids of items:
+    where there are tokens, they need one on this machine too.
     """
 
     address: str
@@ -144,7 +144,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent: the body, and a weak ETag that is the same where nothing but the time of the page differs."""
+    """The answer to send: the body, and a weak ETag that stays the same if only the time of the page differs."""
 
     body: bytes
     media_type: str
@@ -152,29 +152,30 @@ class Answer:
     filename: str | None = None
 
 
-def answer(page: Page, pages: Sequence[Page], asked: PageContext) -> Answer:
-    """Make a page, or with ``?csv=`` one of its tables. Raises RequestRefused for a table that it has not."""
-    view, wanted = page.make(asked), asked.request.query.get("csv")
-    if not wanted:
-        return _html(page, pages, view, asked)
-    if wanted not in view.tables:
+def answer(page: Page, pages: Sequence[Page], context: PageContext) -> Answer:
+    """Make a page, or with ``?csv=`` one of its tables. Raises RequestRefused for an unknown table."""
+    view, table = page.make(context), context.request.query.get("csv")
+    if not table:
+        return _html(page, pages, view, context)
+    if table not in view.tables:
         raise RequestRefused(ProblemReason.NOT_FOUND, f"tables of this page: {', '.join(view.tables) or 'none'}")
-    body = csv_text(view.tables[wanted]()).encode()
-    return Answer(body, "text/csv; charset=utf-8", _etag(body), f"calmon-{wanted}.csv")
+    body = csv_text(view.tables[table]()).encode()
+    return Answer(body, "text/csv; charset=utf-8", _etag(body), f"calmon-{table}.csv")
 
 
-def _html(page: Page, pages: Sequence[Page], view: PageContent, asked: PageContext) -> Answer:
-    made_at = words.moment_text(asked.now, asked.config.zone)
+def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageContext) -> Answer:
+    made_at = words.moment_text(context.now, context.config.zone)
     frame = {
-        "title": view.title, "root": asked.request.root, "asked": asked, "tz": asked.config.zone, "made_at": made_at,
-        "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav], "version": version(),
+        "title": view.title, "root": context.request.root, "context": context, "tz": context.config.zone,
+        "made_at": made_at, "version": version(),
+        "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav],
     }  # fmt: skip
     text = environment().get_template(view.template).render(**frame, **view.values)
     return Answer(text.encode(), "text/html; charset=utf-8", _etag(text.replace(made_at, "").encode()))
 
 
 def refused_html(title: str, detail: str, back: str) -> str:
-    """What a person sees whose form was not done; ``back`` is the page it was on."""
+    """The page that a person sees after a refused form; ``back`` is the page of the form."""
     values = {"title": title, "detail": detail, "back": back, "version": version()}
     return environment().get_template("refused.html.j2").render(values)
 
@@ -204,7 +205,7 @@ def _cell(value: object) -> object:
 
 @cache
 def environment() -> Environment:
-    """The templates of the pages, everything in them escaped."""
+    """The templates of the pages; every value in them is escaped."""
     loader = PackageLoader("monitor.service", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
@@ -222,5 +223,5 @@ def static(name: str) -> bytes:
 
 @cache
 def version() -> str:
-    """Of style sheet and script, so that a browser asks for them again only where they have changed."""
+    """The version of style sheet and script: a browser requests them again only after a change."""
     return hashlib.sha256(b"".join(static(name) for name in sorted(STATIC))).hexdigest()[:12]

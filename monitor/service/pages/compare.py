@@ -21,7 +21,7 @@ Series = tuple[str, Where]
 OF_WEEKS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "automated"), ("error_rate", "all"))
 OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "all"), ("accuracy", "all"))
 VERSION_WEEKS = 8
-"""Of a model version, its newest weeks are put together, at most so many."""
+"""How many of its newest weeks stand for a model version, at most."""
 BASELINE_LABELS = 20
 ROWS_SHOWN = 120
 _VERSION, _BASELINE = "version:", "baseline:"
@@ -39,9 +39,9 @@ class ComparedSide:
 
 @dataclass(frozen=True)
 class Comparing:
-    """What the page reads, each part once."""
+    """What the page reads; each part is read once."""
 
-    asked: PageContext
+    context: PageContext
     source: str
     windows: Sequence[Window]
     """Newest first."""
@@ -51,7 +51,7 @@ class Comparing:
         """Model version -> its weeks, newest first, in the order of their newest week."""
         found: dict[str, list[Window]] = {}
         at = {window.start: window for window in self.windows}
-        for start, versions in self.asked.store.versions_seen(self.source, min(at), max(at), schedule="weekly"):
+        for start, versions in self.context.store.versions_seen(self.source, min(at), max(at), schedule="weekly"):
             for version in versions if start in at else ():
                 found.setdefault(version, []).append(at[start])
         return found
@@ -59,7 +59,7 @@ class Comparing:
     @cached_property
     def pinned(self) -> list[int]:
         """The versions of baselines that any label has, the newest first."""
-        return self.asked.store.baseline_versions(self.source)
+        return self.context.store.baseline_versions(self.source)
 
     def side(self, text: str) -> ComparedSide:
         """A side by its name. Raises RequestRefused for what the history does not have."""
@@ -90,7 +90,7 @@ class Comparing:
             return self._of_baselines(side, labels)
         part = ("model_version", side.version) if side.kind == "version" and self.has_versions else segment
         series, starts = OF_SEGMENTS if part else OF_WEEKS, [window.start for window in side.windows]
-        rows = self.asked.store.grid_numbers(starts, self.source, labels, series, schedule="weekly", segment=part)
+        rows = self.context.store.grid_numbers(starts, self.source, labels, series, schedule="weekly", segment=part)
         weeks: dict[SideKey, list[Measured]] = {}
         for row in (row for row in rows if (row.metric, row.population) in series):
             one = Measured(Interval(row.value, row.low, row.high, None), row.n)
@@ -101,18 +101,18 @@ class Comparing:
     @property
     def has_versions(self) -> bool:
         """Whether estimates are made for each model version."""
-        source = self.asked.config.sources.get(self.source)
+        source = self.context.config.sources.get(self.source)
         return source is not None and "model_version" in source.segments
 
     def _of_baselines(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
-        """The numbers of a version of the baselines, computed now: of the first labels by name."""
-        evaluation = self.asked.config.evaluation.model_copy(update={"interval": "analytic"})
+        """The numbers of a version of the baselines, computed now, for the first labels by name."""
+        evaluation = self.context.config.evaluation.model_copy(update={"interval": "analytic"})
         some = (self._baseline(side, label) for label in labels[:BASELINE_LABELS])
-        mine = [baseline for baseline in some if baseline is not None]
-        if not mine:
+        pinned = [baseline for baseline in some if baseline is not None]
+        if not pinned:
             return {}
-        span = Window(mine[0].start, mine[0].end, side.name, "weekly")
-        samples = [Sample(Subject(self.source, b.label), b.counts, b.edges) for b in mine]
+        span = Window(pinned[0].start, pinned[0].end, side.name, "weekly")
+        samples = [Sample(Subject(self.source, b.label), b.counts, b.edges) for b in pinned]
         return {
             (e.subject.label, e.metric, e.where): Measured(e.interval, e.n)
             for e in estimate(samples, span, evaluation)
@@ -120,53 +120,53 @@ class Comparing:
         }
 
     def _baseline(self, side: ComparedSide, label: str | None) -> Baseline | None:
-        found = self.asked.store.baselines(self.source, label, version=int(side.version))
+        found = self.context.store.baselines(self.source, label, version=int(side.version))
         return found[0] if found else None
 
     def counts(self, side: ComparedSide, label: str | None) -> Counts | None:
-        """The rows of one label on one side; of a model version those of the weeks that had rows of no other."""
+        """The rows of one label on one side; for a model version, of the weeks without rows of another version."""
         if side.kind == "baseline":
             baseline = self._baseline(side, label)
             return None if baseline is None else baseline.counts
-        others = [w for version, windows in self.versions.items() if version != side.version for w in windows]
-        windows = [w for w in side.windows if side.kind == "week" or w not in others]
-        found = [self.asked.store.counts_of("weekly", w.start, self.source, label) for w in windows]
+        mixed = [w for version, windows in self.versions.items() if version != side.version for w in windows]
+        windows = [w for w in side.windows if side.kind == "week" or w not in mixed]
+        found = [self.context.store.counts_of("weekly", w.start, self.source, label) for w in windows]
         known = [counts for counts in found if counts is not None and counts.rows]
         return pool(known) if known else None
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """Both sides, the differences, and the reliability of one label. Raises RequestRefused for unknown names."""
-    sources = list(asked.config.sources)
-    source, windows = asked.choice("source", sources, sources[0]), asked.weeks()
+    sources = list(context.config.sources)
+    source, windows = context.choice("source", sources, sources[0]), context.weeks()
     if not windows:
         return PageContent("compare.html.j2", "Compare", {"sides": (), "sources": sources, "source": source})
-    seen = Comparing(asked, source, windows)
-    a, b = _sides(seen)
-    labels = sorted(asked.store.known_labels(source), key=lambda label: label or "")
-    label, segment = asked.text("label"), _segment(asked.text("segment"))
+    reader = Comparing(context, source, windows)
+    a, b = _sides(reader)
+    labels = sorted(context.store.known_labels(source), key=lambda label: label or "")
+    label, segment = context.text("label"), _segment(context.text("segment"))
     chosen = [each for each in labels if label in ("", each)]
-    evaluation = asked.config.evaluation
-    both = seen.measured(a, chosen, segment), seen.measured(b, chosen, segment)
+    evaluation = context.config.evaluation
+    both = reader.measured(a, chosen, segment), reader.measured(b, chosen, segment)
     found = differences(*both, confidence=evaluation.confidence, rate=evaluation.false_discovery_rate)
     values: dict[str, Any] = {
         "sides": (a, b), "source": source, "sources": sources, "labels": [each for each in labels if each],
-        "label": label, "rate": evaluation.false_discovery_rate, "a": asked.text("a"), "b": asked.text("b"),
-        "weeks": [window.name for window in windows], "versions": list(seen.versions),
-        "baselines": seen.pinned, "found": found[:ROWS_SHOWN],
+        "label": label, "rate": evaluation.false_discovery_rate, "a": context.text("a"), "b": context.text("b"),
+        "weeks": [window.name for window in windows], "versions": list(reader.versions),
+        "baselines": reader.pinned, "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
-        "curves": _curves(seen, a, b, label) if label else None, "segment": asked.text("segment"),
-        "segments": _segments(seen, labels), "removed": _removed_weeks(seen, a, b, segment),
+        "curves": _curves(reader, a, b, label) if label else None, "segment": context.text("segment"),
+        "segments": _segments(reader, labels), "removed": _removed_weeks(reader, a, b, segment),
         "cut": BASELINE_LABELS if "baseline" in (a.kind, b.kind) and len(chosen) > BASELINE_LABELS else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
 
 
-def _sides(seen: Comparing) -> tuple[ComparedSide, ComparedSide]:
-    """The two sides that are asked for; without names the newest week and the one before it."""
-    names = [window.name for window in seen.windows]
-    first, second = seen.asked.text("a") or names[min(1, len(names) - 1)], seen.asked.text("b") or names[0]
-    return seen.side(first), seen.side(second)
+def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
+    """The two requested sides; without names, the newest week and the one before it."""
+    names = [window.name for window in reader.windows]
+    first, second = reader.context.text("a") or names[min(1, len(names) - 1)], reader.context.text("b") or names[0]
+    return reader.side(first), reader.side(second)
 
 
 def _segment(text: str) -> tuple[str, str] | None:
@@ -174,30 +174,30 @@ def _segment(text: str) -> tuple[str, str] | None:
     return (column, value) if given else None
 
 
-def _segments(seen: Comparing, labels: Sequence[str | None]) -> list[str]:
-    """The segments that the first label had in the newest week: what may be chosen."""
+def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
+    """The segments to choose from: those of the first label in the newest week."""
     some = [label for label in labels if label][:1]
-    newest, store = [seen.windows[0].start], seen.asked.store
+    newest, store = [reader.windows[0].start], reader.context.store
     rows = [
-        row for label in some for row in store.segment_numbers(newest, seen.source, label, "ece", schedule="weekly")
+        row for label in some for row in store.segment_numbers(newest, reader.source, label, "ece", schedule="weekly")
     ]
     return sorted(f"{column}={value}" for (column, value), *_ in rows if column != "model_version")
 
 
-def _removed_weeks(seen: Comparing, a: ComparedSide, b: ComparedSide, segment: object) -> list[str]:
-    """The weeks of both sides of which the history has no estimates of segments any more, where these are compared."""
-    until = seen.asked.store.removed_until()
-    sides = [side for side in (a, b) if segment or (side.kind == "version" and seen.has_versions)]
+def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide, segment: object) -> list[str]:
+    """The weeks of both sides whose estimates of segments were removed, where segments are compared."""
+    until = reader.context.store.removed_until()
+    sides = [side for side in (a, b) if segment or (side.kind == "version" and reader.has_versions)]
     found = {w for side in sides for w in side.windows if until is not None and w.start <= until}
-    return [window.name for window in sorted(found) if seen.asked.store.is_removed(window)]
+    return [window.name for window in sorted(found) if reader.context.store.is_removed(window)]
 
 
-def _curves(seen: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:
+def _curves(reader: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:
     """The reliability of ``b`` with that of ``a`` beside it, on the same bins; None where a side has no counts."""
-    first, second = seen.counts(a, label), seen.counts(b, label)
+    first, second = reader.counts(a, label), reader.counts(b, label)
     if first is None or second is None:
         return None
-    evaluation = seen.asked.config.evaluation
+    evaluation = reader.context.config.evaluation
     edges = edges_of(pool([first, second]), evaluation)["all"]
     data = reliability_data(bin_counts(second, edges), bin_counts(first, edges), confidence=evaluation.confidence)
     return reliability_svg(data, (b.name, a.name))

@@ -16,15 +16,15 @@ from monitor.service.problems import ProblemReason, RequestRefused
 MESSAGES_SHOWN = 60
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """The incident of that id. Raises RequestRefused for an unknown one."""
     try:
-        incident = asked.store.incident(asked.text("id"))
+        incident = context.store.incident(context.text("id"))
     except (NotFound, Ambiguous) as error:
         raise RequestRefused(ProblemReason.NOT_FOUND, str(error)) from None
-    breach = _breach(asked, incident)
-    events = asked.store.incident_events(incident.id)
-    found = asked.store.thread(incident.root) if incident.root else []
+    breach = _breach(context, incident)
+    events = context.store.incident_events(incident.id)
+    found = context.store.thread(incident.root) if incident.root else []
     thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
     about = (
         incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
@@ -39,11 +39,11 @@ def make(asked: PageContext) -> PageContent:
     return PageContent("incident.html.j2", f"Incident: {about}", values, tables)
 
 
-def _breach(asked: PageContext, incident: Incident) -> Verdict | None:
+def _breach(context: PageContext, incident: Incident) -> Verdict | None:
     if incident.is_of_monitor:
         return None
     try:
-        return asked.store.verdict(incident.last_verdict)
+        return context.store.verdict(incident.last_verdict)
     except (NotFound, Ambiguous):
         return None
 
@@ -54,7 +54,7 @@ def _documents(incident: Incident) -> Iterator[str]:
 
 
 def text_of(payload: Mapping[str, Any]) -> str:
-    """The text of a message as Slack got it, block by block; of a file its title.
+    """The text of a message as Slack got it, block by block; for a file, its title.
 
     >>> text_of({"text": "short", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "*billing*"}}]})
     '*billing*'

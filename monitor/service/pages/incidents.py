@@ -22,7 +22,7 @@ _MARKS = {"acknowledged": "ack", "reopened": "again", "resolved": "point"}
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """One incident with how long it took: None where it was not acknowledged, or is not resolved."""
+    """One incident with the times until it was acknowledged and resolved; None: it was not."""
 
     incident: Incident
     acknowledged_after: timedelta | None
@@ -40,28 +40,28 @@ class IncidentLine:
         return self.incident.state != "resolved"
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """The incidents of the span, those that are open first."""
-    weeks = SPANS[asked.choice("weeks", SPANS, "52")]
-    state = asked.choice("state", ("all", "open", "resolved"), "all")
-    severity = asked.choice("severity", ("", *SEVERITY_RANK), "")
-    since = asked.now - timedelta(weeks=weeks)
-    known = asked.store.unresolved_incidents(since=since)
+    weeks = SPANS[context.choice("weeks", SPANS, "52")]
+    state = context.choice("state", ("all", "open", "resolved"), "all")
+    severity = context.choice("severity", ("", *SEVERITY_RANK), "")
+    since = context.now - timedelta(weeks=weeks)
+    known = context.store.unresolved_incidents(since=since)
     events: dict[str, list[IncidentEvent]] = {}
-    for event in asked.store.incident_events(since=min([since, *(i.opened_at for i in known)]), kinds=_MARKS):
+    for event in context.store.incident_events(since=min([since, *(i.opened_at for i in known)]), kinds=_MARKS):
         events.setdefault(event.incident, []).append(event)
     lines = [line_of(incident, events.get(incident.id, ())) for incident in known]
-    source, label = asked.text("source"), asked.text("label").casefold()
-    mine = [
+    source, label = context.text("source"), context.text("label").casefold()
+    selected = [
         line for line in lines
         if (state == "all" or line.is_open == (state == "open")) and severity in ("", line.incident.severity)
         and source in ("", line.incident.source) and label in (line.incident.label or "").casefold()
     ]  # fmt: skip
-    shown = sorted(mine, key=_place)
+    shown = sorted(selected, key=_place)
     values = {
-        "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(asked, shown, since),
+        "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(context, shown, since),
         "summary": summary(shown), "spans": SPANS, "weeks": str(weeks), "state": state, "severity": severity,
-        "severities": tuple(SEVERITY_RANK), "sources": tuple(asked.config.sources), "drawn": LINES_DRAWN,
+        "severities": tuple(SEVERITY_RANK), "sources": tuple(context.config.sources), "drawn": LINES_DRAWN,
         "duration": duration,
     }  # fmt: skip
     return PageContent("incidents.html.j2", "Incidents", values, {"incidents": lambda: _table(shown)})
@@ -72,7 +72,7 @@ def _place(line: IncidentLine) -> tuple[bool, float, str, str]:
 
 
 def line_of(incident: Incident, events: Sequence[IncidentEvent]) -> IncidentLine:
-    """How long it took until somebody first acknowledged it, and until it was resolved for good."""
+    """The incident with the times until somebody first acknowledged it, and until it was resolved for good."""
     first = next((event.at for event in events if event.kind == "acknowledged"), incident.acknowledged_at)
     resolved = incident.resolved_at if incident.state == "resolved" else None
     return IncidentLine(
@@ -84,7 +84,7 @@ def line_of(incident: Incident, events: Sequence[IncidentEvent]) -> IncidentLine
 
 
 def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
-    """How many there are, and the medians of how long people took."""
+    """The numbers of incidents, and the median times until they were acknowledged and resolved."""
     acknowledged = [line.acknowledged_after for line in lines if line.acknowledged_after is not None]
     resolved = [line.resolved_after for line in lines if line.resolved_after is not None]
     return {
@@ -99,13 +99,13 @@ def _median(lengths: Sequence[timedelta]) -> timedelta | None:
     return timedelta(seconds=median(each.total_seconds() for each in lengths)) if lengths else None
 
 
-def _figure(asked: PageContext, lines: Sequence[IncidentLine], since: datetime) -> Markup | None:
+def _figure(context: PageContext, lines: Sequence[IncidentLine], since: datetime) -> Markup | None:
     names = list(dict.fromkeys(line.about for line in lines))[:LINES_DRAWN]
-    bars = [_bar(asked, line) for line in lines if line.about in names]
-    return incident_timeline(bars, since, asked.now, asked.config.zone) if bars else None
+    bars = [_bar(context, line) for line in lines if line.about in names]
+    return incident_timeline(bars, since, context.now, context.config.zone) if bars else None
 
 
-def _bar(asked: PageContext, line: IncidentLine) -> IncidentBar:
+def _bar(context: PageContext, line: IncidentLine) -> IncidentBar:
     incident = line.incident
     ended = (
         f"resolved {incident.resolved_window or ''} by {incident.resolved_by}" if not line.is_open else incident.state
@@ -114,7 +114,7 @@ def _bar(asked: PageContext, line: IncidentLine) -> IncidentBar:
     marks = [
         (e.at, _MARKS[e.kind], f"{e.kind} by {clean(e.actor)}: {e.reason}") for e in line.events if e.kind in _MARKS
     ]
-    link = f"{asked.request.root}incidents/{incident.id}"
+    link = f"{context.request.root}incidents/{incident.id}"
     end = None if line.is_open else incident.resolved_at
     return IncidentBar(line.about, incident.opened_at, end, _LOOKS[incident.severity], title, link, marks)
 

@@ -17,30 +17,30 @@ SECONDS = 30
 """How long the warehouse may take: other pages wait."""
 
 
-def make(asked: PageContext) -> PageContent:
-    """The most confident decisions of one label in one week, the wrong ones unless the right ones are asked for.
+def make(context: PageContext) -> PageContent:
+    """The most confident decisions of one label in one week: the wrong ones, or the right ones on request.
 
-    Raises RequestRefused for an unknown source or week, and for a score that is none.
+    Raises RequestRefused for an unknown source or week, and for an invalid score.
     """
-    subject, week = Subject(asked.text("source"), asked.text("label") or None), asked.week()
-    if subject.source not in asked.config.sources:
+    subject, week = Subject(context.text("source"), context.text("label") or None), context.week()
+    if subject.source not in context.config.sources:
         raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
-    right = asked.choice("decisions", ("wrong", "right"), "wrong") == "right"
-    least, most = _score(asked, "from", 0.0), _score(asked, "to", 1.0)
+    right = context.choice("decisions", ("wrong", "right"), "wrong") == "right"
+    least, most = _score(context, "from", 0.0), _score(context, "to", 1.0)
     found, failed = None, ""
     if week is not None:
-        found, failed = _read(asked, subject, week, ExampleQuery(subject.label, right, least, most, SHOWN))
+        found, failed = _read(context, subject, week, ExampleQuery(subject.label, right, least, most, SHOWN))
     values: dict[str, Any] = {
-        "subject": subject, "week": week, "weeks": [window.name for window in asked.weeks()], "right": right,
+        "subject": subject, "week": week, "weeks": [window.name for window in context.weeks()], "right": right,
         "least": least, "most": most, "found": found, "failed": failed,
         "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
     }  # fmt: skip
     return PageContent("items.html.j2", f"Items of {subject.name}", values, {"items": lambda: _table(found)})
 
 
-def _score(asked: PageContext, name: str, default: float) -> float:
-    """A score of the query. Raises RequestRefused for what is none."""
-    text = asked.text(name)
+def _score(context: PageContext, name: str, default: float) -> float:
+    """A score of the query. Raises RequestRefused for an invalid one."""
+    text = context.text(name)
     try:
         score = float(text) if text else default
     except ValueError:
@@ -50,13 +50,13 @@ def _score(asked: PageContext, name: str, default: float) -> float:
     return score
 
 
-def _read(asked: PageContext, subject: Subject, week: Window, wanted: ExampleQuery) -> tuple[Examples | None, str]:
-    """What the warehouse has, or why there is nothing: a warehouse that does not answer is no error of the page."""
-    settings = asked.settings.model_copy(update={"warehouse_timeout_s": SECONDS})
+def _read(context: PageContext, subject: Subject, week: Window, query: ExampleQuery) -> tuple[Examples | None, str]:
+    """The items, or why there are none: a warehouse that does not answer is no error of the page."""
+    settings = context.settings.model_copy(update={"warehouse_timeout_s": SECONDS})
     try:
-        with open_warehouse(settings, asked.config) as warehouse:
-            monitor = Monitor(asked.config, settings, warehouse, asked.store, None, lambda: asked.now)
-            return examples(monitor, subject.source, week, wanted), ""
+        with open_warehouse(settings, context.config) as warehouse:
+            monitor = Monitor(context.config, settings, warehouse, context.store, None, lambda: context.now)
+            return examples(monitor, subject.source, week, query), ""
     except NoSuchRows as error:
         return None, str(error)
     except Exception as error:  # noqa: BLE001 - engines raise their own; their texts may hold addresses

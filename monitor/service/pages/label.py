@@ -1,4 +1,4 @@
-"""``/label/<source>/<label>``: everything the history knows of one label; messages lead here."""
+"""``/label/<source>/<label>``: everything that the history has about one label; messages link to it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
 
 @dataclass(frozen=True, slots=True)
 class LabelEvent:
-    """Something that happened to a label: its number on the axis, what it was, and where it leads ("": nowhere)."""
+    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis."""
 
     at: datetime
     kind: str
@@ -90,9 +90,9 @@ class SegmentTrend:
 
 @dataclass(frozen=True)
 class LabelHistory:
-    """What the page reads of one label, each part once."""
+    """What the page reads about one label; each part is read once."""
 
-    asked: PageContext
+    context: PageContext
     subject: Subject
     windows: Sequence[Window]
     """Oldest first."""
@@ -100,44 +100,44 @@ class LabelHistory:
 
     @property
     def source(self) -> SourceConfig | None:
-        """Its source in alerts.yaml, None where it is there no more."""
-        return self.asked.config.sources.get(self.subject.source)
+        """Its source in alerts.yaml; None where it was removed."""
+        return self.context.config.sources.get(self.subject.source)
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """The weekly rules on it."""
+        """The weekly rules on the label."""
         source, label = self.source, self.subject.label
         critical = source is not None and source.is_critical(label)
-        weekly = self.asked.config.rules_for("weekly")
+        weekly = self.context.config.rules_for("weekly")
         return [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """All current ones, without their details."""
+        """All current verdicts, without their details."""
         starts = [window.start for window in self.windows]
-        return self.asked.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
+        return self.context.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """All of the week shown."""
+        """All estimates of the week shown."""
         source, label = self.subject.source, self.subject.label
-        return self.asked.store.estimates(
+        return self.context.store.estimates(
             schedule="weekly", source=source, label=label, window_start=self.week.start
         )  # fmt: skip
 
     @cached_property
     def baselines(self) -> list[Baseline]:
-        """Every version, the newest last."""
-        return sorted(self.asked.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
+        """Every version of its baseline, the newest last."""
+        return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
 
     @cached_property
     def trends(self) -> list[Trend]:
-        """The standard metrics and those of its rules, where they have a value."""
+        """The trends of the standard metrics and of those of its rules, where they have a value."""
         named = [(rule.metric, rule.where) for rule in self.rules]
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
         series = list(dict.fromkeys((*STANDARD, *watched)))
         beside = [MEASURED[each] for each in series if each in MEASURED]
-        found = self.asked.store.grid_numbers(
+        found = self.context.store.grid_numbers(
             [window.start for window in self.windows], self.subject.source, [self.subject.label], [*series, *beside],
             schedule="weekly",
         )  # fmt: skip
@@ -158,11 +158,11 @@ class LabelHistory:
         return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
 
     def reference(self, series: Series) -> float | None:
-        """The baseline's value: of the newest verdict that compared with it, else the baseline's own textbook value."""
+        """The baseline's value: from the newest verdict that compared with it, else the baseline's textbook value."""
         metric, where = series
-        mine = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
-        if mine:
-            return max(mine, key=lambda v: v.window.start).baseline
+        compared = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
+        if compared:
+            return max(compared, key=lambda v: v.window.start).baseline
         known = METRICS[metric]
         if not self.baselines or known.needs != "counts" or known.rank is not None:
             return None
@@ -170,29 +170,29 @@ class LabelHistory:
 
     @cached_property
     def counts(self) -> Counts | None:
-        """Of the week shown."""
+        """The counts of the week shown."""
         return self._counts(self.week)
 
     def _counts(self, window: Window) -> Counts | None:
-        found = self.asked.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
+        found = self.context.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
         return found if found is not None and found.rows else None
 
     @property
     def counts_removed(self) -> bool:
-        """Whether the counts of the week shown were removed since they are old."""
-        reading = self.asked.store.load_reading("weekly", self.week.start, self.subject.source)
+        """Whether the counts of the week shown were removed because they are old."""
+        reading = self.context.store.load_reading("weekly", self.week.start, self.subject.source)
         return reading is not None and reading.state == COUNTS_REMOVED
 
     @cached_property
     def other(self) -> tuple[str, Counts | None]:
         """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
-        wanted = self.asked.text("against") or BASELINE
-        if wanted == BASELINE:
+        name = self.context.text("against") or BASELINE
+        if name == BASELINE:
             return self._baseline()
-        found = next((window for window in self.windows if window.name == wanted), None)
+        found = next((window for window in self.windows if window.name == name), None)
         if found is None:
             raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
-        return wanted, self._counts(found)
+        return name, self._counts(found)
 
     def _baseline(self) -> tuple[str, Counts | None]:
         if not self.baselines:
@@ -202,9 +202,9 @@ class LabelHistory:
 
     @cached_property
     def shifts(self) -> tuple[list[ShiftResult], list[ShiftFinding]]:
-        """Its shift tests of the week shown, and those that found something in the family of all of its source."""
-        every = self.asked.store.shifts("weekly", self.week.start, self.subject.source)
-        found = findings(every, self.asked.config.evaluation.false_discovery_rate)
+        """Its shift tests of the week shown, and those that found a shift; all tests of its source are one family."""
+        every = self.context.store.shifts("weekly", self.week.start, self.subject.source)
+        found = findings(every, self.context.config.evaluation.false_discovery_rate)
         return (
             [shift for shift in every if shift.subject == self.subject],
             [each for each in found if each.result.subject == self.subject],
@@ -220,21 +220,21 @@ class LabelHistory:
         baseline = self.baselines[-1] if self.baselines else None
         if baseline is not None and baseline.overlaps(self.week):
             baseline = None
-        return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.asked.config.evaluation)
+        return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.context.config.evaluation)
 
     @property
     def drift(self) -> str:
-        """Where the page about the feature columns of its source is; "" where no run of the week shown kept one."""
-        kept = self.asked.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
+        """The address of the page on features of its source; "" where no run of the week shown kept one."""
+        kept = self.context.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
         return drift_path(self.subject.source, self.week.name) if kept.is_file() else ""
 
     @property
     def automation(self) -> Allowed:
-        """Whether it may act now."""
-        stored = {(each.source, each.label): each for each in self.asked.store.switches()}
-        own = self.asked.store.switch(self.subject.source, self.subject.label)
+        """Whether the label may act now."""
+        stored = {(each.source, each.label): each for each in self.context.store.switches()}
+        state = self.context.store.switch(self.subject.source, self.subject.label)
         whole = None if self.subject.label is None else stored.get((self.subject.source, None))
-        return effective(own, self.asked.now.astimezone(UTC), whole=whole)
+        return effective(state, self.context.now.astimezone(UTC), whole=whole)
 
 
 def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
@@ -246,71 +246,71 @@ def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequenc
     return trend if found.empty else replace(trend, expected=found.points)
 
 
-def make(asked: PageContext) -> PageContent:
-    """The page of a label, which says so where nothing is known of it. Raises RequestRefused for an unknown source."""
-    subject = Subject(asked.text("source"), asked.text("label") or None)
-    newest, week = asked.weeks(), asked.week()
-    labels = asked.store.known_labels(subject.source)
-    if subject.source not in asked.config.sources and not labels:
+def make(context: PageContext) -> PageContent:
+    """The page of a label, also of one without data. Raises RequestRefused for an unknown source."""
+    subject = Subject(context.text("source"), context.text("label") or None)
+    newest, week = context.weeks(), context.week()
+    labels = context.store.known_labels(subject.source)
+    if subject.source not in context.config.sources and not labels:
         raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
     unknown = PageContent("label_unknown.html.j2", subject.name, {"subject": subject, "week": week})
     if week is None:
         return unknown
-    seen = LabelHistory(asked, subject, newest[::-1], week)
-    if subject.label is not None and subject.label not in labels and not seen.trends:
+    history = LabelHistory(context, subject, newest[::-1], week)
+    if subject.label is not None and subject.label not in labels and not history.trends:
         return unknown
-    verdicts = _of_week(seen)
-    events, reliability, bars = _events(seen), _reliability(seen), _bars(seen)
-    name, _ = seen.other
-    trends, evidence = seen.trends, evidence_data(each.verdict for each in verdicts)
+    verdicts = _of_week(history)
+    events, reliability, bars = _events(history), _reliability(history), _bars(history)
+    name, _ = history.other
+    trends, evidence = history.trends, evidence_data(each.verdict for each in verdicts)
     values: dict[str, Any] = {
-        "subject": subject, "week": seen.week, "weeks": [window.name for window in newest], "against": name,
-        "state": state_of(v.verdict for v in verdicts), "automation": seen.automation, "explained": verdicts,
+        "subject": subject, "week": history.week, "weeks": [window.name for window in newest], "against": name,
+        "state": state_of(v.verdict for v in verdicts), "automation": history.automation, "explained": verdicts,
         "plain_words": plain_words, "advice": advice, "check_text": text_of, "documents": documents.pages(),
-        "panels": _panels(seen, trends, events) if trends else Markup(), "trends": trends,
-        "events": events[::-1], "segments": _segments(seen), "reliability": reliability, "bars": bars,
-        "drawn_reliability": reliability and reliability_svg(reliability, (seen.week.name, name)),
-        "drawn_scores": bars and histogram_svg(bars, _automate_at(seen), (seen.week.name, name)),
-        "automate_at": _automate_at(seen), "items": f"{label_path(subject.source, subject.label)}",
-        "shifts": seen.shifts[0], "shifted": [found.result for found in seen.shifts[1]],
-        "shift_sentence": shift_sentence(*seen.shifts), "drift": seen.drift,
-        "step": seen.step and step_sentence(seen.step),
-        "baselines": seen.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
+        "panels": _panels(history, trends, events) if trends else Markup(), "trends": trends,
+        "events": events[::-1], "segments": _segments(history), "reliability": reliability, "bars": bars,
+        "drawn_reliability": reliability and reliability_svg(reliability, (history.week.name, name)),
+        "drawn_scores": bars and histogram_svg(bars, _automate_at(history), (history.week.name, name)),
+        "automate_at": _automate_at(history), "items": f"{label_path(subject.source, subject.label)}",
+        "shifts": history.shifts[0], "shifted": [found.result for found in history.shifts[1]],
+        "shift_sentence": shift_sentence(*history.shifts), "drift": history.drift,
+        "step": history.step and step_sentence(history.step),
+        "baselines": history.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
         "expected": any(trend.expected for trend in trends),
-        "before_truth": sentence(e for e in seen.estimates if e.subject == subject),
-        "truths": _truths(seen), "removed": seen.counts is None and seen.counts_removed,
+        "before_truth": sentence(e for e in history.estimates if e.subject == subject),
+        "truths": _truths(history), "removed": history.counts is None and history.counts_removed,
     }  # fmt: skip
     tables = {
-        "trend": lambda: _trend_table(seen.trends), "verdicts": lambda: _verdict_table(seen.verdicts),
+        "trend": lambda: _trend_table(history.trends), "verdicts": lambda: _verdict_table(history.verdicts),
         "reliability": lambda: _bin_table(reliability), "scores": lambda: _bar_table(bars),
-        "segments": lambda: _segment_table(seen), "events": lambda: _event_table(events),
-        "evidence": lambda: _evidence_table(evidence), "shifts": lambda: _shift_table(seen),
+        "segments": lambda: _segment_table(history), "events": lambda: _event_table(events),
+        "evidence": lambda: _evidence_table(evidence), "shifts": lambda: _shift_table(history),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, tables)
 
 
-def _truths(seen: LabelHistory) -> str:
-    """How far the truths of the week shown are known; "" where the source does not say which items have none."""
-    start, (source, label) = seen.week.start, (seen.subject.source, seen.subject.label)
-    found = seen.asked.store.maturities("weekly", source, since=start, until=start).get((start, label))
+def _truths(history: LabelHistory) -> str:
+    """The label maturity of the week shown; "" where the source does not count rows without a truth."""
+    start, (source, label) = history.week.start, (history.subject.source, history.subject.label)
+    found = history.context.store.maturities("weekly", source, since=start, until=start).get((start, label))
     return "" if found is None else maturity_words(found)
 
 
-def _automate_at(seen: LabelHistory) -> float:
-    return 1.0 if seen.source is None else seen.source.automate_from(seen.subject.label)
+def _automate_at(history: LabelHistory) -> float:
+    return 1.0 if history.source is None else history.source.automate_from(history.subject.label)
 
 
-def _of_week(seen: LabelHistory) -> list[Explanation]:
+def _of_week(history: LabelHistory) -> list[Explanation]:
     """Every verdict of the week shown with its explanation, the worst first."""
-    source, label, start = seen.subject.source, seen.subject.label, seen.week.start
-    verdicts = seen.asked.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
-    alone = {(e.metric, e.where): e for e in seen.estimates}
-    versions = {baseline.version: baseline for baseline in seen.baselines}
+    source, label, start = history.subject.source, history.subject.label, history.week.start
+    verdicts = history.context.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
+    alone = {(e.metric, e.where): e for e in history.estimates}
+    versions = {baseline.version: baseline for baseline in history.baselines}
     order = ("breach", "unconfirmed", "not_evaluated", "ok")
     worst_first = sorted(verdicts, key=lambda v: (order.index(v.outcome), SEVERITIES.index(v.severity), v.rule))
     return [
         explain(VerdictContext(
-            v, seen.asked.config.revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))
+            v, history.context.config.revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))
         ))
         for v in worst_first
     ]  # fmt: skip
@@ -319,46 +319,46 @@ def _of_week(seen: LabelHistory) -> list[Explanation]:
 # Over time
 
 
-def _panels(seen: LabelHistory, trends: Sequence[Trend], events: Sequence[LabelEvent]) -> Markup:
+def _panels(history: LabelHistory, trends: Sequence[Trend], events: Sequence[LabelEvent]) -> Markup:
     missing: dict[str, set[str]] = {}
-    for verdict in seen.verdicts:
+    for verdict in history.verdicts:
         if verdict.outcome == "not_evaluated":
             missing.setdefault(verdict.metric, set()).add(verdict.window.name)
     flags = [Flag(e.at, e.number, e.text) for e in events[-FLAGS:]]
-    return time_panels(trends, missing, flags, list(_spans(seen)), seen.week.name, seen.windows[-1].end)
+    return time_panels(trends, missing, flags, list(_spans(history)), history.week.name, history.windows[-1].end)
 
 
-def _spans(seen: LabelHistory) -> Iterator[SwitchSpan]:
-    """What automation did over the weeks: off, on, or on but for some scores."""
-    start, end = seen.windows[0].start, min(seen.windows[-1].end, seen.asked.now)
-    steps = seen.asked.store.switch_steps(seen.subject.source, [seen.subject.label])
-    own = [step for step in steps if step.label == (seen.subject.label or "")]
-    whole = [step for step in steps if step.label == ""] if seen.subject.label else []
-    zone = seen.asked.config.zone
+def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
+    """The state of automation over the weeks: off, on, or on except for some scores or segments."""
+    start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
+    steps = history.context.store.switch_steps(history.subject.source, [history.subject.label])
+    steps_of_label = [step for step in steps if step.label == (history.subject.label or "")]
+    whole = [step for step in steps if step.label == ""] if history.subject.label else []
+    zone = history.context.config.zone
 
-    def said(what: str, since: datetime, until: datetime) -> str:
+    def span_text(what: str, since: datetime, until: datetime) -> str:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
-    yield SwitchSpan(start, end, "isoff", said("off where nothing else is said,", start, end))
-    for since, until in on_spans(own, whole, start, end):
-        yield SwitchSpan(since, until, "ison", said("on", since, until))
-    for place, step in enumerate(own):
-        following = own[place + 1].at if place + 1 < len(own) else end
+    yield SwitchSpan(start, end, "isoff", span_text("off where nothing else is said,", start, end))
+    for since, until in on_spans(steps_of_label, whole, start, end):
+        yield SwitchSpan(since, until, "ison", span_text("on", since, until))
+    for place, step in enumerate(steps_of_label):
+        following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
         if step.blocked and step.to_state == "on" and following > start:
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
-            yield SwitchSpan(step.at, following, "isblocked", said(f"scores {ranges} blocked", step.at, following))
+            yield SwitchSpan(step.at, following, "isblocked", span_text(f"scores {ranges} blocked", step.at, following))
         off = ", ".join(f"{e['column']} = {e['value']}" for e in step.segments or () if e["off_from"] is not None)
         if off and step.to_state == "on" and following > start:
-            yield SwitchSpan(step.at, following, "isblocked", said(f"{off} off", step.at, following))
+            yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
 
 
-def _events(seen: LabelHistory) -> list[LabelEvent]:
+def _events(history: LabelHistory) -> list[LabelEvent]:
     """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
-    source, label, store = seen.subject.source, seen.subject.label, seen.asked.store
-    since, until = seen.windows[0].start, max(seen.windows[-1].end, seen.asked.now)
+    source, label, store = history.subject.source, history.subject.label, history.context.store
+    since, until = history.windows[0].start, max(history.windows[-1].end, history.context.now)
     found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
     for incident in store.incidents_of_label(source, label, since=since):
-        found += _incident_events(incident, seen.asked.request.root)
+        found += _incident_events(incident, history.context.request.root)
     found += [_switch_event(e) for e in store.switch_events(source, label) if e.at >= since and e.kind in _SWITCHED]
     ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
     return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
@@ -385,26 +385,26 @@ def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
 # One week
 
 
-def _reliability(seen: LabelHistory) -> Reliability | None:
-    """The week's bins beside those of the baseline or of another week, on the baseline's edges where there are any."""
-    if seen.counts is None:
+def _reliability(history: LabelHistory) -> Reliability | None:
+    """The week's bins and those of the baseline or of another week, on the baseline's edges if it has one."""
+    if history.counts is None:
         return None
-    evaluation = seen.asked.config.evaluation
-    edges = (seen.baselines[-1].edges if seen.baselines else edges_of(seen.counts, evaluation))["all"]
-    _, other = seen.other
+    evaluation = history.context.config.evaluation
+    edges = (history.baselines[-1].edges if history.baselines else edges_of(history.counts, evaluation))["all"]
+    _, other = history.other
     then = None if other is None else bin_counts(other, edges)
-    return reliability_data(bin_counts(seen.counts, edges), then, confidence=evaluation.confidence)
+    return reliability_data(bin_counts(history.counts, edges), then, confidence=evaluation.confidence)
 
 
-def _bars(seen: LabelHistory) -> tuple[ScoreBar, ...]:
-    return () if seen.counts is None else score_bars(seen.counts, seen.other[1])
+def _bars(history: LabelHistory) -> tuple[ScoreBar, ...]:
+    return () if history.counts is None else score_bars(history.counts, history.other[1])
 
 
-def _segments(seen: LabelHistory) -> list[SegmentTrend]:
+def _segments(history: LabelHistory) -> list[SegmentTrend]:
     """The largest segments over the newest weeks up to the one shown, by column and size."""
-    shown = [window.start for window in seen.windows if window.start <= seen.week.start][-SEGMENT_WEEKS:]
-    rows = seen.asked.store.segment_numbers(
-        shown, seen.subject.source, seen.subject.label, "ece", schedule="weekly"
+    shown = [window.start for window in history.windows if window.start <= history.week.start][-SEGMENT_WEEKS:]
+    rows = history.context.store.segment_numbers(
+        shown, history.subject.source, history.subject.label, "ece", schedule="weekly"
     )  # fmt: skip
     found: dict[tuple[str, str], dict[datetime, tuple[float | None, int]]] = {}
     for segment, start, value, n in rows:
@@ -467,21 +467,21 @@ def _bar_table(bars: Sequence[ScoreBar]) -> Table:
     )
 
 
-def _shift_table(seen: LabelHistory) -> Table:
+def _shift_table(history: LabelHistory) -> Table:
     head = ("week", "test", "column", "statistic", "p_value", "found", "p_adjusted", "n", "n_baseline")
-    shifts, found = seen.shifts
+    shifts, found = history.shifts
     adjusted = {(f.result.test, f.result.column): f.p_adjusted for f in found}
     rows = ((s, adjusted.get((s.test, s.column))) for s in shifts)
     return Table(head, (
-        (seen.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
+        (history.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
         for s, p in rows
     ))  # fmt: skip
 
 
-def _segment_table(seen: LabelHistory) -> Table:
-    at = {window.start: window.name for window in seen.windows}
-    rows = seen.asked.store.segment_numbers(
-        list(at), seen.subject.source, seen.subject.label, "ece", schedule="weekly"
+def _segment_table(history: LabelHistory) -> Table:
+    at = {window.start: window.name for window in history.windows}
+    rows = history.context.store.segment_numbers(
+        list(at), history.subject.source, history.subject.label, "ece", schedule="weekly"
     )  # fmt: skip
     return Table(
         ("week", "column", "value", "ece", "n"), ((at[start], *segment, v, n) for segment, start, v, n in rows)

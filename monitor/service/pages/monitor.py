@@ -1,4 +1,4 @@
-"""``/monitor``: whether the monitor itself is at work: runs, readings, messages, leases and versions."""
+"""``/monitor``: whether the monitor itself works: runs, readings, messages, leases and versions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ROWS_SHOWN = 60
 _NAMES = {"weekly": "Weekly runs", "daily": "Daily runs"}
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """The last weeks of the monitor's own work."""
-    weeks, now, store = SPANS[asked.choice("weeks", SPANS, "13")], asked.now, asked.store
+    weeks, now, store = SPANS[context.choice("weeks", SPANS, "13")], context.now, context.store
     since = now - timedelta(weeks=weeks)
     runs = [row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since]
     readings = store.readings_seen(since, now)
@@ -34,15 +34,15 @@ def make(asked: PageContext) -> PageContent:
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
     switches = store.switches()
     leases = _leases(switches, now)
-    seen = observed(store, asked.config, now)
+    records = observed(store, context.config, now)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,
         "figures": [(name, drawn) for kind, name in _NAMES.items() if (drawn := _figure(runs, kind)) is not None],
         "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
         "deliveries": store.delivery_counts(), "leases": leases[:ROWS_SHOWN], "more_leases": len(leases) - ROWS_SHOWN,
-        "issues": findings(seen, now), "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
-        "weeks": str(weeks), "versions": _versions(asked, seen.identity),
+        "issues": findings(records, now), "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
+        "weeks": str(weeks), "versions": _versions(context, records.identity),
     }  # fmt: skip
     tables = {
         "runs": lambda: _runs_table(runs), "readings": lambda: _plain(readings), "rejected": lambda: _plain(rejected),
@@ -57,7 +57,7 @@ def took(run: Mapping[str, Any]) -> timedelta | None:
 
 
 def _leases(switches: Sequence[SwitchState], now: datetime) -> list[tuple[Any, ...]]:
-    """(source, label, lease, time left, whether it may act) of what is on, the first to end first."""
+    """(source, label, lease, time left, whether it may act) of switches that are on, the first to end first."""
     whole = {each.source: each for each in switches if each.label is None}
     found = []
     for each in switches:
@@ -68,7 +68,7 @@ def _leases(switches: Sequence[SwitchState], now: datetime) -> list[tuple[Any, .
 
 
 def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of each schedule and source the newest reading; they come newest first."""
+    """The newest reading of each schedule and source; ``readings`` come newest first."""
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     for row in readings:
         found.setdefault((row["schedule"], row["source"]), row)
@@ -77,35 +77,35 @@ def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _figure(runs: Sequence[Mapping[str, Any]], schedule: str) -> Markup | None:
     """How long each run took, and which failed."""
-    mine = [run for run in reversed(runs) if run["schedule"] == schedule]
-    lengths = [None if (each := took(run)) is None else each.total_seconds() for run in mine]
+    scheduled = [run for run in reversed(runs) if run["schedule"] == schedule]
+    lengths = [None if (each := took(run)) is None else each.total_seconds() for run in scheduled]
     known = [each for each in lengths if each is not None]
     if not known:
         return None
     top = max(*known, 1.0) * 1.1
-    plot = Plot(56, 8, 880, 110, -0.5, len(mine) - 0.5, 0, top)
+    plot = Plot(56, 8, 880, 110, -0.5, len(scheduled) - 0.5, 0, top)
     marks = ticks(0, top, 3)
     parts = [plot.y_axis(marks, [f"{mark:g} s" for mark in marks])]
-    for place, (run, seconds) in enumerate(zip(mine, lengths, strict=True)):
+    for place, (run, seconds) in enumerate(zip(scheduled, lengths, strict=True)):
         title = f"{run['window_name']}: {run['state']}" + ("" if seconds is None else f", {seconds:.1f} s")
         look = "bar1" if run["state"] == "done" else "critical"
         parts.append(plot.box(place - 0.36, place + 0.36, 0, max(seconds or 0.0, top / 50), look, title))
-    shown = sorted({0, len(mine) // 2, len(mine) - 1})
-    parts.append(plot.x_axis(shown, [mine[place]["window_name"] for place in shown]))
-    return figure(950, 145, parts, f"Seconds that {len(mine)} {schedule} runs took, {max(known):.1f} at most")
+    shown = sorted({0, len(scheduled) // 2, len(scheduled) - 1})
+    parts.append(plot.x_axis(shown, [scheduled[place]["window_name"] for place in shown]))
+    return figure(950, 145, parts, f"Seconds that {len(scheduled)} {schedule} runs took, {max(known):.1f} at most")
 
 
-def _versions(asked: PageContext, identity: Any) -> list[tuple[str, str]]:
+def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
     try:
         code = metadata.version("calibration-monitor")
     except metadata.PackageNotFoundError:  # a checkout that was never installed
         code = "not installed"
     mark = identity.mark
-    said = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
-    said += "" if identity.confirmed else ", not confirmed"
+    text = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
+    text += "" if identity.confirmed else ", not confirmed"
     return [
-        ("Code", code), ("Schema of the history", f"{asked.store.revision()} (this program: {REVISION})"),
-        ("Rules revision", asked.config.revision), ("History", said),
+        ("Code", code), ("Schema of the history", f"{context.store.revision()} (this program: {REVISION})"),
+        ("Rules revision", context.config.revision), ("History", text),
     ]  # fmt: skip
 
 

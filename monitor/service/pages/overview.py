@@ -1,4 +1,4 @@
-"""``/``: where to look first: tiles, and every label over the weeks in bands of its rules' thresholds."""
+"""``/``: the overview: tiles, and every label over the weeks in bands of its rules' thresholds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.report.newest import LOOKS_BACK
 from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext, Table
 
 FOLDED = 50
-"""How many labels are shown before somebody asks for all."""
+"""How many labels are shown unless all are requested."""
 _STATES = (*(state.value for state in State), "off")
 _ACTED: tuple[str, Where] = ("excess_errors", "all")
 _SERIES: tuple[tuple[str, Where], ...] = (("shortfall", "automated"), ("shortfall", "predicted"), _ACTED)
@@ -49,7 +49,7 @@ class OverviewRow:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number above the grid, what it is, and where it leads."""
+    """One number above the grid, what it means, and its link."""
 
     name: str
     value: str
@@ -59,9 +59,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class Overview:
-    """What the page reads, each part once."""
+    """What the page reads; each part is read once."""
 
-    asked: PageContext
+    context: PageContext
     windows: Sequence[Window]
     """Oldest first; the last is the one shown."""
     runs: Sequence[Mapping[str, Any]]
@@ -74,22 +74,22 @@ class Overview:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """Of each source those of the newest week, up to the one shown, in which it was read."""
+        """For each source, the verdicts of the newest week, up to the one shown, in which it was read."""
         looked = self.windows[-LOOKS_BACK:]
         newest: dict[str, datetime] = {}
-        for row in self.asked.store.readings_seen(looked[0].start, self.week.start):  # newest first
+        for row in self.context.store.readings_seen(looked[0].start, self.week.start):  # newest first
             if row["schedule"] == "weekly":
                 newest.setdefault(row["source"], row["window_start"])
         found: list[Verdict] = []
         for start in sorted(set(newest.values())):
-            mine = [source for source, own in newest.items() if own == start]
-            found += self.asked.store.verdict_lines("weekly", [start], mine)
+            sources = [source for source, at in newest.items() if at == start]
+            found += self.context.store.verdict_lines("weekly", [start], sources)
         return found
 
     @cached_property
     def switches(self) -> dict[tuple[str, str | None], SwitchState]:
         """Every switch that was ever set."""
-        return {(each.source, each.label): each for each in self.asked.store.switches()}
+        return {(each.source, each.label): each for each in self.context.store.switches()}
 
     @cached_property
     def states(self) -> dict[Subject, LabelState]:
@@ -99,54 +99,54 @@ class Overview:
     def allowed(self, subject: Subject) -> Allowed:
         """Whether automation may act for a label now."""
         key = (subject.source, subject.label)
-        own = self.switches.get(key, SwitchState(*key))
+        state = self.switches.get(key, SwitchState(*key))
         whole = None if subject.label is None else self.switches.get((subject.source, None))
-        return effective(own, self.asked.now.astimezone(UTC), whole=whole)
+        return effective(state, self.context.now.astimezone(UTC), whole=whole)
 
     @cached_property
     def shares(self) -> dict[str, tuple[float, float, float]]:
-        """How far each rule's value went towards its threshold, as the grid computes it."""
+        """The factors of :func:`heat.share_of` by rule, as the grid uses them."""
         found = {id: heat.share_of(rule) for id, rule in self.rules.items()}
         return {id: share for id, share in found.items() if share is not None}
 
 
-def make(asked: PageContext) -> PageContent:
-    """The overview of the week, of the labels that the filters leave."""
-    rows = asked.store.runs("weekly", limit=WEEKS_SHOWN, until=asked.now)
-    shown = asked.week()
+def make(context: PageContext) -> PageContent:
+    """The overview of the week, for the labels that pass the filters."""
+    rows = context.store.runs("weekly", limit=WEEKS_SHOWN, until=context.now)
+    shown = context.week()
     known = [Window(r["window_start"], r["window_end"], r["window_name"], "weekly") for r in reversed(rows)]
     windows = [window for window in known if shown is not None and window.start <= shown.start]
-    weekly = {rule.id: rule for rule in asked.config.rules_for("weekly")}
-    rule = asked.choice("rule", weekly, "all")
+    weekly = {rule.id: rule for rule in context.config.rules_for("weekly")}
+    rule = context.choice("rule", weekly, "all")
     rules = weekly if rule == "all" else {rule: weekly[rule]}
-    seen = Overview(asked, windows, rows, rules)
-    chosen = sorted(_rows(seen), key=lambda row: row.order) if windows else []
-    folded = asked.choice("show", ["all"], "first") == "first"
+    overview = Overview(context, windows, rows, rules)
+    chosen = sorted(_rows(overview), key=lambda row: row.order) if windows else []
+    folded = context.choice("show", ["all"], "first") == "first"
     first = chosen[:FOLDED] if folded else chosen
     values: dict[str, Any] = {
         "week": shown, "weeks": [window.name for window in reversed(known)], "rules": list(weekly), "states": _STATES,
         "severities": list(SEVERITY_RANK), "rows": first, "hidden": len(chosen) - len(first), "total": len(chosen),
-        "letters": heat.LETTERS, "drawn": _grid(seen, first) if windows else {}, "windows": windows,
-        "tiles": _tiles(seen) if windows else [], "as_text": asked.choice("as", ["text"], "drawing") == "text",
+        "letters": heat.LETTERS, "drawn": _grid(overview, first) if windows else {}, "windows": windows,
+        "tiles": _tiles(overview) if windows else [], "as_text": context.choice("as", ["text"], "drawing") == "text",
         "bands": _BANDS,
     }  # fmt: skip
-    values |= {"events": _events(seen), "strip": _strip(seen)} if windows else {"events": [], "strip": Markup()}
+    values |= {"events": _events(overview), "strip": _strip(overview)} if windows else {"events": [], "strip": Markup()}
     values["before"] = {event: _week_before(windows, event.at) for event in values["events"]}
-    tables = {"labels": lambda: _labels_table(chosen), "grid": lambda: _grid_table(seen, chosen)}
+    tables = {"labels": lambda: _labels_table(chosen), "grid": lambda: _grid_table(overview, chosen)}
     return PageContent("overview.html.j2", "Overview", values, tables)
 
 
-def _rows(seen: Overview) -> Iterable[OverviewRow]:
-    """The labels that the filters leave, in no order."""
-    asked = seen.asked
-    by_label: dict[Subject, list[Verdict]] = {subject: [] for subject in seen.states}
-    for verdict in seen.verdicts:
-        if verdict.rule in seen.rules:
+def _rows(overview: Overview) -> Iterable[OverviewRow]:
+    """The labels that pass the filters, in no order."""
+    context = overview.context
+    by_label: dict[Subject, list[Verdict]] = {subject: [] for subject in overview.states}
+    for verdict in overview.verdicts:
+        if verdict.rule in overview.rules:
             by_label[verdict.subject].append(verdict)
-    source, text = asked.text("source"), asked.text("q").casefold()
-    state, severity = asked.choice("state", _STATES, "any"), asked.choice("severity", SEVERITY_RANK, "any")
-    for subject, mine in by_label.items():
-        found, allowed = state_of(mine), seen.allowed(subject)
+    source, text = context.text("source"), context.text("q").casefold()
+    state, severity = context.choice("state", _STATES, "any"), context.choice("severity", SEVERITY_RANK, "any")
+    for subject, verdicts in by_label.items():
+        found, allowed = state_of(verdicts), overview.allowed(subject)
         fits = (
             source in ("", subject.source),
             text in f"{subject.source}/{subject.label or ''}".casefold(),
@@ -154,28 +154,28 @@ def _rows(seen: Overview) -> Iterable[OverviewRow]:
             severity in ("any", found.severity),
         )
         if all(fits):
-            worst = max(mine, key=lambda v: (v.outcome == "breach", _share(seen, v)), default=None)
-            yield OverviewRow(subject, found, worst, 0.0 if worst is None else _share(seen, worst), allowed)
+            worst = max(verdicts, key=lambda v: (v.outcome == "breach", _share(overview, v)), default=None)
+            yield OverviewRow(subject, found, worst, 0.0 if worst is None else _share(overview, worst), allowed)
 
 
-def _share(seen: Overview, verdict: Verdict) -> float:
-    """How far a verdict's value went towards its threshold; 0 where it has none."""
-    way = seen.shares.get(verdict.rule)
-    if way is None or verdict.value is None or verdict.outcome == "not_evaluated":
+def _share(overview: Overview, verdict: Verdict) -> float:
+    """The share of the way to its threshold that a verdict's value went; 0 without a value."""
+    factors = overview.shares.get(verdict.rule)
+    if factors is None or verdict.value is None or verdict.outcome == "not_evaluated":
         return 0.0
-    return way[0] * verdict.value + way[1] * (verdict.baseline or 0.0) + way[2]
+    return factors[0] * verdict.value + factors[1] * (verdict.baseline or 0.0) + factors[2]
 
 
 # The grid
 
 
-def _letters(seen: Overview, rows: Iterable[OverviewRow]) -> dict[Subject, str]:
-    """The letters of each label, one a week."""
-    starts = [window.start for window in seen.windows]
+def _letters(overview: Overview, rows: Iterable[OverviewRow]) -> dict[Subject, str]:
+    """The letters of each label, one for each week."""
+    starts = [window.start for window in overview.windows]
     found: dict[Subject, list[str]] = {row.subject: [heat.MISSING] * len(starts) for row in rows}
     for source, subjects in _by_source(found):
         labels = [each.label for each in subjects]
-        cells = seen.asked.store.grid_cells(source, labels, starts, schedule="weekly", shares=seen.shares)
+        cells = overview.context.store.grid_cells(source, labels, starts, schedule="weekly", shares=overview.shares)
         for cell in cells:
             found[Subject(source, cell.label)][cell.place] = heat.letter(cell.worst, cell.least, cell.share)
     return {subject: "".join(each) for subject, each in found.items()}
@@ -183,23 +183,23 @@ def _letters(seen: Overview, rows: Iterable[OverviewRow]) -> dict[Subject, str]:
 
 def _by_source(subjects: Iterable[Subject]) -> Iterable[tuple[str, list[Subject]]]:
     ordered = sorted(subjects, key=lambda subject: (subject.source, subject.label or ""))
-    return ((source, list(mine)) for source, mine in groupby(ordered, key=lambda subject: subject.source))
+    return ((source, list(group)) for source, group in groupby(ordered, key=lambda subject: subject.source))
 
 
-def _grid(seen: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tuple[str, Markup]]:
-    """Of each label its letters and its drawing."""
-    letters, names = _letters(seen, rows), [window.name for window in seen.windows]
-    starts, end = [window.start for window in seen.windows], seen.week.end
+def _grid(overview: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tuple[str, Markup]]:
+    """For each label, its letters and its drawing."""
+    letters, names = _letters(overview, rows), [window.name for window in overview.windows]
+    starts, end = [window.start for window in overview.windows], overview.week.end
     found = {}
     for source, subjects in _by_source(letters):
-        steps = seen.asked.store.switch_steps(source, [each.label for each in subjects])
+        steps = overview.context.store.switch_steps(source, [each.label for each in subjects])
         by_label: dict[str, list[Any]] = {}
         for step in steps:
             by_label.setdefault(step.label, []).append(step)
         whole = by_label.get("", [])
         for subject in subjects:
-            own = by_label.get(subject.label or "", [])
-            on = on_spans(own, whole if subject.label else [], starts[0], min(end, seen.asked.now))
+            steps_of_label = by_label.get(subject.label or "", [])
+            on = on_spans(steps_of_label, whole if subject.label else [], starts[0], min(end, overview.context.now))
             off = [(_place(starts, end, a), _place(starts, end, b)) for a, b in _between(on, starts[0], end)]
             drawn = heat.heat_row(letters[subject], off, f"{subject.name}: {heat.in_words(letters[subject], names)}")
             found[subject] = letters[subject], drawn
@@ -207,7 +207,7 @@ def _grid(seen: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tuple[st
 
 
 def _between(on: Spans, start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
-    """The spans that are left between others."""
+    """The gaps between spans."""
     since = start
     for low, high in on:
         if low > since:
@@ -218,7 +218,7 @@ def _between(on: Spans, start: datetime, end: datetime) -> Iterable[tuple[dateti
 
 
 def _place(starts: Sequence[datetime], end: datetime, at: datetime) -> float:
-    """Where a time is, in cells: weeks that were not run have none."""
+    """The place of a time, in cells: weeks without a run have no cell."""
     place = max(bisect_right(starts, at) - 1, 0)
     following = starts[place + 1] if place + 1 < len(starts) else end
     share = (at - starts[place]) / (following - starts[place])
@@ -228,42 +228,42 @@ def _place(starts: Sequence[datetime], end: datetime, at: datetime) -> float:
 # The tiles
 
 
-def _tiles(seen: Overview) -> list[Tile]:
-    asked, states = seen.asked, seen.states
+def _tiles(overview: Overview) -> list[Tile]:
+    context, states = overview.context, overview.states
     labels = {subject: state for subject, state in states.items() if subject.label is not None}
     of = {state: sum(each.state is state for each in labels.values()) for state in State}
-    off = sum(not seen.allowed(subject).allowed for subject in labels)
-    open_now = asked.store.unresolved_incidents()
-    named = f"of {len(labels):,} labels in {seen.week.name}"
+    off = sum(not overview.allowed(subject).allowed for subject in labels)
+    open_now = context.store.unresolved_incidents()
+    named = f"of {len(labels):,} labels in {overview.week.name}"
     found = [
-        Tile("In breach", f"{of[State.BREACH]:,}", named, asked.url(state="breach")),
-        Tile("Not confirmed", f"{of[State.UNCONFIRMED]:,}", "beyond the threshold", asked.url(state="unconfirmed")),
-        Tile("Not evaluated", f"{of[State.NOT_EVALUATED]:,}", "a rule or more", asked.url(state="not_evaluated")),
-        Tile("Automation off", f"{off:,}", f"of {len(labels):,} labels, now", asked.url(state="off")),
-        Tile("Open incidents", f"{len(open_now):,}", _oldest(open_now, asked), f"{asked.request.root}incidents"),
+        Tile("In breach", f"{of[State.BREACH]:,}", named, context.url(state="breach")),
+        Tile("Not confirmed", f"{of[State.UNCONFIRMED]:,}", "beyond the threshold", context.url(state="unconfirmed")),
+        Tile("Not evaluated", f"{of[State.NOT_EVALUATED]:,}", "a rule or more", context.url(state="not_evaluated")),
+        Tile("Automation off", f"{off:,}", f"of {len(labels):,} labels, now", context.url(state="off")),
+        Tile("Open incidents", f"{len(open_now):,}", _oldest(open_now, context), f"{context.request.root}incidents"),
     ]
-    return [*found, *_work(seen, labels), _age(seen)]
+    return [*found, *_work(overview, labels), _age(overview)]
 
 
-def _oldest(incidents: Sequence[Any], asked: PageContext) -> str:
+def _oldest(incidents: Sequence[Any], context: PageContext) -> str:
     if not incidents:
         return "none is open"
-    return f"oldest of {words.day_text(min(each.opened_at for each in incidents), asked.config.zone)}"
+    return f"oldest of {words.day_text(min(each.opened_at for each in incidents), context.config.zone)}"
 
 
-def _work(seen: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
+def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     """What automation did in the week: its share of predictions, and errors beyond those that scores claimed."""
     acted = predicted = extra = 0.0
-    week, link = seen.week, f"{seen.asked.request.root}automation"
-    since = week.start - 2 * seen.asked.config.automation.lease
+    week, link = overview.week, f"{overview.context.request.root}automation"
+    since = week.start - 2 * overview.context.config.automation.lease
     for source, subjects in _by_source(labels):
-        values = seen.asked.store.grid_numbers(
+        values = overview.context.store.grid_numbers(
             [week.start], source, [each.label for each in subjects], _SERIES, schedule="weekly"
         )
         steps: dict[str, list[Any]] = {}
-        for step in seen.asked.store.switch_steps(source, since=since):
+        for step in overview.context.store.switch_steps(source, since=since):
             steps.setdefault(step.label, []).append(step)
-        on = {each.label or "": _share_on(seen, each, steps) for each in subjects}
+        on = {each.label or "": _share_on(overview, each, steps) for each in subjects}
         acted += sum(r.n * on[r.label] for r in values if (r.metric, r.population) == _SERIES[0])
         predicted += sum(r.n for r in values if (r.metric, r.population) == _SERIES[1])
         extra += sum((r.value or 0.0) * on[r.label] for r in values if (r.metric, r.population) == _ACTED)
@@ -274,20 +274,20 @@ def _work(seen: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     yield Tile("Extra errors while on", value, f"more than scores claimed, in {week.name}", link)
 
 
-def _share_on(seen: Overview, subject: Subject, steps: Mapping[str, Sequence[Any]]) -> float:
+def _share_on(overview: Overview, subject: Subject, steps: Mapping[str, Sequence[Any]]) -> float:
     """The share of the week in which automation was on for a label."""
-    start, end = seen.week.start, seen.week.end
+    start, end = overview.week.start, overview.week.end
     on = on_spans(steps.get(subject.label or "", []), steps.get("", []), start, end)
     return sum(((b - a) for a, b in on), timedelta()) / (end - start)
 
 
-def _age(seen: Overview) -> Tile:
-    run = seen.runs[0]
+def _age(overview: Overview) -> Tile:
+    run = overview.runs[0]
     ended: datetime | None = run["finished_at"]
-    name, root = run["window_name"], seen.asked.request.root
+    name, root = run["window_name"], overview.context.request.root
     if ended is None:
         return Tile("Last run", run["state"], f"{name}, not finished", f"{root}monitor")
-    hours = (seen.asked.now - ended) / timedelta(hours=1)
+    hours = (overview.context.now - ended) / timedelta(hours=1)
     value = f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
     return Tile("Last run", value, f"ago: {name}, {run['state']}", f"{root}monitor")
 
@@ -295,28 +295,28 @@ def _age(seen: Overview) -> Tile:
 # The strip of events
 
 
-def _events(seen: Overview) -> list[TimelineEvent]:
-    """What happened around the labels, newest first."""
-    source = seen.asked.text("source") or None
-    found = seen.asked.store.timeline(source, since=seen.windows[0].start, until=seen.week.end)
+def _events(overview: Overview) -> list[TimelineEvent]:
+    """The events around the labels, newest first."""
+    source = overview.context.text("source") or None
+    found = overview.context.store.timeline(source, since=overview.windows[0].start, until=overview.week.end)
     return list(reversed(found))
 
 
 def _week_before(windows: Sequence[Window], at: datetime) -> str | None:
-    """The last week that had ended when something happened: what the newest is compared with."""
+    """The last week that had ended at the time of an event, to compare with the newest."""
     return next((window.name for window in reversed(windows) if window.end <= at), None)
 
 
-def _strip(seen: Overview) -> Markup:
+def _strip(overview: Overview) -> Markup:
     """A mark for each event over the columns of the grid."""
-    starts, width = [window.start for window in seen.windows], heat.cell_width(len(seen.windows))
+    starts, width = [window.start for window in overview.windows], heat.cell_width(len(overview.windows))
     parts = []
-    for event in _events(seen):
-        x = _place(starts, seen.week.end, event.at) * width
+    for event in _events(overview):
+        x = _place(starts, overview.week.end, event.at) * width
         about = event.source or "all sources"
-        said = f"{words.day_text(event.at, seen.asked.config.zone)} {about}: {event.text}"
+        title = f"{words.day_text(event.at, overview.context.config.zone)} {about}: {event.text}"
         path = f"M{number(x)} 2v10"
-        mark = Markup('<path class="mark {}" d="{}"><title>{}</title></path>').format(event.kind, path, said)
+        mark = Markup('<path class="mark {}" d="{}"><title>{}</title></path>').format(event.kind, path, title)
         parts.append(str(mark))
     count = len(parts)
     return figure(len(starts) * width, 14, parts, f"{count} events over the weeks below; the list has each")
@@ -342,13 +342,13 @@ def _labels_table(rows: Sequence[OverviewRow]) -> Table:
     return Table(head, map(line, rows))
 
 
-def _grid_table(seen: Overview, rows: Sequence[OverviewRow]) -> Table:
-    letters = _letters(seen, rows)
+def _grid_table(overview: Overview, rows: Sequence[OverviewRow]) -> Table:
+    letters = _letters(overview, rows)
     head = ("source", "label", "week", "start", "band", "means")
     lines = (
         (subject.source, subject.label, window.name, window.start, f"band {each}", heat.LETTERS[each])
         for subject, row in letters.items()
-        for window, each in zip(seen.windows, row, strict=True)
+        for window, each in zip(overview.windows, row, strict=True)
     )
     return Table(head, lines)
 

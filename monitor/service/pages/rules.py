@@ -22,7 +22,7 @@ LABELS_SHOWN, PAIRS_SHOWN = 8, 60
 
 @dataclass(frozen=True, slots=True)
 class RuleYear:
-    """One rule with what it said in the year: windows and labels in breach, and verdicts by outcome."""
+    """One rule with its results over the year: windows and labels in breach, and verdicts by outcome."""
 
     rule: Rule
     page: str | None
@@ -33,25 +33,25 @@ class RuleYear:
 
     @property
     def verdicts(self) -> int:
-        """Everything that it said."""
+        """The number of its verdicts."""
         return sum(self.outcomes.values())
 
 
-def make(asked: PageContext) -> PageContent:
-    """Every rule of alerts.yaml, and the replay of the one that is asked for."""
-    since = asked.now - timedelta(weeks=WEEKS)
-    counted = asked.store.rule_outcomes(since)
+def make(context: PageContext) -> PageContent:
+    """Every rule of alerts.yaml, and the replay of the requested one."""
+    since = context.now - timedelta(weeks=WEEKS)
+    counted = context.store.rule_outcomes(since)
     by_label: dict[str, list[tuple[str, str | None, int]]] = {}
-    for rule, source, label, windows in asked.store.rule_breaches(since):
+    for rule, source, label, windows in context.store.rule_breaches(since):
         by_label.setdefault(rule, []).append((source, label, windows))
-    years = [_year(rule, counted, by_label.get(rule.id, []), asked) for rule in asked.config.rules]
-    chosen, threshold = asked.text("rule"), asked.text("threshold")
-    job = _job(asked, chosen, threshold)
+    years = [_year(rule, counted, by_label.get(rule.id, []), context) for rule in context.config.rules]
+    chosen, threshold = context.text("rule"), context.text("threshold")
+    job = _job(context, chosen, threshold)
     result = None if job is None else job.result
     values = {
         "years": years, "weeks": WEEKS, "chosen": chosen, "threshold": threshold, "job": job, "result": result,
         "labels_shown": LABELS_SHOWN, "pairs": () if result is None else result.pairs[:PAIRS_SHOWN],
-        "refresh": job is not None and not job.is_over, "revision": asked.config.revision,
+        "refresh": job is not None and not job.is_over, "revision": context.config.revision,
     }  # fmt: skip
     tables = {"firings": lambda: _firings(years), "labels": lambda: _labels(years)}
     if result is not None:
@@ -59,30 +59,30 @@ def make(asked: PageContext) -> PageContent:
     return PageContent("rules.html.j2", "Rules", values, tables)
 
 
-def _job(asked: PageContext, rule: str, threshold: str) -> Job[OtherThreshold] | None:
-    if asked.replays is None or not rule or not threshold:
+def _job(context: PageContext, rule: str, threshold: str) -> Job[OtherThreshold] | None:
+    if context.replays is None or not rule or not threshold:
         return None
-    return asked.replays.get((rule, threshold, asked.config.revision))
+    return context.replays.get((rule, threshold, context.config.revision))
 
 
 def _year(
-    rule: Rule, counted: Sequence[Any], labels: Sequence[tuple[str, str | None, int]], asked: PageContext
+    rule: Rule, counted: Sequence[Any], labels: Sequence[tuple[str, str | None, int]], context: PageContext
 ) -> RuleYear:
-    mine = [row for row in counted if row.rule == rule.id and row.schedule == rule.schedule]
+    rows = [row for row in counted if row.rule == rule.id and row.schedule == rule.schedule]
     outcomes: dict[str, int] = {}
-    for row in mine:
+    for row in rows:
         outcomes[row.outcome] = outcomes.get(row.outcome, 0) + row.labels
-    breaches = {row.window_start: row.labels for row in mine if row.outcome == "breach"}
-    firings = [(start, breaches.get(start, 0)) for start in dict.fromkeys(row.window_start for row in mine)]
+    breaches = {row.window_start: row.labels for row in rows if row.outcome == "breach"}
+    firings = [(start, breaches.get(start, 0)) for start in dict.fromkeys(row.window_start for row in rows)]
     page = f"rules/{rule.id}" if f"rules/{rule.id}" in documents.pages() else None
-    return RuleYear(rule, page, firings, outcomes, labels, _drawing(rule, firings, asked))
+    return RuleYear(rule, page, firings, outcomes, labels, _drawing(rule, firings, context))
 
 
-def _drawing(rule: Rule, firings: Sequence[tuple[datetime, int]], asked: PageContext) -> Markup | None:
+def _drawing(rule: Rule, firings: Sequence[tuple[datetime, int]], context: PageContext) -> Markup | None:
     """A bar for each window: how many labels were in breach."""
     if not firings:
         return None
-    top, zone = max(1, *(count for _, count in firings)), asked.config.zone
+    top, zone = max(1, *(count for _, count in firings)), context.config.zone
     plot = Plot(34, 6, 470, 60, -0.5, max(len(firings), 12) - 0.5, 0, top)
     marks = [tick for tick in ticks(0, top, 2) if tick == int(tick)]
     parts = [plot.y_axis(marks, [f"{mark:g}" for mark in marks])]

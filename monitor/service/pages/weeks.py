@@ -5,9 +5,9 @@ from __future__ import annotations
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 
-def make(asked: PageContext) -> PageContent:
+def make(context: PageContext) -> PageContent:
     """The list of weeks, newest first."""
-    found = asked.weeks()
+    found = context.weeks()
 
     def table() -> Table:
         return Table(("week", "start", "end"), [(week.name, week.start, week.end) for week in found])

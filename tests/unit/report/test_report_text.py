@@ -149,7 +149,7 @@ def test_a_narrow_table_draws_the_newest_windows_and_its_title_first_and_change_
 
 def test_windows_that_were_asked_for_are_all_drawn_however_narrow_the_terminal() -> None:
     estimates, verdicts = past()
-    text = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts, asked=True), width=80)
+    text = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts, requested=True), width=80)
     assert "2026-W21 to 2026-W46" in text
     assert len(re.findall(r"[▁▂▃▄▅▆▇█·]", text)) == 26
 
