@@ -245,7 +245,7 @@ def record_and_act(
     Each step may be repeated.
     """
     sources = [part.source for part in evaluated]
-    refusals = acting.may_act(monitor, window, sources, mode)
+    refusals = acting.refusals_of(monitor, window, sources, mode)
     record(monitor, window, evaluated)
     progress("acting")
     restate.act(monitor, evaluated, refusals)

@@ -61,11 +61,11 @@ def examples_command(
 
 
 def _show(found: Examples, zone: ZoneInfo) -> None:
-    wanted = found.wanted
-    which = "right" if wanted.right else "wrong"
+    query = found.query
+    which = "right" if query.right else "wrong"
     (about,) = cli.cells(
-        f"{found.source}, {wanted.label or 'all labels'}, {found.window.name}: {which}, scores {wanted.least:g} to "
-        f"{wanted.most:g}, the most confident first"
+        f"{found.source}, {query.label or 'all labels'}, {found.window.name}: {which}, scores {query.least:g} to "
+        f"{query.most:g}, the most confident first"
     )
     if not found.rows:
         cli.out.print(about, "No such row.", sep="\n")

@@ -369,7 +369,7 @@ class SwitchMachine(RuleBasedStateMachine):
         newest = [w.start for w in self.windows[window.schedule]]
         before, board = self.states(), self.board()
         was_allowed = {key: self.anything_allowed(board, key) for key in KEYS}
-        may = act.may_act(self.monitor, window, [self.source], mode)
+        may = act.refusals_of(self.monitor, window, [self.source], mode)
         record(self.monitor, window, [part])
         if any(v.outcome != "not_evaluated" for v in part.verdicts):
             self.windows[window.schedule].append(window)
