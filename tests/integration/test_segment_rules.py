@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
-from monitor.automation.gate.snapshot import board_of, decide
+from monitor.automation.gate.snapshot import decide, snapshot_of
 from monitor.automation.gate.sources import StoreSource
 from monitor.automation.state import off_segments
 from monitor.cli import app
@@ -178,7 +178,7 @@ def test_windows_without_the_counts_of_segments_are_read_again_and_a_replay_leav
 
 def gate_says(monitor: Monitor, segments: Mapping[str, str] | None = None, score: float = 0.9) -> str:
     found = monitor.store.stored_switches()
-    board = board_of(NOW, found.switches, found.automate_at, found.identity)
+    board = snapshot_of(NOW, found.switches, found.automate_at, found.identity)
     return decide(board, "tickets", "slipping", score, NOW, segments).reason.value
 
 
@@ -220,7 +220,7 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
     with world.opened(lambda: NOW) as monitor:
         told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
         found = monitor.store.stored_switches()
-        board = board_of(NOW, found.switches, found.automate_at, found.identity)
+        board = snapshot_of(NOW, found.switches, found.automate_at, found.identity)
         rows = {row["label"]: row for row in status_rows(monitor, board, "tickets", None)}
     assert "Automation is on, but not for channel = web, until " in told
     assert "people decide the items of channel = web: check that somebody does" in told

@@ -534,7 +534,7 @@ class SwitchMachine(RuleBasedStateMachine):
         if not self.store_is_gone:
             self.held, self.read_at = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S), self.elapsed()
             assert self.held.answer(self.source, "plain", 0.9, self.elapsed()) == decide(
-                self.held.board, self.source, "plain", 0.9, self.now
+                self.held.snapshot, self.source, "plain", 0.9, self.now
             )
         age = self.elapsed() - self.read_at
         assert self.held.is_fresh(self.elapsed()) == (age < TTL_S)
