@@ -23,7 +23,7 @@ COLUMNS = (
     "outcome", "reason", "severity", "source", "label", "rule", "metric", "where", "value", "baseline", "change",
     "threshold", "p_adjusted", "detectable", "n", "windows", "id",
 )  # fmt: skip
-"""The verdict's keys that a person reads, in the order in which they are read."""
+"""The keys of a verdict in the table for people, in order."""
 
 _URGENCY = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
 
@@ -32,7 +32,7 @@ Pages = Sequence[tuple[str, str, Path]]
 
 
 def show(monitor: Monitor, window: Window, result: RunResult) -> None:
-    """The artifacts and events of one evaluation; keys stay the same, so the UI shows their history."""
+    """Create the artifacts and events of one evaluation. Keys stay the same, so the UI shows their history."""
     path, data = write_report(monitor, window)
     key = f"calmon-{window.schedule}"
     pages = [("report", f"Report of {window.name}", path), *_drift_pages(monitor, window, result)]
@@ -49,25 +49,25 @@ def show(monitor: Monitor, window: Window, result: RunResult) -> None:
 
 
 def summary(data: ReportData, result: RunResult, pages: Pages) -> str:
-    """The run on one page: what was found and done, the trend of every label, and where the pages are."""
+    """The run on one page: findings, actions, the trend of every label, and the paths of the pages."""
     links = "\n".join(f"- [{escape(title)}]({page.resolve().as_uri()}): `{page.resolve()}`" for _, title, page in pages)
     found = summary_markdown(data, result.actions).rstrip()
     return "\n\n".join([found, "## Trend of ECE", trend_markdown(data), "## Pages", links, ""])
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One row a verdict, breaches first, with what a person reads of it."""
+    """One row for each verdict, breaches first, with the keys :data:`COLUMNS`."""
     ordered = sorted(verdicts, key=lambda v: (_URGENCY[v.outcome], v.subject.source, v.subject.label or "", v.rule))
     rows = (verdict_row(verdict) for verdict in ordered)
     return [{column: row[column] for column in COLUMNS} for row in rows]
 
 
 def _drift_pages(monitor: Monitor, window: Window, result: RunResult) -> Iterator[tuple[str, str, Path]]:
-    """The drift reports that this window has: sources without features or baseline have none."""
+    """The drift reports of this window; sources without features or a baseline have none."""
     for part in result.evaluated:
         path = report_path(monitor, window, part.source)
         if path.is_file():
-            slug = re.sub(r"[^a-z0-9]+", "-", part.source.lower()).strip("-")  # all that a key may hold
+            slug = re.sub(r"[^a-z0-9]+", "-", part.source.lower()).strip("-")  # characters allowed in a key
             yield f"drift-{slug}", f"Drift of the features of {part.source}", path
 
 

@@ -21,15 +21,15 @@ from monitor.operations.workers import Awaited, Workers, WorkersFailed, processe
 @task(name="work for a backfill", task_run_name="read or judge", cache_policy=NO_CACHE)
 def on_dask_worker(payload: bytes) -> bytes:
     """In a worker of a Dask cluster: read or judge a window."""
-    with secrets_hidden():  # as a decorator it could not be sent to the worker
+    with secrets_hidden():  # a decorated function could not be sent to the worker
         return work(payload)
 
 
 @contextmanager
 def dask_tasks(address: str) -> Iterator[Workers]:
-    """The workers of the Dask scheduler at this address, which do their work as tasks of this flow run.
+    """The workers of the Dask scheduler at this address; their work appears as tasks of this flow run.
 
-    Raises WorkersFailed where prefect-dask is not installed, and where the cluster has no worker.
+    Raises WorkersFailed if prefect-dask is not installed, and if the cluster has no worker.
     """
     try:
         from prefect_dask import DaskTaskRunner  # noqa: PLC0415 - an extra
@@ -47,8 +47,8 @@ def dask_tasks(address: str) -> Iterator[Workers]:
         yield Workers(count, hand_over)
 
 
-def others(workers: int | None, dask: str | None) -> AbstractContextManager[Workers | None]:
-    """The processes that a flow run works in: those of a Dask cluster, so many of this machine, or its own alone."""
+def workers_of(workers: int | None, dask: str | None) -> AbstractContextManager[Workers | None]:
+    """The workers of a flow run: those of a Dask cluster, ``workers`` processes of this machine, or None."""
     if dask is not None:
         return dask_tasks(dask)
     return nullcontext() if workers is None else processes(workers)
@@ -73,7 +73,7 @@ def backfill(
     logger = get_run_logger()
     found: dict[str, int] = {}
     unread: list[str] = []
-    with opened() as monitor, others(workers, dask) as helpers:
+    with opened() as monitor, workers_of(workers, dask) as helpers:
         names = requested(monitor, sources)
         ends = (scheduled_window(monitor, schedule, first), scheduled_window(monitor, schedule, last))
         windows = span(*ends, monitor.config.zone)

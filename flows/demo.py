@@ -26,7 +26,7 @@ ENVIRONMENT = {
 
 
 def main() -> int:
-    """Run it, with plain errors before anything is started."""
+    """Run the demo; errors are reported before anything is started."""
     try:
         read_into(os.environ)
         settings = load_settings(os.environ)
@@ -46,21 +46,21 @@ def main() -> int:
 
 
 def prepare_prefect() -> None:
-    """A quiet Prefect with a server that lives and dies with this process: no real one sees made-up runs."""
+    """Set up a quiet Prefect with a server that ends with this process, so that no real server gets made-up runs."""
     os.environ.pop("PREFECT_API_URL", None)
     home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect-demo").resolve())))
     home.mkdir(parents=True, exist_ok=True)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # What was not sent is in the table at the end; a log line would break the progress bar.
+    # The table at the end shows what was not sent; a log line would break the progress bar.
     logging.getLogger("monitor").setLevel(logging.ERROR)
-    atexit.register(last_words)  # before those of Prefect, so it is called after them
+    atexit.register(last_words)  # registered before those of Prefect, so it is called after them
 
 
 def last_words() -> None:
-    """Keep silent from here on.
+    """Discard later output on standard error.
 
-    DuckDB's binding lists, when all is over, what Prefect's threads still hold; nothing is lost.
+    At its end DuckDB's binding prints what Prefect's threads still hold, although nothing is lost.
     """
     sys.stderr.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -18,13 +18,13 @@ from monitor.demo.progress import steps
 from monitor.operations.open import open_monitor
 
 
-# No failure hooks: somebody is watching, and made-up failures are nobody's page.
+# No failure hooks: a person is watching, and made-up failures should notify nobody.
 @flow(name="calmon-demo", timeout_seconds=1800)
 def demo() -> RenderableType:
     """Write the data, pin, backfill, turn on, run the last week; returns what was found."""
     settings = load_settings(os.environ)
     zone = load_config(settings.config).zone
-    newest = last_ready("weekly", utc_now(), zone)  # once: a week may become ready while the story runs
+    newest = last_ready("weekly", utc_now(), zone)  # computed once: a week may become ready while the story runs
     with steps() as step:
         summary = story.write(settings, newest, step.of("writing tickets and e-mails"))
         with open_monitor(settings) as opened:

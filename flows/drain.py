@@ -1,8 +1,8 @@
-"""The drain: every few minutes, what was kept goes out, silences end, and reminders come in time.
+"""The drain: every few minutes it sends pending deliveries, ends silences, and sends reminders.
 
-Runs and presses of buttons send at once; this is for what Slack did not take then. Where the history or
-alerts.yaml cannot be read nothing is drained, and only the log says so: the watchdog and the runs notify
-people, and this flow runs too often to notify them as well.
+Runs and presses of buttons send at once; the drain sends what Slack did not accept then. If the history or alerts.yaml
+cannot be read, nothing is drained, and only the log says so: the watchdog and the runs notify people, and this flow
+runs too often to do that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What happens when a flow fails or crashes: it becomes an incident of the monitor itself.
+"""Hooks for flows that fail or crash: a failure becomes an incident of the monitor itself.
 
-Prefect calls a hook with parameters named exactly ``flow, flow_run, state``: in the run's own
-process where that still lives, else in the worker's. The history keeps a note of the failure, and the incident with
-its one message is made of that (:mod:`monitor.alerting.health.watchdog`). Where the history itself is what failed, a
-small file limits what is said instead (:mod:`monitor.alerting.health.outage`).
+Prefect calls a hook with parameters named exactly ``flow, flow_run, state``, in the run's own process if it still runs,
+else in the worker's. The history keeps a note of the failure, from which the incident and its one message are made
+(:mod:`monitor.alerting.health.watchdog`). If the history itself failed, a small file limits the messages instead
+(:mod:`monitor.alerting.health.outage`).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ log = logging.getLogger(__name__)
 TOLD_BY_THE_RUN = "NothingEvaluatedReported"
 WATCHDOG = "calmon-watchdog"
 USUAL_REPEAT = timedelta(days=1)
-"""For routes of a file that cannot be read as a whole."""
+"""The repeat time of routes from a file that cannot be read completely."""
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """The first channel of a file that is not even YAML."""
 
 
 def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
-    """A scheduled flow failed: one incident however often that happens, and however often the hook is called.
+    """Report that a scheduled flow failed: one incident, however often that happens or the hook is called.
 
-    A run that could read no source has said so itself: nobody is notified twice.
+    A run that could read no source has reported it itself, so nobody is notified twice.
     """
     if TOLD_BY_THE_RUN in (state.message or ""):
         log.warning("reported by the run itself: %s", state.message)
@@ -65,7 +65,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
             outage.refuse_full(store, utc_now())
             watchdog.note_failure(store, flow.name, error, utc_now())
             monitor = _monitor(settings, store)
-            watchdog.watch_runs(monitor)  # of data and leases nothing, since rules may be missing
+            watchdog.watch_runs(monitor)  # not data and leases, since rules may be missing
             deliver(monitor, due_only=True)
     except (HistoryError, SQLAlchemyError) as failed:
         log.error("the history cannot be used: %s", failed)
@@ -80,7 +80,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def _is_reported(settings: Settings) -> bool:
-    """Whether a history that can still be read, as on a full disk, has a message that the monitor does not work."""
+    """Whether a history that can still be read (the disk may be full) has a message that the monitor does not work."""
     try:
         with open_store(settings, writes=True, creates=False) as store:
             return watchdog.is_not_running_reported(store, load_config(settings.config), utc_now())
@@ -89,7 +89,7 @@ def _is_reported(settings: Settings) -> bool:
 
 
 def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
-    """A flow that somebody started failed: one message for this run, however often the hook is called."""
+    """Report that a flow started by a person failed: one message for this run, however often the hook is called."""
     hide_at_the_edge()
     settings = load_settings(os.environ)
     to = recipient(settings)
@@ -110,7 +110,7 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def _monitor(settings: Settings, store: Store) -> Monitor:
-    """The adapters around this history; a broken alerts.yaml, the likeliest reason to be here, is left out."""
+    """The adapters around this history; a broken alerts.yaml, the most likely cause of the failure, is left out."""
     try:
         config = load_config(settings.config)
     except ConfigProblems:
@@ -122,10 +122,9 @@ def _monitor(settings: Settings, store: Store) -> Monitor:
 
 
 def recipient(settings: Settings) -> Recipient | None:
-    """Whom a critical incident of nothing in particular would reach.
+    """The route of a critical incident about no particular source.
 
-    A broken alerts.yaml is the likeliest reason to be here, so its routes are read without the
-    rest being right.
+    A broken alerts.yaml is the most likely cause of the failure, so its routes are read even if the rest is wrong.
     """
     try:
         config = load_config(settings.config)

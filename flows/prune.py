@@ -36,7 +36,7 @@ def prune_history() -> dict[str, int]:
     try:
         with opened(creates=False) as monitor:
             found = remove_old(monitor)
-    except StoreMissing as error:  # never made: one that was lost fails this flow, and its hook reports that
+    except StoreMissing as error:  # no history yet; a lost one fails this flow, and its hook reports that
         logger.warning("nothing to remove yet: %s", error)
         return {}
     if found.in_the_way:

@@ -14,11 +14,11 @@ from monitor.operations.pin_baseline import Pinned, default_span, pin
 
 
 class NotAllPinned(Exception):
-    """Some sources could not be read; those that could are pinned. The message says why."""
+    """Some sources could not be read, and the message says why; the others are pinned."""
 
 
 class NothingPinned(Exception):
-    """Something changed in the weeks that were to be pinned. The message says what."""
+    """Something changed in the weeks to be pinned, so nothing was pinned. The message says what."""
 
 
 @task(name="pin", timeout_seconds=1800, **IO)

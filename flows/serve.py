@@ -1,8 +1,7 @@
 """``make serve``: the weekly and daily schedules in one terminal, with nothing else to start.
 
-Where no Prefect server is configured (PREFECT_API_URL), one is started on this machine for as long
-as this process lives. Its database stays in var/prefect, so runs that were due while this process
-was down are made up for when it is back.
+If no Prefect server is configured (PREFECT_API_URL), one runs on this machine while this process runs. Its database
+stays in var/prefect, so runs that were due while this process was down are made up for later.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
-"""Who holds a slot is kept in files: kept in memory, the slot of a killed run would be taken for ever."""
+"""Slots are recorded in files: in memory, the slot of a killed run would never be free again."""
 SECONDS_BETWEEN_LOOKS = 0.3
 SECONDS_TO_END = 30
-"""An orderly end that takes longer is ended where it is."""
+"""An orderly end that takes longer is interrupted."""
 _asked_to_end = threading.Event()
 
 
@@ -64,7 +63,7 @@ def main() -> int:
     except ServerFailed as error:
         print(error, file=sys.stderr)
         return 1
-    except Exception:  # a second request in the middle of an import comes out as whatever that makes of it
+    except Exception:  # a second request during an import may be raised as any error
         if not _asked_to_end.is_set():
             raise
     print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
@@ -72,14 +71,14 @@ def main() -> int:
 
 
 class AskedToEnd(Exception):
-    """Somebody has asked this process to end, and nothing is left half done where it is raised."""
+    """Somebody has asked this process to end; it is raised where nothing is left half done."""
 
 
 def _ask_to_end(_number: int, _frame: FrameType | None) -> None:
-    """Any request to end is an orderly end: the server must not be left behind.
+    """A signal handler: any request to end is an orderly end, since the server must not be left running.
 
-    The first one is only noted, and seen where nothing is half done: raised anywhere, code of others may swallow it.
-    The second one, or the first when its time is over, is raised.
+    The first request is only noted, and raised where nothing is half done: raised elsewhere, foreign code may swallow
+    it. A second request, or the first after its time, is raised at once.
     """
     if _asked_to_end.is_set():
         raise KeyboardInterrupt
@@ -88,7 +87,7 @@ def _ask_to_end(_number: int, _frame: FrameType | None) -> None:
 
 
 def go_on_unless_asked_to_end() -> None:
-    """Raise AskedToEnd where somebody has asked."""
+    """Raise AskedToEnd if somebody has asked this process to end."""
     if _asked_to_end.is_set():
         raise AskedToEnd
 
@@ -108,7 +107,7 @@ def serve_schedules(timezone: str) -> None:
     from flows.watchdog import watchdog  # noqa: PLC0415
     from flows.weekly import weekly  # noqa: PLC0415
 
-    # Late evaluations wait for each other; of looks at what is now, one is enough.
+    # Late evaluations wait for each other; of flows that check the present state, one is enough.
     wait = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     skip = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
     crons = schedules()
@@ -128,13 +127,13 @@ def serve_schedules(timezone: str) -> None:
     for deployment in (*scheduled, *on_demand):
         go_on_unless_asked_to_end()
         runner.add_deployment(deployment)  # type: ignore[arg-type]  # outside a loop, Prefect gives it at once
-    # The runner's own answer to SIGTERM leaves its work unfinished and warns of it.
+    # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
     asyncio.run(run_until_asked_to_end(runner.start()))
 
 
 async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await ``work``, and cancel it where somebody asks this process to end."""
+    """Await ``work``, and cancel it if somebody asks this process to end."""
     running = asyncio.create_task(work)
     while not running.done() and not _asked_to_end.is_set():
         await asyncio.wait([running], timeout=SECONDS_BETWEEN_LOOKS)
@@ -154,7 +153,7 @@ def schedules() -> dict[str, str]:
 
 @contextmanager
 def local_server() -> Iterator[str]:
-    """A Prefect server of our own, seen from this machine only, stopped at the end."""
+    """A Prefect server for this machine only, stopped at the end of the block."""
     home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect").resolve())))
     home.mkdir(parents=True, exist_ok=True)
     server_process.end_orphan(home)
@@ -165,8 +164,8 @@ def local_server() -> Iterator[str]:
     ours = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
     log = home / "server.log"
     with log.open("wb") as out:
-        # A session of its own: Ctrl-C in the terminal reaches us, and we stop the server when all else has ended.
-        server = subprocess.Popen(  # noqa: S603 - our own words
+        # In its own session: Ctrl-C in the terminal reaches only this process, which stops the server last.
+        server = subprocess.Popen(  # noqa: S603 - fixed arguments
             command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=ours | os.environ
         )
         try:
@@ -192,14 +191,14 @@ def free_port() -> int:
 
 
 def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 300) -> None:
-    """Return once the server answers; raise ServerFailed where it ends or takes too long."""
+    """Return once the server answers; raise ServerFailed if it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         go_on_unless_asked_to_end()
         if server.poll() is not None:
             raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - an address of our own
+            with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - a local address
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -207,7 +206,7 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, sec
 
 
 def stop(server: subprocess.Popen[bytes], seconds: float = 20) -> None:
-    """End the server, by force where it takes too long, or where somebody asks for the end once more."""
+    """End the server, by force if it takes too long or somebody asks for the end again."""
     server.terminate()
     try:
         server.wait(timeout=seconds)

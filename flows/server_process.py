@@ -1,7 +1,7 @@
-"""The Prefect server of a ``make serve`` that was killed: found by what was noted of it, and ended.
+"""Finds and ends the Prefect server of a ``make serve`` that was killed, by a note in a file.
 
-A note names two processes, the server and the one that started it, each with the time at which it began: process
-ids come round again. Where the machine does not say (no /proc), nothing is ended.
+The note names two processes, the server and its owner, each with its start time, since process ids are reused. If start
+times are not available (no /proc), nothing is ended.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SECONDS = 20.0
 
 
 class ServerFailed(Exception):
-    """The Prefect server of this process did not come up; the message says where it says why."""
+    """The Prefect server of this process did not start; the message names the log with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A server and its owner: process ids, and when each began (clock ticks since the machine's start)."""
+    """A server and its owner: process ids, and start times (clock ticks since the machine's start)."""
 
     server: int
     server_began: str
@@ -31,18 +31,18 @@ class Noted:
 
 
 def note(home: Path, server: int) -> None:
-    """Write down that this process has started ``server``."""
+    """Note that this process has started ``server``."""
     found = Noted(server, began(server), os.getpid(), began(os.getpid()))
     _file(home).write_text(json.dumps(asdict(found)), "utf-8")
 
 
 def forget(home: Path) -> None:
-    """The server has ended in order."""
+    """Remove the note, since the server has ended in order."""
     _file(home).unlink(missing_ok=True)
 
 
 def end_orphan(home: Path) -> bool:
-    """End the server whose owner was killed; True where there was one. Raises ServerFailed where the owner lives."""
+    """End a server whose owner was killed; True if there was one. Raises ServerFailed if the owner still runs."""
     found = _read(home)
     if found is None:
         return False
@@ -57,7 +57,7 @@ def end_orphan(home: Path) -> bool:
 
 
 def began(pid: int) -> str:
-    """When a process began; "" where it is gone, is a zombie, or the machine does not say."""
+    """The start time of a process; "" if it is gone, a zombie, or not known."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
@@ -78,7 +78,7 @@ def _is_prefect_server(pid: int) -> bool:
 
 
 def _end(found: Noted) -> None:
-    """Ask it to end, then insist; its own children go with its session."""
+    """Ask the server to end, then kill it; its children end with its session."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + SECONDS
         try:

@@ -1,6 +1,6 @@
 """The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
 
-Which stages there are, and their order, is monitor.run's; nothing here decides anything.
+monitor.run defines the stages and their order; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ GRACE = 300
 """Seconds past the flow's time-out after which its process is ended."""
 
 OUTSIDE = (WarehouseFailed, StoreUnreachable, OperationalError, InterfaceError, OSError)
-"""What is raised where a database, a disk or a network did not answer."""
+"""The errors of a database, a disk or a network that did not answer."""
 
 
 class NothingEvaluated(Exception):
-    """No source could be judged, so the run must not look like a quiet week; the message says why."""
+    """No source could be judged, so the run must fail instead of looking like a quiet week; the message says why."""
 
 
 class NothingEvaluatedReported(NothingEvaluated):
-    """The same, and a stored message of the run says it already: ``flows.hooks`` knows it by this name."""
+    """No source could be judged, and a stored message of the run reports it; ``flows.hooks`` checks for this name."""
 
 
 def only_io(_task: Any, _task_run: Any, state: Any) -> bool:
-    """Whether a failed task may be tried again: only where something outside did not answer.
+    """Whether a failed task may be tried again: only if something outside did not answer.
 
-    Not after a time-out (an OSError too): what took too long once would only be cut off again.
+    Not after a time-out (which is an OSError too): it would only be cut off again.
     """
     return isinstance(state.data, OUTSIDE) and not isinstance(state.data, TimeoutError)
 
@@ -81,19 +81,19 @@ def reach(settings: Settings, creates: bool = True) -> None:
 @task(name="see whether it is reported", timeout_seconds=120, **IO)
 @secrets_hidden()
 def ask(question: Callable[[], bool]) -> bool:
-    """What a flow asks the history beside the stages: a lost connection there must not fail a run that is done."""
+    """A flow's question to the history besides the stages: a lost connection must not fail a run that is done."""
     return question()
 
 
 def tries_left() -> bool:
-    """Whether the task that runs now will be tried again where something outside does not answer."""
+    """Whether the present task will be tried again if something outside does not answer."""
     return (task_run.run_count or 1) <= RETRIES
 
 
 @task(**IO)
 @secrets_hidden()
 def work(window: Window, stage: Stage) -> Any:
-    """One stage of the run of a window; :data:`TASKS` names it."""
+    """Do one stage of the run of a window; :data:`TASKS` has its name and time-out."""
     return stage.work()
 
 
@@ -108,13 +108,13 @@ TASKS = {
     StageName.ACT: _task(StageName.ACT, "act on", 600),
     StageName.PUBLISH: _task(StageName.PUBLISH, "publish", 600),
 }
-"""The stages that are tasks, with their time-outs in seconds. The call of the heartbeat is none: it never fails."""
+"""The stages that are tasks, with their time-outs in seconds. The heartbeat is not a task: it never fails."""
 
 
 def evaluate_window(
     monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode, *, publishes: bool = False
 ) -> RunResult:
-    """One window through the tasks; ``publishes``: its report, artifacts and events as well."""
+    """Evaluate one window by tasks; ``publishes``: also its report, artifacts and events."""
 
     due = stages(
         monitor, window, sources, mode, progress=lambda text: get_run_logger().debug(text), try_again=tries_left,
@@ -124,14 +124,14 @@ def evaluate_window(
 
 
 def do_in(window: Window, stage: Stage) -> Any:
-    """A stage of the run of a window, as its task where it is one."""
+    """Do a stage of the run of a window, as its task if it has one."""
     return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
 
 
 def past_windows(
     monitor: Monitor, windows: Sequence[Window], sources: Sequence[str], workers: Workers | None
 ) -> Generator[RunResult, None, None]:
-    """Past windows through the tasks, oldest first; ``workers`` read and judge."""
+    """Evaluate past windows by tasks, oldest first; ``workers`` read and judge."""
     return evaluate_past(monitor, windows, sources, workers, do_in, tries_left)
 
 
@@ -139,8 +139,8 @@ def past_windows(
 def opened(*, creates: bool = True) -> Iterator[Monitor]:
     """The adapters of this environment.
 
-    A broken alerts.yaml fails here at once; a history that is down is waited for. Only a run ``creates`` one, and only
-    where there never was one: a history that was lost raises HistoryLost, and the heartbeat hears of it.
+    A broken alerts.yaml fails at once; for a history that is down this waits. Only a run ``creates`` a history, and
+    only if there never was one: a lost history raises HistoryLost, which the heartbeat reports.
     """
     settings = load_settings(os.environ)
     load_config(settings.config)
@@ -157,12 +157,12 @@ def opened(*, creates: bool = True) -> Iterator[Monitor]:
 
 @contextmanager
 def deadline() -> Iterator[None]:
-    """End this process where the flow is long past its time-out.
+    """End this process if the flow is long past its time-out.
 
-    The last resort: the warehouse cancels what takes too long by itself, and Prefect's time-outs are
-    alarms, which wait until the database driver returns. A driver that never does, not even from a
-    cancelled query, would block every later run too. The worker sees the process end, calls that a crash,
-    and the hook notifies Slack; the log shows where it hung.
+    This is the last resort. The warehouse cancels slow queries itself, and Prefect's time-outs are alarms, which wait
+    until the database driver returns. A driver that never returns, not even from a cancelled query, would block every
+    later run. The worker sees the process end and reports a crash, and the hook notifies Slack; the log shows where it
+    hung.
     """
     context = FlowRunContext.get()
     seconds = context.flow.timeout_seconds if context and context.flow else None
@@ -179,8 +179,8 @@ def deadline() -> Iterator[None]:
 def scheduled_window(monitor: Monitor, schedule: Schedule, name: str | None) -> Window:
     """The named window, else the one that was ready at this run's *scheduled* time.
 
-    After an outage Prefect runs its backlog late: each late run evaluates its own window.
-    Raises WindowError for a window that is not over yet.
+    After an outage Prefect runs its backlog late, and each late run evaluates its own window. Raises WindowError for a
+    window that is not over yet.
     """
     if name is None:
         return last_ready(schedule, flow_run.scheduled_start_time or monitor.clock(), monitor.config.zone)
@@ -191,7 +191,7 @@ def scheduled_window(monitor: Monitor, schedule: Schedule, name: str | None) -> 
 
 
 def requested(monitor: Monitor, sources: Sequence[str] | None) -> list[str]:
-    """The sources asked for, or all; raises ValueError for one that alerts.yaml does not have."""
+    """The requested sources, or all; raises ValueError for one that alerts.yaml does not have."""
     known = list(monitor.config.sources)
     unknown = [name for name in sources or () if name not in known]
     if unknown:
@@ -200,7 +200,7 @@ def requested(monitor: Monitor, sources: Sequence[str] | None) -> list[str]:
 
 
 def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None, act_anyway: bool) -> dict[str, Any]:
-    """What the weekly and the daily flow do: evaluate, publish, and say it in the log."""
+    """The body of the weekly and the daily flow: evaluate, publish, and log the result."""
     logger = get_run_logger()
     with opened() as monitor:
         names = requested(monitor, sources)
@@ -215,15 +215,15 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
 
 
 def unread(result: RunResult) -> list[str]:
-    """The sources of a run that could read none of them; empty where one was judged."""
+    """The sources of a run that could read none of them; empty if one was judged."""
     failed = [part.source for part in result.evaluated if part.problem]
     return failed if len(failed) == len(result.evaluated) else []
 
 
 def refuse_empty(result: RunResult, *, reported: bool = False) -> None:
-    """Raise NothingEvaluated where no source could be read: an unattended run must not stay silent then.
+    """Raise NothingEvaluated if no source could be read, since an unattended run must not stay silent then.
 
-    ``reported``: the run's own message says so already, and the hook of the failed flow need not say it again.
+    ``reported``: the run's own message reports it already, so the hook of the failed flow need not.
     """
     if all(part.problem for part in result.evaluated):
         raise (NothingEvaluatedReported if reported else NothingEvaluated)(

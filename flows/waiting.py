@@ -1,4 +1,4 @@
-"""Runs that were due and have not begun: asked of the Prefect server, and left for ``calmon health`` as a note."""
+"""Runs that were due and have not begun: read from the Prefect server, and noted for ``calmon health``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 FLOWS = ("calmon-weekly", "calmon-daily", "calmon-watchdog", "calmon-drain")
 PATIENCE = timedelta(hours=1)
-"""How long after its time a run may begin: the runs of a backlog wait for each other."""
+"""How late a run may begin: the runs of a backlog wait for each other."""
 MOST = 20
 
 
 def note_waiting_runs(store: Store, now: datetime) -> None:
-    """Leave a note of the runs that wait for too long. A Prefect server that does not answer is itself such a note."""
+    """Note the runs that have waited too long, or that the Prefect server does not answer."""
     try:
         runs = waiting_runs(now)
-    except Exception as error:  # noqa: BLE001 - whatever the client raises: the watch goes on without it
+    except Exception as error:  # noqa: BLE001 - the client may raise anything; the watchdog continues without it
         log.warning("the Prefect server does not say which runs wait: %s", type(error).__name__)
         return
     store.put_note(Note(WAITING_NOTE, now, {"runs": runs}))
@@ -41,14 +41,14 @@ def note_waiting_runs(store: Store, now: datetime) -> None:
 
 def waiting_runs(now: datetime) -> list[dict[str, str]]:
     """Flow, due time and state of each run that was due more than an hour ago and has not begun, the oldest first."""
-    wanted = FlowRunFilter(
+    run_filter = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])),
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now - PATIENCE),
     )
     names = {}
     with get_client(sync_client=True) as client:
         found = client.read_flow_runs(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))), flow_run_filter=wanted, limit=MOST
+            flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))), flow_run_filter=run_filter, limit=MOST
         )  # fmt: skip
         for id in {run.flow_id for run in found}:
             names[id] = client.read_flow(id).name

@@ -1,7 +1,7 @@
-"""The watchdog: every quarter of an hour, is the monitor itself at work? And what is due goes out.
+"""The watchdog: every quarter of an hour it checks the monitor itself, and sends what is due.
 
-It needs the history and Slack, not the warehouse, so it goes on reporting while that is down. It leaves the time of
-its look in the history (``calmon health`` reports a watchdog that is silent), and calls a heartbeat of its own.
+It needs the history and Slack but not the warehouse, so it reports while the warehouse is down. It stores the time of
+its check (``calmon health`` reports a silent watchdog), and calls a heartbeat of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def watchdog() -> list[str]:
             found = watch_monitor(monitor)
             deliver(monitor, due_only=True)
             beat(monitor.settings.watchdog_heartbeat_url)
-    except StoreMissing as error:  # never made: one that was lost fails this flow, and its hook reports that
+    except StoreMissing as error:  # no history yet; a lost one fails this flow, and its hook reports that
         logger.warning("nothing to watch yet: %s", error)
         return []
     for finding in found:

@@ -1,9 +1,9 @@
 """Many past windows, oldest first: by this process alone, or with workers that read and judge.
 
-A window is judged by its counts and by those of the windows before, and random numbers are seeded by source, label,
-metric and window. So nothing depends on where windows are read and judged, nor in which order, as long as the counts
-that one needs are stored before. Workers read the warehouse some windows ahead, and judge what was stored; this process
-alone writes the history, one window after the other, which is then the same to the byte as without workers.
+A window is judged by its counts and those of the windows before, and random numbers are seeded by source, label, metric
+and window. So the results do not depend on where or in which order windows are read and judged, if the counts that a
+window needs are stored before it. Workers read the warehouse some windows ahead and judge what was stored. Only this
+process writes the history, one window after the other: it is the same to the byte as without workers.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from monitor.run import RunResult, Stage, StageName, Stages, judge, perform, per
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 
 WINDOWS_MORE = 2
-"""How many windows more than there are workers are under way: none waits for its next one."""
+"""How many windows are under way beyond the number of workers, so that no worker waits for its next window."""
 
 DoIn = Callable[[Window, Stage], Any]
-"""Does a stage of the run of a window, and gives its result."""
+"""Does a stage of the run of a window and returns its result."""
 
 
 class BackfillEnded(Exception):
-    """A window was begun and not judged, since the backfill ended before."""
+    """The backfill ended before a window that it had begun was judged."""
 
 
 def evaluate_past(
     monitor: Monitor, span: Sequence[Window], names: Sequence[str], workers: Workers | None = None,
     do: DoIn = lambda _, stage: stage.work(), try_again: Callable[[], bool] = lambda: False,
 ) -> Generator[RunResult, None, None]:  # fmt: skip
-    """Evaluate past windows of the sources ``names``; the result of each, oldest first. Switches and sends nothing.
+    """Evaluate past windows of the sources ``names``; yields their results, oldest first. Switches and sends nothing.
 
-    Raises WindowRefused for a window that can have no data yet, and WorkersFailed where ``workers`` were lost.
+    Raises WindowRefused for a window that can have no data yet, and WorkersFailed if ``workers`` were lost.
     """
     if workers is not None:
         yield from _Spread(monitor, span, names, workers, do, try_again).results()
@@ -59,7 +59,7 @@ def evaluate_past(
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a worker read of a window: the rows for the history, and all of it for the worker that judges."""
+    """What a worker read in a window: the rows for the history, and all of it, pickled, for the worker that judges."""
 
     rows: Prepared
     content: bytes
@@ -67,7 +67,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A window whose counts are stored, and that workers judge: ``stage`` waits for them."""
+    """A window whose counts are stored and which workers are judging; ``stage`` waits for them."""
 
     window: Window
     due: Stages
@@ -95,14 +95,14 @@ class _Spread:
         self._most = workers.count + WINDOWS_MORE
 
     def results(self) -> Iterator[RunResult]:
-        """The results, oldest first."""
+        """The results of all windows, oldest first."""
         try:
             for _ in range(self._most):
                 self._ask_next()
             for window in self._span:
                 self._begun.append(self._begin(window))
                 self._ask_next()
-                # a source that could not be read is read again for the next window, which renews estimates of this one
+                # a source that could not be read is read again with the next window; that renews the estimates here
                 all_there = all((window, name) in self._there for name in self._names)
                 while len(self._begun) > (self._most if all_there else 0):
                     yield self._finish()
@@ -114,79 +114,79 @@ class _Spread:
                     each.due.throw(BackfillEnded(f"the backfill ended before {each.window.name} was judged"))
 
     def _ask_next(self) -> None:
-        """Have the next window read."""
+        """Let workers read the next window."""
         if self._unread:
             window, now = self._unread.popleft(), self._monitor.clock()
             for name in self._names:
-                asked = self._submit(read_on_worker, window, name, now)
-                self._asked[window, name] = asked
+                pending = self._submit(read_on_worker, window, name, now)
+                self._asked[window, name] = pending
 
     def _submit(self, function: Callable[..., Any], *args: object) -> Awaited[Any]:
         return self._workers.submit(function, self._history, self._monitor.config, *args)
 
     def _begin(self, window: Window) -> _Begun:
-        due = stages(self._monitor, window, self._names, "never", elsewhere=self)
-        stage = due.send(None)
+        steps = stages(self._monitor, window, self._names, "never", workers=self)
+        stage = steps.send(None)
         while stage.name is not StageName.JUDGE:
-            stage = due.send(performed(due, stage, partial(self._do, window)))
-        return _Begun(window, due, stage)
+            stage = steps.send(performed(steps, stage, partial(self._do, window)))
+        return _Begun(window, steps, stage)
 
     def _finish(self) -> RunResult:
-        each = self._begun.popleft()
-        return perform_rest(each.due, each.stage, partial(self._do, each.window))
+        begun = self._begun.popleft()
+        return perform_rest(begun.due, begun.stage, partial(self._do, begun.window))
 
     def read(self, window: Window) -> Any:
-        """What workers read, by source; where one could not, and where this is tried again, it is read here."""
-        asked = {name: self._asked.pop((window, name), None) for name in self._names}
+        """What workers read, by source. If a worker failed, or on a second try, this process reads."""
+        pending = {name: self._asked.pop((window, name), None) for name in self._names}
         try:
-            return {name: self._store(window, name, each) for name, each in asked.items()}
+            return {name: self._store(window, name, each) for name, each in pending.items()}
         except (RelationError, WarehouseFailed):
             return collect(
                 self._monitor, window, self._names, store=True, reread=False, try_again=self._try_again()
-            )  # as every backfill does, with what it says and stores of sources that cannot be read
+            )  # reports and stores the sources that cannot be read, as a backfill without workers does
 
-    def _store(self, window: Window, name: str, asked: Awaited[Packed] | None) -> bytes:
-        """Store the counts of a window, and those of windows before that a worker would not find."""
-        if asked is None:
+    def _store(self, window: Window, name: str, pending: Awaited[Packed] | None) -> bytes:
+        """Store the counts of a window, and those of earlier windows that a worker would not find in the history."""
+        if pending is None:
             raise WarehouseFailed(f"{name} is tried again")
-        found = asked.result()
+        packed = pending.result()
         store = self._monitor.store
-        store.save_prepared(found.rows)
+        store.save_prepared(packed.rows)
         before = [(each, name) for each in poolable(self._monitor.config, window)]
         if not self._there.issuperset(before):
             earlier(self._monitor, window, name, store.latest_baselines(name), store=True, reread=False)
         self._there.update(before, [(window, name)])
-        return found.content
+        return packed.content
 
     def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
-        """Workers judge what workers read; the rest is judged here."""
+        """Workers judge what workers read; this process judges the rest."""
         if not isinstance(read, Mapping):
             return lambda: judge(self._monitor, read, keep=False)
         now = self._monitor.clock()
-        asked = [self._submit(judge_on_worker, window, name, now, content) for name, content in read.items()]
-        return lambda: tuple(each.result() for each in asked)
+        pending = [self._submit(judge_on_worker, window, name, now, content) for name, content in read.items()]
+        return lambda: tuple(each.result() for each in pending)
 
 
 def read_on_worker(history: str, config: Config, window: Window, name: str, now: datetime) -> Packed:
-    """In a worker: read a window from the warehouse that its own environment names. Raises as ``Warehouse.read``."""
+    """In a worker: read a window from the warehouse of its own environment. Raises what ``Warehouse.read`` raises."""
     monitor = _monitor(history, config, now)
-    done = read_window(config, monitor.warehouse, window, name, now)
-    kept = kept_of(monitor, done.reading, monitor.store.latest_baselines(name))
-    return Packed(prepare(window, kept, now), pickle.dumps(done, protocol=pickle.HIGHEST_PROTOCOL))
+    read = read_window(config, monitor.warehouse, window, name, now)
+    kept = kept_of(monitor, read.reading, monitor.store.latest_baselines(name))
+    return Packed(prepare(window, kept, now), pickle.dumps(read, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def judge_on_worker(
     history: str, config: Config, window: Window, name: str, now: datetime, content: bytes
 ) -> Evaluated:
-    """In a worker: the verdicts of a window that a worker read, and whose counts are stored."""
+    """In a worker: judge a window that a worker read and whose counts are stored."""
     monitor = _monitor(history, config, now)
-    done = pickle.loads(content)  # noqa: S301 - packed by read_on_worker
-    collected = collect_one(monitor, window, name, done, store=False, reread=False)
+    read = pickle.loads(content)  # noqa: S301 - packed by read_on_worker
+    collected = collect_one(monitor, window, name, read, store=False, reread=False)
     return judge(monitor, [collected], keep=False)[0]
 
 
 def _monitor(history: str, config: Config, now: datetime) -> Monitor:
-    """What a worker works with: the warehouse and the history of its own environment, the rules of who asks."""
+    """A worker's adapters: warehouse and history of its own environment, rules of the process that sent the work."""
     settings = load_settings(os.environ)
     warehouse = _warehouse(settings, relations_of(config))
     return Monitor(config, settings, warehouse, own_history(history), None, lambda: now)

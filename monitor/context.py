@@ -28,7 +28,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class SlackCheck:
-    """What ``auth.test`` said, for ``calmon check``: ``problem`` is empty where all is well."""
+    """The answer of Slack's ``auth.test``, for ``calmon check``; ``problem`` is empty if there is none."""
 
     ok: bool
     team: str = ""
@@ -44,20 +44,20 @@ class Sender(Protocol):
         """Post, edit, reply or upload once, or raise TransportError; ``root`` is the place of its message."""
 
     def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
-        """The message if it is there already, or raise TransportError."""
+        """The place of the message if Slack has it already, else None. Raises TransportError."""
 
     def check(self) -> SlackCheck:
         """Whether the token is accepted."""
 
 
 def utc_now() -> datetime:
-    """The clock of production; tests and the demo hand in their own."""
+    """The clock in production; tests and the demo pass their own."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """The adapters and settings that every stage is given; ``reads`` is None where nothing is read of the warehouse."""
+    """The adapters and settings that every stage is given; ``reads`` is None if the warehouse is not needed."""
 
     config: Config
     settings: Settings
@@ -68,6 +68,6 @@ class Monitor:
 
     @property
     def warehouse(self) -> Warehouse:
-        """The warehouse, where it was opened."""
+        """The warehouse; an AssertionError if it was not opened."""
         assert self.reads is not None, "opened without its warehouse"  # noqa: S101 - a mistake in this program
         return self.reads

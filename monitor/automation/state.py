@@ -43,9 +43,9 @@ class GateReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Whether automation may act now, why, until when, and where it may not all the same.
+    """Whether automation may act now, why, until when, and with which exceptions.
 
-    That is in ``blocked`` score ranges, and on items of the ``segments`` that are off. ``detail`` says the reason in
+    The exceptions are ``blocked`` score ranges and items of the ``segments`` that are off. ``detail`` is the reason in
     words.
     """
 
@@ -58,7 +58,7 @@ class Allowed:
 
     @property
     def words(self) -> str:
-        """``detail``, and the segments that are off.
+        """``detail`` with the segments that are off.
 
         >>> Allowed(True, GateReason.ON, "on", segments=(("channel", "web"),)).words
         'on, but not for channel = web'
@@ -70,9 +70,9 @@ class Allowed:
 def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -> Allowed:
     """Whether automation may act on this label now.
 
-    ``whole`` is the source's own switch: it can only forbid, and one that was never set says
-    nothing. The label's lease is what must be alive. The source's is looked at only where a verdict
-    is against it, so that an operator's "on" against the evidence ends there as well.
+    ``whole`` is the source's own switch: it can only forbid, and forbids nothing if it was never set. The label's lease
+    must not have ended. The source's lease counts only if a verdict is against its switch, so that an operator's "on"
+    against the evidence ends there too.
     """
     closed = _closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:
@@ -85,7 +85,7 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
 
 
 def off_segments(state: SwitchState, now: datetime) -> tuple[tuple[str, str], ...]:
-    """The segments that a switch has off now, whatever it says of its label."""
+    """The segments of a switch that are off now, whatever the state of its label."""
     return tuple(each.segment for each in state.segments if each.is_off(now))
 
 
@@ -98,14 +98,14 @@ def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
     if math.isnan(score):
         return True
     rounded = math.floor(score * CELLS + 0.5) / CELLS
-    # as it is, too: ranges end on whole steps, but rounding must open none that does not
+    # unrounded too: ranges usually end on whole steps, but rounding must not open one that does not
     return any(low <= rounded <= high or low <= score <= high for low, high in blocked)
 
 
 def _closed_by_source(whole: SwitchState | None, now: datetime) -> Allowed | None:
     if whole is None or whole.state == "never_set":
         return None
-    if whole.state != "on":  # what is not known is off
+    if whole.state != "on":  # an unknown state is off
         return Allowed(False, GateReason.SOURCE_OFF, "the whole source is off")
     if whole.verdict is not None and (whole.lease_until is None or whole.lease_until <= now):
         words = "the whole source is closed: a verdict is against it, and its lease has ended"

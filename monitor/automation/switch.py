@@ -1,7 +1,7 @@
-"""The switch: may automation act, and what a run or an operator does to it. Pure: state in, state out.
+"""The switch, which says whether automation may act, and how runs and operators change it. Pure: state in, state out.
 
-Everything here errs to "off": never set, expired and forbidden are all off, and only *evaluated*
-rules renew the lease. Imports neither pandas, scipy nor DuckDB, so that the gate stays light.
+In doubt the switch is off: never set, expired and forbidden are all off, and only *evaluated* rules renew the lease.
+Imports neither pandas, SciPy nor DuckDB, since the gate imports it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
 from monitor.core.wording import FLOORS, clean, segment_name
 
 HOLD = timedelta(hours=24)
-# One date is kept for both schedules. A week that is evaluated some days late is still the newest
-# week, although days that ended after it were evaluated before it.
+# Both schedules share one date. A week that is evaluated some days late is still the newest week, although days that
+# ended after it were evaluated before.
 _LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
 WEEKLY_RUN = RUNS["weekly"]
-# What a dry run calls a change that it does not make, in the history and in words.
+# The kind of event and the words for a change that a dry run does not make.
 DRY_RUN = {
     "disabled": ("would_disable", "would turn off"),
     "blocked": ("would_block", "would block"),
@@ -44,12 +44,11 @@ DRY_RUN = {
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one evaluation says about one label: the verdicts of its acting rules.
+    """The verdicts of a label's acting rules in one evaluation.
 
-    ``key`` names the evaluation: together with the state it meets it makes a change happen once.
-    ``requested``: a person wants this window to act although it is older than the newest one (``--act``).
-    ``known`` is what each acting rule of the label found last, in both schedules and with these verdicts.
-    ``again``: the window was evaluated before.
+    ``key`` names the evaluation; together with the version of the state it makes a change happen once. ``requested``: a
+    person lets this window act although it is older than the newest one (``--act``). ``known`` is the evidence of each
+    acting rule of the label, on both schedules, these verdicts included. ``again``: the window was evaluated before.
     """
 
     window_end: datetime
@@ -63,9 +62,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SwitchDecision:
-    """The state after, the event that says so, and the reason.
+    """The state after a decision, its event, and the reason.
 
-    ``event`` is None exactly where nothing changes; only that of a dry run may leave ``after`` as it was.
+    ``event`` is None exactly if nothing changes. Only the event of a dry run may leave ``after`` unchanged.
     """
 
     after: SwitchState
@@ -78,15 +77,14 @@ def after_run(
 ) -> SwitchDecision:
     """What an evaluation does to a switch.
 
-    A breach turns off or blocks; an evaluated rule renews the lease, unless another one was not judged for too long or
-    is in breach; good windows turn on only what the configuration lets come back by itself, and nothing of which an
-    acting rule is in breach. A run never undoes an operator's off. Where the
-    configuration says ``dry_run``, the event says what would have happened, and only the lease and
-    the count of good windows move.
+    A breach turns off or blocks. An evaluated rule renews the lease, unless another acting rule was not judged for too
+    long or is in breach. Good windows turn on only what the configuration lets come back by itself, and only if no
+    acting rule is in breach. A run never undoes an operator's off. With ``dry_run`` the event says what would have
+    happened, and only the lease and the count of good windows change.
     """
     before, hold = state, state.hold_until
     if state.state == "off" and state.by_operator and hold is not None and hold <= now:
-        # an operator's off past its ``until`` is judged as if this run had turned it off
+        # after its ``until`` an operator's off is treated as if this run had turned it off
         before = replace(state, by_operator=False, hold_until=None, counts=RUNS[evidence.schedule])
     parts = _segments_after(before, evidence, critical, now)
     applied = before if automation.dry_run else replace(before, segments=parts.after)
@@ -100,12 +98,12 @@ def after_run(
 
 
 def _segments_after(before: SwitchState, evidence: Evidence, critical: bool, now: datetime) -> SegmentChange:
-    """What the evidence does to the segments of a label; nothing to those of one that nobody has turned on."""
+    """What the evidence does to a label's segments: nothing if nobody has turned the label on."""
     if before.state == "never_set":
         return SegmentChange(before.segments)
     found = [verdict for verdict in evidence.verdicts if segments_off(verdict)]
     rules = {each.rule for each in evidence.known}
-    more = [with_verdict(_unknown(v, before), v) for v in found if v.rule not in rules]  # a breach is never passed over
+    more = [with_verdict(_unknown(v, before), v) for v in found if v.rule not in rules]  # no breach is ignored
     hold = before.hold_until if before.state == "on" and not critical else None
     overrides = {verdict.rule for verdict in found} if critical else ()
     return after_evidence(before.segments, [*evidence.known, *more], now=now, hold=hold, overrides=overrides)
@@ -119,7 +117,7 @@ _SAYS_LITTLE = ("renewed", "not_renewed", "counted")
 
 
 def _with_segments(change: _Change, parts: SegmentChange, decision: SwitchDecision) -> SwitchDecision:
-    """The decision about a label with what was decided about its segments: one change, one event."""
+    """The decision about a label, joined with that about its segments into one change with one event."""
     event, words, is_dry = decision.event, parts.words, change.automation.dry_run
     if not parts.kind or (is_dry and parts.kind != "segment_disabled"):
         return decision
@@ -140,7 +138,7 @@ def _decide(change: _Change) -> SwitchDecision:
     breaches = [verdict for verdict in evidence.verdicts if verdict.outcome == "breach" and not segments_off(verdict)]
     if breaches and not change.is_older:
         return _after_breach(change, breaches)
-    if change.is_overdue:  # also where this window is an older one: what is known of each rule is its newest
+    if change.is_overdue:  # also in an older window, since the evidence has each rule's newest outcome
         return _catch_up(change)
     if change.outlasts_its_hold:
         return _held(change, change.breaches[0][1].verdict, _open_breaches(change))
@@ -153,7 +151,7 @@ def _after_no_breach(change: _Change) -> SwitchDecision:
     outcomes = {verdict.outcome for verdict in change.evidence.verdicts}
     if outcomes == {"not_evaluated"}:
         return _after_silence(change)
-    if "breach" in outcomes:  # of segments only
+    if "breach" in outcomes:  # only of segments
         return _after_segments(change)
     return _after_unconfirmed(change) if "unconfirmed" in outcomes else _after_ok(change)
 
@@ -170,19 +168,18 @@ def operator_change(
     key: str,
     known: Sequence[RuleEvidence] = (),
 ) -> SwitchDecision:
-    """What a person does to a switch: on (with a fresh lease, nothing blocked) or off.
+    """What an operator does to a switch: on (with a new lease, nothing blocked) or off.
 
-    ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an
-    "off" for ever; from ``until`` on, an off is one that good windows may undo where ``re_enable``
-    lets them, and it never ends by itself. An "on" against the last evaluation of any acting rule (``known``), which is
-    a breach, ends with its hold, unless a window within the threshold of the same rule comes first. Raises ValueError
-    for a missing name or reason, and for an ``until`` that is over.
+    ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an "off" for ever.
+    After ``until`` an off does not end by itself, but good windows may undo it if ``re_enable`` allows that. An "on"
+    while any acting rule (``known``) is in breach ends with its hold, unless a window of the same rule within its
+    threshold comes first. Raises ValueError for a missing name or reason, and for an ``until`` in the past.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
-    turns_off = enable and not automation.dry_run  # in a dry run the evidence moves nothing
+    turns_off = enable and not automation.dry_run  # in a dry run the evidence changes nothing
     parts = after_evidence(state.segments, known, now=now) if turns_off else SegmentChange(state.segments)
     against = open_breaches(known, parts.after)
     after = replace(
@@ -218,11 +215,11 @@ def operator_segment_change(
     key: str,
     known: Sequence[RuleEvidence] = (),
 ) -> SwitchDecision:
-    """What a person does to one segment of a label, whose own switch stays as it is.
+    """What an operator does to one segment of a label; the label's own state does not change.
 
-    ``until`` is how long an "on" holds against runs: 24 hours by default, a lease at most; an off has no end. Against
-    the last evaluation of a rule that named the segment an "on" ends with its hold. Raises ValueError as
-    :func:`operator_change`, and for the source's own switch, which has no segments.
+    ``until`` says how long an "on" holds against runs: 24 hours by default, a lease at most. An off has no end. An "on"
+    while a rule that named the segment is in breach ends with its hold. Raises ValueError like :func:`operator_change`,
+    and for the source's own switch, which has no segments.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
@@ -231,17 +228,17 @@ def operator_segment_change(
     if state.label is None:
         raise ValueError("segments are of labels: the source's own switch has none")
     hold = min(until or now + HOLD, now + automation.lease)
-    mine = after_operator(state.segments, segment, enable=enable, by=by, reason=reason, now=now, hold=hold, known=known)
-    segments, name = with_segment(state.segments, mine, now), segment_name(*segment)
+    new = after_operator(state.segments, segment, enable=enable, by=by, reason=reason, now=now, hold=hold, known=known)
+    segments, name = with_segment(state.segments, new, now), segment_name(*segment)
     after = replace(state, segments=segments, changed_at=state.changed_at or now, version=state.version + 1)
     words = f"turned {'on' if enable else 'off'} {name}"
-    if enable and mine.off_from is not None:
+    if enable and new.off_from is not None:
         words += f" until {hold.astimezone(UTC):%Y-%m-%d %H:%M} UTC: against the last evaluation"
     event = SwitchEvent(
         key=key, source=state.source, label=state.label, at=now,
         kind="segment_enabled" if enable else "segment_disabled", from_state=state.state, to_state=after.state,
         actor=by, reason=f"{name}: {reason}", blocked=after.blocked, lease_until=after.lease_until,
-        until=after.hold_until, verdict=mine.verdict, segments=segments,
+        until=after.hold_until, verdict=new.verdict, segments=segments,
     )  # fmt: skip
     return SwitchDecision(after, event, words)
 
@@ -253,18 +250,18 @@ def _on_against(against: Sequence[tuple[RuleEvidence, WindowOutcome]], end: date
 
 
 def was_enabled_against(state: SwitchState) -> bool:
-    """Whether an operator turned this on, or holds it on, against a breach that nothing has cleared since."""
+    """Whether an operator turned or holds this on against a breach that is not cleared."""
     return state.state == "on" and state.by_operator and state.verdict is not None
 
 
 def _may_come_back(state: SwitchState) -> bool:
-    """Whether good windows may ever undo an off of this label: not of one that nobody has turned on."""
+    """Whether good windows may ever undo this label's off; never if nobody has turned it on."""
     return state.state == "on" or (state.state == "off" and (not state.by_operator or state.hold_until is not None))
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """All that a decision about a run needs, and the two ways it can end."""
+    """All that a decision after a run needs, and the two forms of its result."""
 
     before: SwitchState
     evidence: Evidence
@@ -282,7 +279,7 @@ class _Change:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a newer window has been evaluated, whoever wants this one to act."""
+        """Whether a newer window has been evaluated, even if ``--act`` was given."""
         newest = self.newest
         return newest is not None and self.evidence.window_end < newest - _LATE[self.evidence.schedule]
 
@@ -290,45 +287,45 @@ class _Change:
     def is_again_under_a_clock_behind(self) -> bool:
         """Whether this window was evaluated before, and a newer one ends in the future of this clock.
 
-        Either the clock is behind, and the window is an older one that has been counted; or it was ahead when the newer
-        one was evaluated: then the next window, which is evaluated for the first time, goes on from there.
+        Either the clock is behind, and this is an older window that has been counted; or the clock was ahead when the
+        newer window was evaluated. Then the next window, evaluated for the first time, continues.
         """
         newest = self.before.last_window_end
         return self.evidence.again and newest is not None and self.now < newest
 
     @property
     def newest(self) -> datetime | None:
-        """The end of the newest window that was evaluated. One of the future is of a clock that was ahead."""
+        """The end of the newest evaluated window; None if it is in the future, left by a clock that was ahead."""
         newest = self.before.last_window_end
         return newest if newest is None or newest <= self.now else None
 
     @property
     def is_held(self) -> bool:
-        """Whether an operator's "on" still holds against this run."""
+        """Whether an operator's "on" still holds against this run; never for a critical label."""
         hold = self.before.hold_until
         return self.before.state == "on" and hold is not None and hold > self.now and not self.critical
 
     @property
     def breaches(self) -> list[tuple[RuleEvidence, WindowOutcome]]:
-        """The acting rules in breach, of whatever window; in a dry run only where an enable was against one."""
-        asked = not self.automation.dry_run or was_enabled_against(self.before)
-        return open_breaches(self.evidence.known, self.before.segments) if asked else []
+        """The acting rules in breach, from any window; in a dry run only if an enable was against one."""
+        counts = not self.automation.dry_run or was_enabled_against(self.before)
+        return open_breaches(self.evidence.known, self.before.segments) if counts else []
 
     @property
     def is_against(self) -> bool:
-        """Whether the switch as it is lets act what a rule in breach forbids."""
+        """Whether the switch allows what a rule in breach forbids."""
         return bool(self.breaches) and is_against(self.evidence.known, self.before.blocked, self.before.segments)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether an earlier breach has yet to be acted on: it came during a hold, or from another schedule."""
+        """Whether an earlier breach must still be acted on, since it came during a hold or from the other schedule."""
         before, hold = self.before, self.before.hold_until
         acts = before.state == "on" or (before.state == "never_set" and before.label is None)
         return acts and self.is_against and not self.automation.dry_run and (hold is None or hold <= self.now)
 
     @property
     def outlasts_its_hold(self) -> bool:
-        """Whether an "on" that is against a breach would go on when the hold that protects it ends."""
+        """Whether an "on" against a breach would last longer than its hold."""
         before, hold, lease = self.before, self.before.hold_until, self.before.lease_until
         if before.state != "on" or hold is None or lease is None or not self.is_against:
             return False
@@ -336,16 +333,16 @@ class _Change:
 
     @property
     def bound(self) -> tuple[datetime, str] | None:
-        """The earliest end of a lease that a rule asks for which was not judged lately, and that rule."""
+        """The earliest limit that an acting rule sets for the lease, and that rule; None without acting rules."""
         turned_on = self.before.changed_at if self.before.state == "on" and self.before.changed_at else self.now
         bounds = [(lease_bound(each, turned_on, self.automation.lease), each.rule) for each in self.evidence.known]
         return min(bounds, default=None)
 
     @property
     def lease(self) -> datetime:
-        """The renewed lease; it never gets shorter, and an older window renews none.
+        """The end of the renewed lease: never earlier than before, and unchanged by an older window.
 
-        It ends where any acting rule of the label was judged too long ago by its own schedule.
+        Every acting rule of the label limits it by the time since it was last judged on its schedule.
         """
         until, end = self.before.lease_until, self.evidence.window_end + self.automation.lease
         if self.bound is not None:
@@ -355,40 +352,40 @@ class _Change:
 
     @property
     def waits_for(self) -> str | None:
-        """The rule without which the lease is shorter than this window alone would make it."""
+        """The rule whose missing judgement makes the lease shorter than usual; None if it is not shorter."""
         full = self.evidence.window_end + self.automation.lease
         return self.bound[1] if self.bound is not None and self.lease < full and not self.is_behind else None
 
     @property
     def kept_off(self) -> str:
-        """Why good windows may not turn on now, however many there are; "" where they may."""
+        """Why no number of good windows may turn the label on now; "" if they may."""
         for rule, _ in open_breaches(self.evidence.known, self.before.segments):
             return f"{rule.rule} is still in breach"
         return f"{self.waits_for} was not judged lately" if self.waits_for and self.lease <= self.now else ""
 
     @property
     def restrictor(self) -> str:
-        """Who has to see good windows after this run's breach: the weekly run, once it is involved."""
+        """The run whose good windows count after this breach: the weekly run, once it has restricted the label."""
         return WEEKLY_RUN if _is_restricted(self.before) and self.before.counted_run == WEEKLY_RUN else self.run
 
     @property
     def needs_operator(self) -> bool:
-        """Whether a person has yet to turn this label on for the first time: good windows may not do it for them."""
+        """Whether an operator must turn this label on for the first time, so that good windows may not."""
         before = self.before
         return before.state == "never_set" and before.label is not None and self.automation.initial == "off"
 
     @property
     def streak(self) -> int:
-        """Good windows in a row, this one included: each once, only those of the run that turned off or blocked."""
+        """Good windows in a row with this one, each once, and only those of the run that turned off or blocked."""
         newest = self.newest
         is_new = newest is None or self.evidence.window_end > newest
         return self.before.ok_streak + (1 if is_new and self.before.counted_run == self.run else 0)
 
     @property
     def streak_needed(self) -> float:
-        """After how many good windows automation comes back by itself."""
-        wanted = self.automation.re_enable
-        return wanted.after if isinstance(wanted, ReEnableAfter) else math.inf
+        """After how many good windows automation comes back by itself; infinite if it does not."""
+        re_enable = self.automation.re_enable
+        return re_enable.after if isinstance(re_enable, ReEnableAfter) else math.inf
 
     def nothing(self, reason: str) -> SwitchDecision:
         return SwitchDecision(self.before, None, reason)
@@ -403,8 +400,8 @@ class _Change:
         verdict: str | None = None,
         waits_for: str | None = None,
     ) -> SwitchDecision:
-        """The decision for ``after``: an event exactly if it differs, ``why`` for the history."""
-        if after.counted_run == self.run or not _is_restricted(after):  # else another run's windows are being counted
+        """The decision for ``after``, with an event exactly if it differs; ``why`` is the reason in the history."""
+        if after.counted_run == self.run or not _is_restricted(after):  # else the windows of the other run are counted
             after = replace(after, last_window_end=_later(self.newest, self.evidence.window_end))
         if after == self.before:
             return self.nothing(reason)
@@ -420,7 +417,7 @@ class _Change:
         verdict: str | None = None,
         waits_for: str | None = None,
     ) -> SwitchDecision:
-        """The decision for ``after`` with its event, whether it differs or not."""
+        """The decision for ``after``, with an event even if it does not differ."""
         event = SwitchEvent(
             key=f"{self.evidence.key}:{self.before.version}", source=after.source, label=after.label, at=self.now,
             kind=kind, from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
@@ -451,7 +448,7 @@ def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecisio
 
 
 def _catch_up(change: _Change) -> SwitchDecision:
-    """Act on what an earlier breach asked for: nothing has cleared it, and no operator's enable delays it any more."""
+    """Act on an earlier breach that is not cleared and is no longer delayed by an operator's enable."""
     why = _open_breaches(change)
     _, first = change.breaches[0]
     if not first.blocked:
@@ -464,15 +461,15 @@ def _open_breaches(change: _Change) -> str:
 
 
 def _left_on(state: SwitchState) -> str:
-    """The reason of what an operator's enable keeps on."""
+    """The reason for a label that an operator's enable keeps on."""
     until = f" until {state.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if state.hold_until else ""
     return f"left on: enabled by {clean(state.actor)}{until}"
 
 
 def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
-    """An operator's enable is on against a breach until it ends; what was to be off or blocked is off from then on."""
+    """Keep an operator's "on" against a breach until its hold ends; then all is off, also what was to be blocked."""
     before, reason = change.before, _left_on(change.before)
-    assert before.hold_until is not None  # noqa: S101 - else nothing holds
+    assert before.hold_until is not None  # noqa: S101 - only called during a hold
     why = f"{reason}: {breaches}"
     ends = min(before.lease_until or before.hold_until, before.hold_until)
     after = replace(before, lease_until=ends, verdict=verdict)
@@ -489,7 +486,7 @@ def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None
 
 
 def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
-    """A breach of what is off already: good windows count from the start again. What it says is kept as evidence."""
+    """A breach of a label that is off already: the count of good windows starts again, and the verdict is kept."""
     before = change.before
     counts = not before.by_operator and not math.isinf(change.streak_needed)
     after = replace(before, ok_streak=0, counts=change.restrictor if counts else before.counts)
@@ -501,7 +498,7 @@ def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
 
 
 def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDecision:
-    """Block what the verdicts name. The source's own switch forbids, so it can block without being set."""
+    """Block the ranges that verdicts name. The source's own switch only forbids, so it may block without being set."""
     before = change.before
     if before.state == "never_set" and before.label is not None:
         return change.nothing("never set")
@@ -519,7 +516,7 @@ def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDeci
 def _after_ok(change: _Change) -> SwitchDecision:
     before = change.before
     rejected = next((v for v in change.evidence.verdicts if v.reason == Reason.REJECTED_ROWS), None)
-    if rejected is not None:  # a rule is within its threshold, on rows that cannot be trusted: no good window
+    if rejected is not None:  # another rule is within its threshold, but rows were rejected: no good window
         words = f"{rejected.rule} could not be evaluated: rows were rejected"
         return _with_lease(change, before, f"renewed; {words}") if before.state == "on" else change.nothing(words)
     if before.state == "never_set":
@@ -532,7 +529,7 @@ def _after_ok(change: _Change) -> SwitchDecision:
 
 
 def _after_unconfirmed(change: _Change) -> SwitchDecision:
-    """Evaluated, so the lease is renewed; but neither a good nor a bad window, so nothing else moves."""
+    """Renew the lease after an unconfirmed window; it is neither good nor bad, so nothing else changes."""
     unconfirmed = [verdict for verdict in change.evidence.verdicts if verdict.outcome == "unconfirmed"]
     is_below = all(verdict.detail.get("condition") in FLOORS for verdict in unconfirmed)
     words = f"{'below' if is_below else 'above'} the limit, not confirmed"
@@ -542,7 +539,7 @@ def _after_unconfirmed(change: _Change) -> SwitchDecision:
 
 
 def _after_segments(change: _Change) -> SwitchDecision:
-    """Segments are in breach and nothing else: evaluated, but neither a good nor a bad window of the label."""
+    """Only segments are in breach: the window is evaluated, but neither good nor bad for the label."""
     words = "only segments in breach"
     return (
         _with_lease(change, change.before, f"renewed: {words}")
@@ -552,7 +549,7 @@ def _after_segments(change: _Change) -> SwitchDecision:
 
 
 def _count(change: _Change) -> SwitchDecision:
-    """One more good window of what is off or blocked; enough of them undo it."""
+    """Count one more good window of an off or blocked label; enough of them undo that."""
     before, streak = change.before, change.streak
     if math.isinf(change.streak_needed):
         return _renew(change, "renewed") if before.state == "on" else _noted(change, "off until an operator enables")
@@ -565,7 +562,7 @@ def _count(change: _Change) -> SwitchDecision:
 
 
 def _noted(change: _Change, words: str) -> SwitchDecision:
-    """A good window of what only a person may turn on: it is off still, but no rule is in breach any more."""
+    """Note a good window of a label that only an operator may turn on: it stays off, but no rule is in breach."""
     before = change.before
     if before.verdict is None or before.ok_streak or open_breaches(change.evidence.known, before.segments):
         return change.nothing(words)
@@ -583,13 +580,13 @@ def _turn_on(change: _Change, why: str) -> SwitchDecision:
 
 
 def _after_silence(change: _Change) -> SwitchDecision:
-    """Nothing could be evaluated: no renewal; off at once where the configuration says so."""
+    """Renew nothing, since nothing was evaluated; ``when_not_evaluated: disable`` turns the label off at once."""
     if all(verdict.reason is Reason.NOT_MATURE for verdict in change.evidence.verdicts):
         return change.nothing("waits for truths: the lease is not renewed")
     if change.automation.when_not_evaluated == "keep":
         return change.nothing("not evaluated: the lease is not renewed")
     acts = change.before.state == "on" or (change.before.state == "never_set" and change.before.label is None)
-    if not acts:  # a source's own switch forbids nothing until it is set
+    if not acts:  # a source's own switch that was never set forbids nothing, so it counts as on
         return change.nothing("not evaluated")
     if change.is_held:
         return change.nothing(_left_on(change.before))
@@ -598,7 +595,7 @@ def _after_silence(change: _Change) -> SwitchDecision:
 
 
 def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> SwitchDecision:
-    """The same state with a renewed lease; of an operator's "on", nothing is against it any more."""
+    """The same state with a renewed lease; if no breach is against an operator's "on", its verdict is cleared."""
     before = change.before
     streak = before.ok_streak if ok_streak is None else ok_streak
     verdict = None if before.by_operator and not change.is_against else before.verdict
@@ -606,7 +603,7 @@ def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> Swi
 
 
 def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecision:
-    """``after`` with a renewed lease, or with the same one, and why, where a rule is in breach or was not judged."""
+    """``after`` with a renewed lease; with the same one if a rule is in breach or was not judged lately."""
     if change.is_against:
         held = f"not renewed: {change.breaches[0][0].rule} is still in breach"
         return change.become(after, "not_renewed", held)
@@ -619,34 +616,34 @@ def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecis
 
 
 def _dry_run_of(change: _Change, stored: SwitchState, event: SwitchEvent) -> SwitchDecision:
-    """A dry run: what would have happened is an event, and the switch stays where it is.
+    """In a dry run: the change that would have happened becomes an event, and the switch does not change.
 
-    The lease is renewed like in any evaluated window, so that a dry run does not stop automation by
-    its end; but a breach revives none that has ended, and prolongs no "on" that a verdict is against.
+    The lease is renewed as in any evaluated window, so that a dry run does not stop automation when the lease ends. A
+    lease that has ended, or an "on" against a verdict, is not renewed.
     """
     kind, words = DRY_RUN[event.kind]
-    lives = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
+    lease_runs = stored.state == "on" and stored.lease_until is not None and stored.lease_until > change.now
     evaluated = any(verdict.outcome != "not_evaluated" for verdict in change.evidence.verdicts)
     after = stored
-    if lives and evaluated and not was_enabled_against(stored):
+    if lease_runs and evaluated and not was_enabled_against(stored):
         after = replace(stored, lease_until=change.lease)
     if stored.version and (after.counted_run == change.run or not _is_restricted(after)):
         after = replace(after, last_window_end=_later(change.newest, change.evidence.window_end))
     if after != stored:
         after = replace(after, version=stored.version + 1)
     ranges = f" {ranges_text(event.blocked)}" if event.kind == "blocked" else ""
-    # not the version: a renewal in between must not make the same window say it twice
+    # without the version: after a renewal the same window must not store this event again
     key = f"{change.evidence.key}:dry:{stored.changed_at.isoformat() if stored.changed_at else 'never set'}"
-    same = replace(
+    dry_event = replace(
         event, key=key, kind=kind, from_state=stored.state, to_state=stored.state, blocked=stored.blocked,
         segments=stored.segments,
         lease_until=after.lease_until, until=stored.hold_until, reason=f"dry run: {words}{ranges}: {event.reason}",
     )  # fmt: skip
-    return SwitchDecision(after, same, f"{words}{ranges}")
+    return SwitchDecision(after, dry_event, f"{words}{ranges}")
 
 
 def _is_restricted(state: SwitchState) -> bool:
-    """Whether a run has turned something off that good windows may bring back."""
+    """Whether a run has turned off or blocked something that good windows may undo."""
     return bool(state.blocked) or (state.state == "off" and not state.by_operator)
 
 

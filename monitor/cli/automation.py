@@ -17,7 +17,7 @@ from rich.text import Text
 
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
-from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, board_of, closed_by_history
+from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
 from monitor.automation.state import Allowed, GateReason, effective, off_segments
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
@@ -88,8 +88,8 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     with cli.monitor(writes=False, reads=False) as opened:
         names = cli.check_source(opened.config, source) or list(opened.config.sources)
         found = opened.store.stored_switches()
-        board = board_of(opened.clock(), found.switches, found.automate_at, found.identity)
-        rows = [row for name in names for row in status_rows(opened, board, name, label)]
+        snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
+        rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
@@ -101,9 +101,11 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         return
     table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
-        table.add_row(*_status_cells(row, board.at, opened.config.zone))
+        table.add_row(*_status_cells(row, snapshot.at, opened.config.zone))
     cli.out.print(table)
-    cli.out.print(f"As of {_local(board.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False)
+    cli.out.print(
+        f"As of {_local(snapshot.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False
+    )
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
@@ -138,33 +140,35 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
     return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
-def status_rows(opened: Monitor, board: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
+def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
     """The switch of every known label of one source, or of the requested one, as plain data.
 
     The label of a drill is shown only if it is requested by name.
     """
     known, config = known_labels(opened, source), opened.config
     keys: list[str | None] = [name for name in known if name is not None and label in (None, name)]
-    if label in (None, DRILL_LABEL) and (source, label) in board.switches and label not in keys:
+    if label in (None, DRILL_LABEL) and (source, label) in snapshot.switches and label not in keys:
         keys.append(label)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
-    evidence = {key: known_of(config, source, key, stored, board.at) for key in keys}
-    return [_status_row(board, source, key, found, config.automation.dry_run) for key, found in evidence.items()]
+    evidence = {key: known_of(config, source, key, stored, snapshot.at) for key in keys}
+    return [_status_row(snapshot, source, key, found, config.automation.dry_run) for key, found in evidence.items()]
 
 
 def _status_row(
-    board: SwitchSnapshot, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
+    snapshot: SwitchSnapshot, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
 ) -> dict[str, Any]:
-    state, whole = board.switches.get((source, label), SwitchState(source, label)), board.switches.get((source, None))
-    found = effective(state, board.at, whole=None if label is None else whole)
-    least = board.automate_at.get((source, None)) if label is None else board.threshold(source, label)
+    state, whole = snapshot.switches.get((source, label), SwitchState(source, label)), None
+    if label is not None:
+        whole = snapshot.switches.get((source, None))
+    found = effective(state, snapshot.at, whole=whole)
+    least = snapshot.automate_at.get((source, None)) if label is None else snapshot.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's switch is not why it is off
     forbidden = found.reason == GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
-    closed = closed_by_history(board, board.at)  # a restored history closes every gate
+    closed = closed_by_history(snapshot, snapshot.at)  # a restored history closes every gate
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
-    off, blocked = off_segments(state, board.at), [list(r) for r in found.blocked]
+    off, blocked = off_segments(state, snapshot.at), [list(r) for r in found.blocked]
     # readers that know no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
     against = is_against(known, state.blocked, state.segments)

@@ -61,7 +61,7 @@ def examples_command(
 
 
 def _show(found: Examples, zone: ZoneInfo) -> None:
-    query = found.wanted
+    query = found.query
     which = "right" if query.right else "wrong"
     (about,) = cli.cells(
         f"{found.source}, {query.label or 'all labels'}, {found.window.name}: {which}, scores {query.least:g} to "

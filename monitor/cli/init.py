@@ -258,16 +258,16 @@ def _proposal(
         found = propose(columns, named, files=files, repeated=repeated)
         if isinstance(found, Proposal):
             return found
-        if not ask or not found.candidates or found.wanted in named:
+        if not ask or not found.candidates or found.missing in named:
             raise cli.UsageError(_in_words(found))
-        named[found.wanted] = _chosen(found.question, list(found.candidates))
+        named[found.missing] = _chosen(found.question, list(found.candidates))
 
 
 def _in_words(unclear: Unclear) -> str:
     if not unclear.candidates:
         return unclear.question
-    option = "--date-format" if unclear.wanted == "date_format" else f"--column {unclear.wanted}=NAME"
-    hint = "; if another table says it: --truth TABLE" if unclear.wanted == "true_label" else ""
+    option = "--date-format" if unclear.missing == "date_format" else f"--column {unclear.missing}=NAME"
+    hint = "; if another table says it: --truth TABLE" if unclear.missing == "true_label" else ""
     return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{hint}"
 
 

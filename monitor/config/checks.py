@@ -1,6 +1,6 @@
-"""Mistakes that types cannot see: names that must exist, keys that must fit together, values that can never be met.
+"""Mistakes that types cannot show: names that must exist, keys that must fit together, thresholds out of reach.
 
-Every check reads the plain document, not the typed form, so that it still speaks when something else is wrong.
+Every check reads the plain document, not the typed form, so it works even if something else is wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Found = Iterator[Problem]
 
 
 def find_faults(document: Document) -> list[Problem]:
-    """All problems of this kind, in no order."""
+    """All problems that these checks find, in no particular order."""
     return [problem for check in _CHECKS for problem in check(document)]
 
 
@@ -109,7 +109,7 @@ def _canonical(document: Document, source: Path) -> tuple[str, ...]:
 
 
 def _keys_of_kind(document: Document) -> Found:
-    """Keys of a source that its kind has no use for."""
+    """Finds keys of a source that its kind does not have."""
     for path, _ in document.named("sources"):
         kind = document.get(*path, "kind")
         if kind == "regression":
@@ -144,7 +144,7 @@ def _keys_of_single_label(document: Document, path: Path) -> Found:
 
 
 def _shapes(document: Document) -> Found:
-    """Keys about the shape of a source that contradict each other."""
+    """Finds keys on the shape of a source that contradict each other."""
     for path, _ in document.named("sources"):
         if document.get(*path, "negative") is not None and document.get(*path, "positive") is None:
             summary = "negative says which words mean no, and nothing says which mean yes"
@@ -205,7 +205,7 @@ def _known_metrics(document: Document) -> Found:
 
 
 def _metrics_of_kinds(document: Document) -> Found:
-    """Rules on a metric that none of the sources they are about can give."""
+    """Finds rules on a metric that no source of the rule has."""
     for path, _ in document.listed("rules"):
         name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
         kinds = {str(p[-1]): document.get(*p, "kind") or "multilabel" for p, _ in document.named("sources")}
@@ -221,7 +221,7 @@ def _metrics_of_kinds(document: Document) -> Found:
 
 
 def _keys_of_whole(document: Document) -> Found:
-    """Metrics that are of the window alone have no baseline; those of the source as a whole have no labels either."""
+    """Checks rules on metrics without a baseline (of one window alone) or without labels (of the whole source)."""
     for path, _ in document.listed("rules"):
         name = str(document.get(*path, "metric"))
         total = name in TOTALS
@@ -239,7 +239,7 @@ def _keys_of_whole(document: Document) -> Found:
 
 
 def _keys_of_expected(document: Document) -> Found:
-    """Estimates before the truth are of one window, of sources with waiting rows, and switch nothing."""
+    """Checks rules on estimates before the truth: of one window, on sources with waiting rows, without switching."""
     for path, _ in document.listed("rules"):
         name, only = str(document.get(*path, "metric")), document.get(*path, "match", "source")
         if name not in EXPECTED:
@@ -265,7 +265,7 @@ def _keys_of_expected(document: Document) -> Found:
 
 
 def _keys_of_accumulated(document: Document) -> Found:
-    """Evidence that accumulates is of what automated, predicted or all rows promise, and has keys of its own."""
+    """Checks the keys of rules that accumulate evidence on the promises of automated, predicted or all rows."""
     for path, _ in document.listed("rules"):
         metric = document.get(*path, "metric")
         if document.get(*path, "condition") != "accumulated":
@@ -283,7 +283,7 @@ def _keys_of_accumulated(document: Document) -> Found:
 
 
 def _keys_of_segments(document: Document) -> Found:
-    """Rules on segments are on a metric that each part of a label's rows has, in columns that a source names."""
+    """Checks rules on segments: their metric must exist for a part of a label's rows, their columns in a source."""
     for path, _ in document.listed("rules"):
         condition, measure = document.get(*path, "condition"), document.get(*path, "metric")
         if document.get(*path, "scope") != "segments":
@@ -312,7 +312,7 @@ def _keys_of_segments(document: Document) -> Found:
 
 
 def _keys_of_turns_off(document: Document) -> Found:
-    """A rule that turns off segments names their columns: routers must send the values of these."""
+    """Checks that a rule that turns off segments names their columns, since routers must send these values."""
     for path, _ in document.listed("rules"):
         if document.get(*path, "turns_off") != "segments":
             continue
@@ -331,7 +331,7 @@ def _keys_of_turns_off(document: Document) -> Found:
 
 
 def _keys_of_small_labels(document: Document) -> Found:
-    """Rules on small labels accumulate evidence, and their verdicts, of no label in particular, switch nothing."""
+    """Checks rules on small labels: they must accumulate evidence and, being about no single label, not switch."""
     for path, _ in document.listed("rules"):
         if document.get(*path, "scope") != "small_labels":
             continue
@@ -356,7 +356,7 @@ def _segment_names(document: Document, rule: Path) -> Found:
 
 
 def _keys_of_reference(document: Document) -> Found:
-    """The weeks before are a reference for weekly rules on a change of one week, and for tests on counts."""
+    """Checks that only weekly rules on a change, and tests on counts, have the weeks before as a reference."""
     for path, _ in document.listed("rules"):
         rolls = document.get(*path, "reference") == "previous_weeks"
         if document.get(*path, "reference_weeks") is not None and not rolls:
@@ -369,7 +369,7 @@ def _keys_of_reference(document: Document) -> Found:
 
 
 def _against_reference(document: Document, path: Path) -> Iterator[tuple[str, str, str]]:
-    """(key, why, what to write) of what does not go together with the weeks before as a reference."""
+    """(key, reason, what to write) for each key that does not fit the weeks before as a reference."""
     test, metric = document.get(*path, "test"), document.get(*path, "metric")
     if test is None and document.get(*path, "condition") not in _CHANGES:
         yield "reference", "only a change and a shift test are compared with the weeks before", "condition: increase"
@@ -387,7 +387,7 @@ def _against_reference(document: Document, path: Path) -> Iterator[tuple[str, st
 
 
 def _keys_of_plain(document: Document) -> Found:
-    """Which value is judged, and how certain it must be, are said of metrics that are compared with a threshold."""
+    """Checks that ``value`` and ``certainty`` are given only for metrics that are compared with a threshold."""
     for path, _ in document.listed("rules"):
         test, accumulates = document.get(*path, "test"), document.get(*path, "condition") == "accumulated"
         for key in ("certainty", "value"):
@@ -476,15 +476,15 @@ _NO_FEATURES = "features: [COLUMN] in the source, and column: COLUMN in the rule
 
 
 def default_column(test: object) -> str | None:
-    """What a shift test is of where its rule names no column; None: it must name one."""
+    """The default column of a shift test; None if the rule must name one."""
     return None if test in OF_FEATURES else "label" if test == "chi_square" else "score"
 
 
 def _columns_of_test(document: Document, test: object) -> tuple[str, ...]:
-    """What a shift test may be of: scores or label mixes, and the features of any source."""
+    """The columns that a shift test may name: scores or label mixes, and features of any source."""
     features = [name for source, _ in document.named("sources") for name in _names(document, (*source, "features"))]
-    own = ("label", "actual") if test == "chi_square" else tuple(filter(None, [default_column(test)]))
-    return tuple(dict.fromkeys((*own, *features)))
+    default_columns = ("label", "actual") if test == "chi_square" else tuple(filter(None, [default_column(test)]))
+    return tuple(dict.fromkeys((*default_columns, *features)))
 
 
 def _column_of_test(document: Document, path: Path) -> Found:
@@ -509,7 +509,7 @@ _FALLING = ("roc_auc", "pr_auc", "accuracy")
 
 
 def _falling_metrics(document: Document) -> Found:
-    """A fall is tested of metrics of which more is better, and whose laws are exact on both sides."""
+    """Checks that ``decrease`` is used for metrics where more is better and whose interval is exact on both sides."""
     for path, _ in document.listed("rules"):
         metric = document.get(*path, "metric")
         known = (
@@ -521,7 +521,7 @@ def _falling_metrics(document: Document) -> Found:
 
 
 def _mutable_rules(document: Document) -> Found:
-    """Only a rise of a calibration error, or evidence that accumulates, is said to come from another mix."""
+    """Checks that ``mute`` is used only for a rise of a calibration error or accumulating evidence."""
     for path, _ in document.listed("rules"):
         rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
         lasts, mute = document.get(*path, "condition") == "accumulated", document.get(*path, "mute")
@@ -534,7 +534,7 @@ def _mutable_rules(document: Document) -> Found:
 
 
 def _maturing_rules(document: Document) -> Found:
-    """A rule waits for truths where windows hold what was predicted in them, and rows without a truth are counted."""
+    """Checks that ``mature`` is used only if windows hold predicted rows, and waiting rows are counted."""
     for path, _ in document.listed("rules"):
         if document.get(*path, "mature") is None:
             continue
@@ -589,18 +589,18 @@ def _scopes(document: Document) -> Found:
         scope = document.get(*path, "scope")
         if whole is None and scope not in OF_SOURCE:
             continue
-        told = f"scope: {scope} is about" if whole is None else f"{whole} belongs to"
+        reason = f"scope: {scope} is about" if whole is None else f"{whole} belongs to"
         for key in ("label", "critical"):
-            wanted = document.get(*path, "match", key)
-            # a source as a whole is not critical: a match on that leaves it
-            if wanted is not None and not (whole and wanted is False):
-                summary = f"{told} the source as a whole, so matching {key!r} leaves nothing"
+            matched = document.get(*path, "match", key)
+            # a source as a whole is not critical, so such a match excludes it
+            if matched is not None and not (whole and matched is False):
+                summary = f"{reason} the source as a whole, so matching {key!r} leaves nothing"
                 remedy = f"{'scope: labels, or ' if whole is None else ''}a match without {key}"
                 yield document.problem("CAL027", (*path, "match", key), summary, remedy, at_key=True)
 
 
 def _of_the_whole(document: Document, path: Path) -> str | None:
-    """What the rule looks at, where only a source as a whole has it."""
+    """The rule's metric or column, if only a source as a whole has it; else None."""
     name = str(document.get(*path, "metric"))
     if name in NEEDS:
         return name if NEEDS[name] in WHOLE else None
@@ -623,7 +623,7 @@ def _routed_rules(document: Document) -> Found:
 
 
 def _unknown(document: Document, id: str, path: Path, known: Sequence[str]) -> Found:
-    """A word that is none of ``known``; nothing where there is none to know."""
+    """Yields a problem if a text is not in ``known``; nothing if ``known`` is empty."""
     key, word = path[-1], document.get(*path)
     if isinstance(word, str) and word not in known and known:
         yield document.problem(id, path, f"unknown {key} {word!r}", meant(word, known, f"{key}: {{}}"))

@@ -12,7 +12,7 @@ LONGEST = timedelta(days=366)
 
 
 def parse_duration(written: str) -> timedelta | None:
-    """The duration, or None where the text is not one (a number needs its unit).
+    """The duration; None if the text is not one (a number needs its unit).
 
     >>> parse_duration("9d"), parse_duration("1w"), parse_duration("9 days"), parse_duration("9")
     (datetime.timedelta(days=9), datetime.timedelta(days=7), None, None)
@@ -22,7 +22,7 @@ def parse_duration(written: str) -> timedelta | None:
 
 
 def nearest_duration(written: object) -> str | None:
-    """What was probably meant: ``9 days`` is ``9d``. None where that is not clear.
+    """The duration that was probably meant, such as ``9d`` for ``9 days``; None if that is not clear.
 
     >>> nearest_duration("9 days"), nearest_duration("2 Hours"), nearest_duration(9)
     ('9d', '2h', None)

@@ -1,4 +1,4 @@
-"""The file ``.env`` of the folder in which ``calmon`` or a flow runs: what the environment has not set."""
+"""The file ``.env`` of the working directory: values of variables that the environment has not set."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FILE = "_FILE"
 
 
 def missing_of(environ: Mapping[str, str], path: Path = ENV_FILE) -> dict[str, str]:
-    """What the file says of calmon's variables that ``environ`` does not set, itself or by ``NAME_FILE``.
+    """The file's values of calmon's variables that ``environ`` sets neither directly nor by ``NAME_FILE``.
 
-    Without a file nothing. Raises :class:`SettingsError` where it cannot be read.
+    {} without a file. Raises :class:`SettingsError` if the file cannot be read.
     """
     try:
         text = path.read_text("utf-8")
@@ -24,27 +24,27 @@ def missing_of(environ: Mapping[str, str], path: Path = ENV_FILE) -> dict[str, s
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise SettingsError(f"{path} cannot be read: {reason}; correct it, or move it away") from None
-    said = dict(pair for number, line in enumerate(text.splitlines(), 1) for pair in _pairs(path, number, line))
-    return {name: value for name, value in said.items() if not any(environ.get(each) for each in _twins(name))}
+    values = dict(pair for number, line in enumerate(text.splitlines(), 1) for pair in _pairs(path, number, line))
+    return {name: value for name, value in values.items() if not any(environ.get(each) for each in _twins(name))}
 
 
 def read_into(environ: MutableMapping[str, str], path: Path = ENV_FILE) -> None:
-    """Set in ``environ`` what the file says and it does not. Raises SettingsError as :func:`missing_of` does."""
+    """Set the file's values in ``environ``, where they are missing. Raises SettingsError like :func:`missing_of`."""
     environ.update(missing_of(environ, path))
 
 
 def _twins(name: str) -> tuple[str, str]:
-    """A variable, and the one that gives the same by a file or itself."""
+    """A variable and its counterpart with or without ``_FILE``."""
     return name, name.removesuffix(_FILE) if name.endswith(_FILE) else f"{name}{_FILE}"
 
 
 def _pairs(path: Path, number: int, line: str) -> list[tuple[str, str]]:
-    """The assignment of a line, as a shell reads it; none where it is of no variable of calmon."""
+    """The assignment in a line, as a shell reads it; nothing if it is not for a variable of calmon."""
     name, equals, value = line.strip().removeprefix("export ").partition("=")
     if not equals or not name.startswith(PREFIX):
         return []
     try:
         words = shlex.split(value)
-    except ValueError:  # whose text may hold the value
+    except ValueError:  # its text may hold the value
         raise SettingsError(f"{path}, line {number}: a quotation mark of {name} is not closed") from None
     return [(name, words[0])] if words and not words[0].startswith("#") else []

@@ -1,4 +1,4 @@
-"""Reading one variable of the environment, itself or through a file; without pydantic, so that a gate stays light."""
+"""Reads one variable of the environment, directly or from a file; without pydantic, which a gate should not import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRETS = (
     "watchdog_heartbeat_url",
     "gate_token",
 )
-"""The fields that may hold a password or token, so each has a ``..._FILE`` variable and is masked when printed."""
+"""The fields that may hold a password or token: each has a ``..._FILE`` variable and is masked when printed."""
 
 STORE_URL = "sqlite:///var/history.sqlite"
 GATE_TTL_S = 30
@@ -28,7 +28,7 @@ _LONGEST_TTL_S = 3600
 
 
 class SettingsError(Exception):
-    """The environment cannot be used; the message names each variable and what to do, never a value."""
+    """The environment is invalid; the message names each variable and what to do, but never a value."""
 
 
 def variable(field: str) -> str:
@@ -41,9 +41,9 @@ def variable(field: str) -> str:
 
 
 def given(environ: Mapping[str, str], field: str) -> str | None:
-    """What the environment says about one field, itself or through a file; None where it says nothing.
+    """The value of a field in the environment, directly or from a file; None if it is not set.
 
-    A secret is hidden in every error from then on (:mod:`monitor.core.redaction`).
+    From then on a secret is hidden in every error (:mod:`monitor.core.redaction`).
 
     >>> given({"CALMON_CONFIG": " "}, "config") is None
     True
@@ -78,7 +78,7 @@ def _read_secret(name: str, path: Path) -> str:
     return secret
 
 
-# What a value must be like. Each returns it, or raises ValueError with the rest of a sentence, without the value.
+# Checks of values. Each returns the value, or raises ValueError with the rest of a sentence, without the value.
 
 
 def whole_seconds(value: object, longest: int, example: str) -> int:
@@ -95,7 +95,7 @@ _IN_FILES = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?://")
 
 
 def database_address(value: str) -> str:
-    """An SQLAlchemy address. One whose password is not percent-encoded would be read with half of it as the host.
+    """An SQLAlchemy address. It is refused if its password is not percent-encoded: part of that would be the host.
 
     Raises ValueError.
     """
@@ -117,7 +117,7 @@ def database_address(value: str) -> str:
 
 
 def _has_plain_host(rest: str) -> bool:
-    """Whether what follows ``://`` is [user[:password]@]host[:port] and then /path or ?query; a file has none of it."""
+    """Whether ``rest``, after ``://``, is [user[:password]@]host[:port] and /path or ?query; a file has no host."""
     if rest.startswith(("/", "?")) or not rest:
         return True
     first = rest.find("@")
@@ -129,11 +129,11 @@ def _has_plain_host(rest: str) -> bool:
 
 
 def web_address(value: str) -> str:
-    """An address of the web. Raises ValueError."""
+    """An HTTP or HTTPS address. Raises ValueError."""
     if not re.match(r"https?://[^/\s]", value):
         raise ValueError("is not a web address; it begins with https:// or http://")
     try:
-        urlsplit(value).port  # noqa: B018 - raises where it is none
+        urlsplit(value).port  # noqa: B018 - raises if it is no port
     except ValueError:
         raise ValueError("has a host or a port that cannot be one; write it like https://calmon.example.com") from None
     return value
@@ -162,12 +162,12 @@ def service_address(value: str) -> str:
 
 
 def bearer_token(value: str) -> str:
-    """A token as an HTTP header can carry it. Raises ValueError."""
+    """A token that is valid in an HTTP header. Raises ValueError."""
     if not re.fullmatch(r"[!-~]+", value):
         raise ValueError("holds spaces or characters that no token has")
     return value
 
 
 def gate_ttl(value: object) -> int:
-    """How old, in seconds, what a gate knows may be."""
+    """The greatest age of a gate's snapshot, in seconds. Raises ValueError."""
     return whole_seconds(value, _LONGEST_TTL_S, " (an hour); write it like 30")

@@ -1,4 +1,4 @@
-"""The typed form made from a document: keys, types, choices and ranges, each error as a problem with its place."""
+"""Makes the typed form from a document: keys, types, choices and ranges; each error is a problem with its place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_DEFAULT = (
     "classifier act without new evidence until its lease ends, 'disable' stops it in every quiet week"
 )
 
-# Words from other tools, and what they are called here.
+# Words of other tools, and the names used here.
 _SYNONYMS = MappingProxyType(
     {
         "chi2": "chi_square",
@@ -36,7 +36,7 @@ _SYNONYMS = MappingProxyType(
     }
 )  # fmt: skip
 
-# Keys that people look for, and where they are.
+# Keys that people expect elsewhere, and where they are.
 _ELSEWHERE: Mapping[Pattern, str] = MappingProxyType(
     {
         ("rules", "*", "for_windows"): "for",
@@ -72,7 +72,7 @@ _EXAMPLES = {
 
 
 class Typing:
-    """One pass over a document; ``config`` is None where it has problems of this kind."""
+    """One pass over a document; ``config`` is None if the document has problems of this kind."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -81,7 +81,7 @@ class Typing:
         self.config = self._validated(self._copy(document.data, ()))
 
     def _copy(self, value: Any, path: Path) -> Any:
-        """Plain data as the model wants it: known keys only, durations read, defaults that depend filled in."""
+        """Plain data for the model: only known keys, durations parsed, dependent defaults filled in."""
         convert = _CONVERSIONS.get(pattern(path))
         if convert is not None:
             return convert(self, value, path)
@@ -121,7 +121,7 @@ class Typing:
         return None
 
     def _version_number(self, value: Any, path: Path) -> Any:
-        if isinstance(value, bool | float):  # to Python, true and 1.0 are the number 1
+        if isinstance(value, bool | float):  # Python takes true and 1.0 for the number 1
             self._version(path)
         return value
 
@@ -129,7 +129,7 @@ class Typing:
         return without_final_semicolon(value) if isinstance(value, str) else value
 
     def _unresolved(self, value: Any, path: Path) -> Any:
-        """``true``: the source's own relation has these rows; a text names another one."""
+        """The value of ``unresolved``: ``true`` means the source's own relation, a text names another one."""
         if isinstance(value, bool):
             return SourceConfig.OWN_RELATION if value else None
         if isinstance(value, str) and not value.strip():
@@ -137,21 +137,21 @@ class Typing:
         return self._relation(value, path)
 
     def _word(self, value: Any, path: Path) -> Any:
-        """A value of the data, as it is written: ``yes`` and ``1`` are words here."""
+        """A value of the data, as written: ``yes`` and ``1`` are words here."""
         return self.document.written[path] if isinstance(value, bool | int | float) else value
 
     def _one_or_many(self, value: Any, path: Path) -> Any:
         return (value,) if isinstance(value, str) else self._inside(value, path)
 
     def _shared_columns(self, value: Any, path: Path) -> Any:
-        """One column, several, or a mapping of theirs to those of the second relation."""
+        """The columns of a join: one name, a list, or a mapping to the columns of the second relation."""
         names = (value,) if isinstance(value, str) else value
         if isinstance(names, tuple) and all(isinstance(name, str) for name in names):
             return {name: name for name in names}
         return self._inside(value, path)
 
     def _filled(self, value: Any, path: Path) -> Any:
-        """Sources and rules: there must be one at least."""
+        """The sources or rules, of which there must be at least one."""
         if value in (None, {}, ()):
             self._note("CAL010", path, f"no {path[0]}: nothing would be watched", _EXAMPLES[str(path[0])])
         return self._inside(value, path)
@@ -172,7 +172,7 @@ class Typing:
             translate(self, path, found)
 
     def _path(self, loc: tuple[str | int, ...]) -> Path | None:
-        """The place pydantic means; None for the branch of ``re_enable`` that was not chosen."""
+        """The path of pydantic's location; None for the branch of ``re_enable`` that was not chosen."""
         if loc[:2] != ("automation", "re_enable") or len(loc) < 3:
             return loc
         is_mapping = isinstance(self.document.get("automation", "re_enable"), dict)
@@ -183,7 +183,7 @@ class Typing:
         if path in {("automation",), ("automation", "when_not_evaluated")}:
             remedy = "automation: {when_not_evaluated: keep}" if key == "automation" else "when_not_evaluated: keep"
             self._note("CAL011", path[:1], NO_DEFAULT, f"{remedy} (or disable)", at_key=True)
-        elif (*path[:-1], MERGE_KEY) not in self._broken:  # with one, nobody knows which keys are missing
+        elif (*path[:-1], MERGE_KEY) not in self._broken:  # with a merge key it is unknown which keys are missing
             summary = f"{_name(path[:-1])} has no {key!r}"
             self._note("CAL005", path[:-1], summary, _EXAMPLES.get(key, f"{key}: …"), at_key=True)
 
@@ -286,10 +286,10 @@ _KINDS = {
 
 
 def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
-    """A metric of whole rows belongs to the source as a whole, and so does a shift test of another column than scores.
+    """Fill in a rule's defaults. Metrics of whole rows, and shift tests except of scores, are of the source as a whole.
 
-    A shift test is of the scores unless its column is named, chi-square of the label mix. A rule on segments is about
-    all of them unless they are named.
+    The default column of a shift test is the scores, of chi-square the label mix. A rule on segments is about all
+    segments unless it names columns.
     """
     if NEEDS.get(str(rule.get("metric"))) in WHOLE:
         return {"scope": "source", **rule}
@@ -305,7 +305,7 @@ _SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_i
 
 
 def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
-    """A source of numbers has no scores, and one of single labels has confidences: nobody need say what they are."""
+    """Fill in ``score_is`` for sources of numbers, which have no scores, and of single labels, with confidences."""
     score_is = _SCORE_IS.get(str(source.get("kind")))
     return source if score_is is None else {"score_is": score_is, **source}
 
@@ -316,12 +316,12 @@ _DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = Mappin
 
 
 def _key(path: Path) -> str:
-    """The key a value belongs to; for an item of a list, that of the list."""
+    """The key of a value; for an item of a list, the key of the list."""
     return next((step for step in reversed(path) if isinstance(step, str)), "the file")
 
 
 def _name(path: Path) -> str:
-    """A path for people: ``rules[2].match``.
+    """A path in words: ``rules[2].match``.
 
     >>> _name(("rules", 2, "match")), _name(())
     ('rules[3].match', 'the file')
@@ -345,7 +345,7 @@ def _described(value: Any, written: str) -> str:
 
 
 def _rewritten(type_: str, written: str) -> str | None:
-    """The value in the type that is wanted, where what was written makes it clear."""
+    """The written value as it should be for this type; None if that is not clear."""
     if not written:
         return None
     if type_ == "string_type":
@@ -362,7 +362,7 @@ def _rewritten(type_: str, written: str) -> str | None:
 
 
 def _number(written: str) -> float | None:
-    r"""The number meant by "5%", "0,05", "1e-2" or a quoted one.
+    r"""The number that is meant by "5%", "0,05", "1e-2" or a quoted number.
 
     >>> _number("5%"), _number("0,05"), _number("1e-2"), _number("many")
     (0.05, 0.05, 0.01, None)

@@ -1,7 +1,7 @@
-"""The JSON Schema of alerts.yaml, for editors: made from the types by which the file is read, so it cannot disagree.
+"""The JSON Schema of alerts.yaml, for editors: made from the types that read the file, so it cannot disagree.
 
-What may be written in another form than those types have (durations, one name in place of a list) is added here, and
-the meaning of each key comes from docs/configuration.md. Keys that depend on each other are left to ``calmon check``.
+Forms that differ from these types (durations, one name in place of a list) are added here. The meaning of each key
+comes from docs/configuration.md. ``calmon check`` checks keys that depend on each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DURATION = {"type": "string", "pattern": r"^\s*[0-9]{1,6} ?[mhdw]\s*$", "exampl
 _WORDS = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
 _NAMES = {"type": "array", "items": _NAME}
 
-#: (model, key) -> what may be written, where :mod:`monitor.config.fields` reads more than the type has.
+#: By (model, key), the form that may be written, if :mod:`monitor.config.fields` accepts more than the type.
 _WRITTEN: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType(
     {
         ("AutomationConfig", "lease"): {**_DURATION, "default": "9d"},
@@ -46,7 +46,7 @@ _ONLY_SOME_NEED_SCORE_IS = {
 
 
 def schema_text() -> str:
-    """The schema as the file docs/alerts.schema.json has it."""
+    """The text of docs/alerts.schema.json."""
     return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -64,7 +64,7 @@ def json_schema() -> dict[str, Any]:
         for key, meaning in keys.items():
             models[SECTIONS[path].__name__]["properties"][key]["description"] = meaning
     for model in models.values():
-        model.pop("description", None)  # of the class, for those who read code
+        model.pop("description", None)  # the class docstring is for readers of the code
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "alerts.yaml of calibration-monitor",
@@ -73,7 +73,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _without_titles(value: Any) -> Any:
-    """The same without the titles that are made from names; a property that is called so stays."""
+    """The schema without titles made from names; a property that is named "title" stays."""
     if isinstance(value, dict):
         return {
             key: _without_titles(inner) for key, inner in value.items() if key != "title" or not isinstance(inner, str)
@@ -82,7 +82,7 @@ def _without_titles(value: Any) -> Any:
 
 
 def _meanings() -> dict[Pattern, dict[str, str]]:
-    """What each key means, by the tables of the page; nothing where an installation has no documents."""
+    """The meaning of each key, from the tables of the page; {} if the documents are not installed."""
     page = documents.text_of("configuration") or ""
     parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
     bodies = dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -94,7 +94,7 @@ def _meanings() -> dict[Pattern, dict[str, str]]:
 
 
 def heading(path: Pattern) -> str:
-    """The heading of docs/configuration.md under which the keys of a section are.
+    """The heading in docs/configuration.md above the keys of a section.
 
     >>> heading(("sources", "*", "labels", "*")), heading(("rules", "*", "match")), heading(())
     ('sources.NAME.labels.LABEL', 'rules.match', 'The file')

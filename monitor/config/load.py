@@ -1,4 +1,4 @@
-"""alerts.yaml -> :class:`~monitor.config.model.Config`, or all of its problems at once."""
+"""Loads alerts.yaml as a :class:`~monitor.config.model.Config`, or reports all of its problems at once."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from monitor.config.problems import ConfigProblems, Problem
 from monitor.config.yaml_document import read_document
 
 LARGEST_BYTES = 1024 * 1024
-"""The largest alerts.yaml that is read; 10,000 labels take about half of it."""
+"""The largest alerts.yaml that is read; 10,000 labels take about half of that."""
 
 
 def load_config(path: Path) -> Config:
     """The configuration in the file at ``path``.
 
-    Raises :class:`ConfigProblems` with every mistake in it, or with the one that kept it from being read.
+    Raises :class:`ConfigProblems` with all mistakes, or with the one that made the file unreadable.
     """
     return parse_config(text_of(path), str(path))
 
 
 def parse_config(text: str, name: str = "alerts.yaml") -> Config:
-    """The configuration that ``text`` says; ``name`` is printed before the line numbers of its problems.
+    """The configuration in ``text``; ``name`` is printed before the line numbers of problems.
 
-    Raises :class:`ConfigProblems` with every mistake in it, in the order of the lines.
+    Raises :class:`ConfigProblems` with all mistakes, in the order of the lines.
     """
     document = read_document(text, name)
     if document.data is None:
@@ -40,9 +40,9 @@ def parse_config(text: str, name: str = "alerts.yaml") -> Config:
 
 
 def text_of(path: Path) -> str:
-    """The file as text. Raises :class:`ConfigProblems` where it cannot be read, or is larger than LARGEST_BYTES."""
+    """The file as text. Raises :class:`ConfigProblems` if it cannot be read or is larger than LARGEST_BYTES."""
     try:
-        with path.open("rb") as stream:  # no more than that: it may be a device that never ends
+        with path.open("rb") as stream:  # read no more: it may be a device without an end
             content = stream.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             summary = f"the file is larger than {LARGEST_BYTES // 1024:,} KiB"

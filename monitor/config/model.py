@@ -1,4 +1,4 @@
-"""The typed form of alerts.yaml: what every other room reads. Parsing and its errors: ``load.py``."""
+"""The typed form of alerts.yaml, which all other rooms read. ``load.py`` parses it and reports errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TurnsOff = Literal["label", "segments"]
 Certainty = Literal["none", "significant"]
 JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["class_mix", "traffic_mix"]
-"""Reasons of a breach that a rule may leave out: another share of true items, or more traffic where it was wrong."""
+"""Reasons for a breach that a rule may mute: another share of true items, or more traffic where scores were wrong."""
 Reference = Literal["baseline", "previous_weeks"]
 OF_SOURCE = ("source", "small_labels")
-"""Scopes whose verdicts are of a source, not of its labels."""
+"""Scopes whose verdicts are about a source, not about its labels."""
 OF_BANDS = ("shortfall", "ece")
-"""Metrics that are judged in bands of scores as well as in columns."""
+"""Metrics that are judged in bands of scores as well as in segment columns."""
 TestName = Literal[
     "ks", "psi", "chi_square", "wasserstein", "jensen_shannon", "missing", "new_categories", "constant", "empty"
 ]
@@ -43,9 +43,9 @@ class Strict(BaseModel):
 
 
 class Later(BaseModel):
-    """A section that keys were added to: ``_ADDED``, by name, are left out of its JSON where they say nothing.
+    """A section with keys of later versions: those in ``_ADDED`` are left out of its JSON if they have no effect.
 
-    So the revision of a file, and with it the id of every verdict, stays what it was before they existed.
+    So a file's revision, and with it every verdict's id, is the same as before these keys existed.
     """
 
     _ADDED: ClassVar[frozenset[str]] = frozenset()
@@ -57,7 +57,7 @@ class Later(BaseModel):
 
 
 class CostConfig(Strict):
-    """What a wrong decision costs, in any unit; only their ratio to each other matters for a threshold."""
+    """What wrong decisions cost, in any unit; only the ratio of the costs matters for a threshold."""
 
     false_negative: Cost = 5.0
     false_positive: Cost = 1.0
@@ -71,9 +71,9 @@ ScoreMethod = Literal[
 
 
 class ScoreFrom(Strict):
-    """How a score is made from a column of the relation that holds JSON arrays.
+    """How a score is made from a column of JSON arrays.
 
-    These are log-probabilities of an answer's tokens, or of the labels it could have had, or votes of several runs.
+    The arrays are log-probabilities of an answer's tokens or of the possible labels, or votes of several runs.
     ``method`` is one of :data:`ScoreMethod`.
     """
 
@@ -82,17 +82,17 @@ class ScoreFrom(Strict):
 
 
 class TruthConfig(Strict):
-    """A second relation with what came true, joined to the predictions; ``on`` maps columns of theirs to its own."""
+    """A second relation with the truths; ``on`` maps columns of the predictions to its columns, for the join."""
 
     relation: Name
     on: Annotated[Mapping[str, str], Field(min_length=1)]
 
 
 class WideConfig(Strict):
-    """One column a label: the names of the columns, with ``{label}`` for the label's name.
+    """A table with one column a label: the names of the columns, with ``{label}`` for the label's name.
 
-    Without ``actual`` the relation has the column true_label. Without ``labels`` every column that fits ``score`` is
-    one's.
+    Without ``actual`` the relation has the column true_label. Without ``labels`` every column that fits ``score`` is a
+    label's.
     """
 
     score: Name
@@ -102,7 +102,7 @@ class WideConfig(Strict):
 
 
 class LabelConfig(Later, Strict):
-    """What is special about one label of a source."""
+    """The settings of one label of a source."""
 
     _ADDED = frozenset({"costs"})
 
@@ -114,8 +114,8 @@ class LabelConfig(Later, Strict):
 class SourceConfig(Later, Strict):
     """One relation of the warehouse and how to read it.
 
-    ``unresolved`` says where the rows are whose truth is not known yet: ``OWN_RELATION``, another relation, or (None)
-    nowhere, so that a row without a truth is a rejected row.
+    ``unresolved`` says where the waiting rows are, whose truth is not known yet: in ``OWN_RELATION``, in another
+    relation, or (None) nowhere, so that a row without a truth is rejected.
     """
 
     SHAPE: ClassVar[frozenset[str]] = frozenset(
@@ -124,7 +124,7 @@ class SourceConfig(Later, Strict):
     _ADDED = SHAPE | {"kind", "score", "costs", "sample_size"}
     OWN_RELATION: ClassVar[str] = ""
     has_truth: ClassVar[bool] = True
-    """Whether the relation says what came true; not that of ``unresolved``."""
+    """Whether the relation has truths; that of ``unresolved`` has none."""
 
     relation: Name
     score_is: ScoreIs
@@ -160,40 +160,40 @@ class SourceConfig(Later, Strict):
         return min([self.automate_at, *(self.automate_from(name) for name in self.labels)])
 
     def is_critical(self, label: str | None) -> bool:
-        """Whether a miss on ``label`` is worse than a false alarm."""
+        """Whether ``label`` is critical: a miss on it is worse than a false alarm."""
         return label is not None and label in self.labels and self.labels[label].critical
 
     def costs_of(self, label: str | None) -> CostConfig | None:
-        """What a wrong decision on ``label`` costs: its own costs, else the source's, else None."""
+        """The costs of wrong decisions on ``label``: its own, else the source's, else None."""
         special = self.labels.get(label) if label is not None else None
         return self.costs if special is None or special.costs is None else special.costs
 
     @property
     def matures(self) -> bool:
-        """Whether windows hold what was predicted in them, truths come later, and the source says which still wait."""
+        """Whether windows hold the rows predicted in them, truths come later, and the source has ``unresolved``."""
         return self.window_on == "predicted_at" and self.unresolved is not None
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """All that is read of the warehouse for this source."""
+        """All relations of the warehouse that are read for this source."""
         more = (None if self.truth is None else self.truth.relation, self.unresolved)
         return (self.relation, *(relation for relation in more if relation))
 
     @property
     def any_critical(self) -> bool:
-        """Whether any label is critical: then so is the switch of the source, which stops them all."""
+        """Whether any label is critical: then the source's own switch, which stops all labels, is critical too."""
         return any(label.critical for label in self.labels.values())
 
 
 class TopKConfig(Strict):
-    """In how many bins the ECE of the k highest scores is taken, and for which k."""
+    """The number of bins for the ECE of the k highest scores, and the values of k."""
 
     bins: Annotated[int, Field(ge=2, le=100)] = 10
     ks: Annotated[tuple[Literal[1, 3, 5], ...], Field(min_length=1)] = (1, 3, 5)
 
 
 class EvaluationConfig(Later, Strict):
-    """How numbers are computed, and from which share of rejected rows on nothing is judged."""
+    """How numbers are computed, and above which share of rejected rows nothing is judged."""
 
     _ADDED = frozenset({"max_rejected", "top_k"})
 
@@ -211,17 +211,17 @@ class EvaluationConfig(Later, Strict):
 
 
 class BaselineConfig(Strict):
-    """What a baseline is made of."""
+    """The weeks and pairs that a baseline needs."""
 
     weeks: Annotated[int, Field(ge=1, le=104)] = 8
     min_pairs: Annotated[int, Field(ge=1)] = 10_000
 
 
 class HistoryConfig(Strict):
-    """For how many weeks the history keeps what only describes a window (`calmon db prune`), and counts of days.
+    """For how many weeks the history keeps the details of windows (`calmon db prune`), and the counts of days.
 
-    Twelve of these at least: evidence of daily rules looks at 52 days, of windows up to 28 days old that late truths
-    restate.
+    At least twelve weeks of day counts: daily rules need 52 days of evidence before windows that are restated up to 28
+    days later.
     """
 
     keep_details: Annotated[int, Field(ge=16, le=520)] = 26
@@ -229,7 +229,7 @@ class HistoryConfig(Strict):
 
 
 class RuleMatch(Strict):
-    """Which subjects a rule is about; nothing given: all."""
+    """Which subjects a rule is about; all if nothing is given."""
 
     source: str | None = None
     label: str | None = None
@@ -239,13 +239,13 @@ class RuleMatch(Strict):
 class Rule(Later, Strict):
     """One rule. Exactly one of ``metric`` and ``test`` is set.
 
-    ``average_run_length`` is how many weeks evidence that accumulates is quiet in the mean where nothing is wrong, for
-    all labels of a source together. ``certainty`` "none" asks for no p-value, ``value`` "plug_in" compares the textbook
-    value with the threshold: both together are the decision of textbooks. ``segments`` names the columns of a rule of
-    ``scope: segments``; ``("all",)`` is every column of its source, and the bands of scores. ``turns_off`` says
-    what disable_automation of such a rule turns off: the label, or the segments that it names. What has a reason in
-    ``mute`` is no breach, but unconfirmed. ``mature`` is the share of the expected truths for which it waits.
-    ``reference`` "previous_weeks" compares with ``reference_weeks`` weeks before instead of the baseline.
+    ``average_run_length`` is the mean number of weeks until accumulating evidence gives a false alarm, for all labels
+    of a source together. ``certainty`` "none" requires no p-value, ``value`` "plug_in" compares the textbook value with
+    the threshold: both together are the textbook decision. ``segments`` names the columns of a rule of ``scope:
+    segments``; ``("all",)`` is every segment column of its source, and the bands of scores. ``turns_off`` says what
+    disable_automation of such a rule turns off: the label, or the segments in breach. A breach with a reason in
+    ``mute`` is only unconfirmed. ``mature`` is the share of expected truths that the rule waits for. ``reference``
+    "previous_weeks" compares with the ``reference_weeks`` weeks before instead of the baseline.
     """
 
     _ADDED = frozenset(
@@ -279,32 +279,32 @@ class Rule(Later, Strict):
 
     @property
     def is_plain(self) -> bool:
-        """Whether being beyond the threshold is enough, significant or not."""
+        """Whether a value beyond the threshold is a breach, significant or not."""
         return self.certainty == "none"
 
     @property
     def compares(self) -> bool:
-        """Whether it is about a change since the baseline."""
+        """Whether the rule is about a change since its reference."""
         return self.condition in ("increase", "decrease")
 
     @property
     def rolls(self) -> bool:
-        """Whether it compares with the weeks before instead of the baseline."""
+        """Whether the rule compares with the weeks before instead of the baseline."""
         return self.reference == "previous_weeks"
 
     @property
     def accumulates(self) -> bool:
-        """Whether it is about evidence over many windows, which has a false-alarm rate of its own."""
+        """Whether the rule accumulates evidence over many windows, with a false-alarm rate of its own."""
         return self.condition == "accumulated"
 
     @property
     def counts_segments(self) -> bool:
-        """Whether it compares the counts of segments; evidence that accumulates needs only what these promised."""
+        """Whether the rule needs the counts of segments; accumulating evidence needs only their promises."""
         return self.scope == "segments" and not self.accumulates
 
     @property
     def measure(self) -> str:
-        """The name of what is measured: the metric or the test."""
+        """The name of the metric or of the test."""
         return self.metric or self.test or ""
 
     @property
@@ -316,8 +316,8 @@ class Rule(Later, Strict):
         """Whether the rule is about this subject."""
         if (label is None) != (self.scope in OF_SOURCE):
             return False
-        wanted = self.match
-        return wanted.source in (None, source) and wanted.label in (None, label) and wanted.critical in (None, critical)
+        match = self.match
+        return match.source in (None, source) and match.label in (None, label) and match.critical in (None, critical)
 
 
 class ReEnableAfter(Strict):
@@ -338,7 +338,7 @@ class AutomationConfig(Strict):
 
 
 class RouteMatch(Strict):
-    """Which incidents a route takes; nothing given: all."""
+    """Which incidents a route takes; all if nothing is given."""
 
     severity: Severity | None = None
     source: str | None = None
@@ -347,7 +347,7 @@ class RouteMatch(Strict):
 
 
 class Route(Strict):
-    """Where incidents go. The first route that matches takes one."""
+    """Where messages of incidents go. The first route that matches takes an incident."""
 
     match: RouteMatch = RouteMatch()
     channel: Name
@@ -374,21 +374,21 @@ class Config(Strict):
         return ZoneInfo(self.timezone)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """The same with other values, and so with a revision of its own."""
+        """A copy with other values, and so with another revision."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("revision", None)
         return copied
 
     @cached_property
     def revision(self) -> str:
-        """A hash of all that can change a verdict; each verdict asks for it."""
+        """A hash of all that can change a verdict; cached, since each verdict needs it."""
         parts = (self.evaluation, self.baseline, *self.rules, *self.sources.values())
         text = "\n".join(part.model_dump_json() for part in parts) + self.timezone
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def thresholds(self) -> dict[tuple[str, str | None], float]:
-        """(source, label) -> the score from which it may act alone; label None for all other labels."""
+        """By (source, label), the score from which the label may act alone; label None: all other labels."""
         found: dict[tuple[str, str | None], float] = {}
         for name, source in self.sources.items():
             found[name, None] = source.automate_at
@@ -400,18 +400,18 @@ class Config(Strict):
         return tuple(rule for rule in self.rules if rule.schedule == schedule)
 
     def counts_segments(self, schedule: Schedule, *, compared: bool = False) -> bool:
-        """Whether a rule of a schedule needs the counts of segments; ``compared``: also those of the baseline."""
-        asking = (rule for rule in self.rules_for(schedule) if rule.counts_segments)
-        return any(rule.compares or not compared for rule in asking)
+        """Whether a rule of a schedule needs the counts of segments; ``compared``: and those of the baseline."""
+        rules = (rule for rule in self.rules_for(schedule) if rule.counts_segments)
+        return any(rule.compares or not compared for rule in rules)
 
     def decision_rules(self, schedule: Schedule) -> int:
-        """How many rules of a schedule share the false discovery rate: not those that accumulate, or ask for none."""
+        """How many rules of a schedule share the false discovery rate: not plain ones, nor those that accumulate."""
         sharing = (rule for rule in self.rules_for(schedule) if not (rule.accumulates or rule.is_plain))
         return sum(rule.metric is not None for rule in sharing)
 
     @property
     def critical_route(self) -> Route | None:
-        """Where a critical incident of nothing in particular goes: its route, else the first; None without routes."""
+        """The route of critical incidents of any source, else the first route; None without routes."""
         route = self.route_for(severity="critical", source="", label=None, rule="")
         return route or next(iter(self.routes), None)
 

@@ -1,4 +1,4 @@
-"""The problems alerts.yaml can have, and how one is printed: place, id, line, caret, fix."""
+"""The problems of alerts.yaml, and how they are printed: place, id, line, caret, fix."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Problem:
 
     ``line`` and ``column`` count from 1 and are those of the value at fault; ``length`` is what the
     caret underlines, in characters. ``line`` is 0 where the file as a whole cannot be read.
-    ``severity`` is ``fatal`` where the problem kept the rest of the file from being checked.
+    ``severity`` is ``fatal`` if the rest of the file could not be checked because of the problem.
     """
 
     id: str
@@ -88,7 +88,7 @@ class ConfigProblems(Exception):
 
 
 def render(problem: Problem, source_text: str) -> str:
-    r"""The problem as a person reads it.
+    r"""The problem as printed text.
 
     >>> found = Problem("CAL012", "unknown metric 'ecee'", "metric: ece", line=1, column=9, length=4)
     >>> print(render(found, "metric: ecee\n"))
@@ -104,14 +104,14 @@ def render(problem: Problem, source_text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines as YAML counts them: some breaks besides the usual ones, but not all that Python knows."""
+    """The lines as YAML counts them: more line breaks than the usual ones, but fewer than Python's."""
     return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
 
 
 def _excerpt(problem: Problem, source_text: str) -> list[str]:
     lines = lines_of(source_text)
     written = lines[problem.line - 1] if problem.line <= len(lines) else ""
-    # without control characters, which a terminal would obey
+    # without control characters, which a terminal would execute
     line = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in written)
     before, under = line[: problem.column - 1], line[problem.column - 1 :][: problem.length]
     caret = "^" * max(1, sum(map(_width, under)))
@@ -120,14 +120,14 @@ def _excerpt(problem: Problem, source_text: str) -> list[str]:
 
 
 def _width(character: str) -> int:
-    """The columns a character takes on a terminal."""
+    """The number of columns that a character takes on a terminal."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, or None where none is near.
+    """The known word that was probably meant; None if none is similar.
 
     >>> closest("ecee", ["ece", "mce"]), closest("F1", ["ece", "mce"])
     ('ece', None)
@@ -138,7 +138,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
-    """The remedy for an unknown word: the near one written out, else all there are.
+    """The remedy for an unknown word: the similar one, written out, else all known words.
 
     >>> meant("ecee", ["ece", "mce"], "metric: {}")
     'metric: ece (known: ece, mce)'

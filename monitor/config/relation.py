@@ -1,10 +1,10 @@
-"""Is a relation one table, one view or one SELECT? Judged from its text, before any database is asked."""
+"""Checks from its text, without a database, whether a relation is one table, one view or one SELECT."""
 
 from __future__ import annotations
 
 import re
 
-# One token of SQL in which a semicolon or a bracket means nothing, or else one character.
+# One SQL token in which semicolons and brackets have no meaning, or else one character.
 _TOKEN = re.compile(
     r"""
       (?P<skip> '(?:[^']|'')*' | "(?:[^"]|"")*" | `[^`]*` | --[^\n]* | /\*.*?\*/ | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ )
@@ -22,7 +22,7 @@ _READS = re.compile(r"\(*\s*(select|with)\b", re.IGNORECASE)
 
 
 def is_select(relation: str) -> bool:
-    """Whether the relation is a statement and not the name of a table or view.
+    """Whether the relation is a SELECT statement, not the name of a table or view.
 
     >>> is_select("select * from a"), is_select("marts.resolved_tickets"), is_select("selected_tickets")
     (True, False, False)
@@ -31,12 +31,12 @@ def is_select(relation: str) -> bool:
 
 
 def without_final_semicolon(relation: str) -> str:
-    """As people paste it, to what fits into brackets."""
+    """The relation without a final semicolon, so that it fits into brackets."""
     return relation.strip().rstrip("; \t\n") if is_select(relation) else relation.strip()
 
 
 def relation_fault(relation: str) -> str | None:
-    """What is wrong with the text of a relation, or None.
+    """What is wrong with the text of a relation; None if nothing is.
 
     >>> relation_fault("select 1; drop table a")
     'holds several statements'

@@ -1,4 +1,4 @@
-"""Which keys are allowed where in alerts.yaml: one model for each kind of mapping with fixed keys."""
+"""The keys that alerts.yaml allows at each place: one model for each kind of mapping with fixed keys."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pattern(path: Path) -> Pattern:
 
 
 def known_keys(path: Path) -> tuple[str, ...] | None:
-    """The keys that are allowed in the mapping at ``path``; None where any may.
+    """The keys that are allowed in the mapping at ``path``; None if any key is.
 
     >>> known_keys(("baseline",))
     ('weeks', 'min_pairs')

@@ -1,7 +1,7 @@
-"""The environment -> typed settings: addresses and secrets, which are never in alerts.yaml.
+"""Typed settings from the environment: addresses and secrets, which are never in alerts.yaml.
 
-Every variable is listed in ``.env.example``. A secret can be given itself (``CALMON_STORE_URL``) or
-as the path of a file that holds it (``CALMON_STORE_URL_FILE``), as Docker and Kubernetes mount them.
+Every variable is listed in ``.env.example``. A secret is given directly (``CALMON_STORE_URL``) or as the path of a file
+that holds it (``CALMON_STORE_URL_FILE``), as Docker and Kubernetes mount secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "variable", 
 
 
 def _secret(check: Callable[[str], object]) -> AfterValidator:
-    """A check of the text of a secret."""
+    """A validator that checks the text of a secret."""
 
     def checked(value: SecretStr) -> SecretStr:
         check(value.get_secret_value())
@@ -46,7 +46,7 @@ def _seconds_of_a_day(value: object) -> int:
 
 
 def _with_slash(value: str) -> str:
-    return value.rstrip("/") + "/"  # the client joins it with the name of a method
+    return value.rstrip("/") + "/"  # the client appends the name of a method
 
 
 _Database = Annotated[SecretStr, _secret(environment.database_address)]
@@ -55,7 +55,7 @@ _SecretWeb = Annotated[SecretStr, _secret(environment.web_address)]
 
 
 class Settings(BaseModel):
-    """Where everything is. Made by :func:`load_settings`; cannot be changed; printing it shows no secret."""
+    """The settings of the environment, made by :func:`load_settings`. Immutable; printing them shows no secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -78,11 +78,11 @@ class Settings(BaseModel):
 
     @property
     def report_dir(self) -> Path:
-        """Where pages kept beside a run are written, relative to the working directory."""
+        """The folder of pages that are written beside a run, relative to the working directory."""
         return Path("var/reports")
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """What ``repr`` and ``str`` print: addresses without their passwords, no token at all."""
+        """The values for ``repr`` and ``str``: addresses without passwords, and no tokens."""
         found: list[tuple[str | None, Any]] = []
         for name in type(self).model_fields:
             value = getattr(self, name)
@@ -95,7 +95,7 @@ class Settings(BaseModel):
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """The settings that ``environ`` (usually ``os.environ``) gives; an empty variable counts as not set.
+    """The settings from ``environ`` (usually ``os.environ``); an empty variable counts as not set.
 
     Raises :class:`SettingsError`, which names every variable that is wrong.
 
@@ -113,7 +113,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
             values |= {name: value} if value else {}
     try:
         settings = Settings.model_validate(values)
-    except ValidationError as error:  # whose own text holds the values
+    except ValidationError as error:  # its text would show the values
         for each in error.errors():
             reason = str(each["msg"]).removeprefix("Value error, ")
             errors.append(f"{variable(str(each['loc'][0]))} {reason}")

@@ -1,4 +1,4 @@
-"""Which rules may touch the switch of a label."""
+"""Which rules may change the switch of a label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from monitor.metrics.names import can_give
 
 
 def gives(rule: Rule, kind: SourceKind) -> bool:
-    """Whether a source of this kind has what the rule looks at; shift tests are of scores and labels."""
+    """Whether a source of this kind has the rule's metric; shift tests are of scores and labels."""
     if rule.metric is None:
         return kind != "regression"
     return can_give(kind, rule.metric)

@@ -15,10 +15,10 @@ Path = tuple[str | int, ...]
 
 MERGE_KEY = "<<"
 
-_LARGEST = 100_000  # values; aliases of aliases can stand for any number of them
+_LARGEST = 100_000  # values; nested aliases can expand to any number of them
 _DEEPEST = 50
 _MOST_TABS = 50
-_TOO_LARGE = 10**15  # beyond any number that this file needs; larger ones are not exact as fractions
+_TOO_LARGE = 10**15  # more than this file ever needs; larger numbers are not exact as floats
 _SHOWN = 40
 _TAB = "a tab: YAML is indented with spaces only"
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
@@ -35,9 +35,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What the file says: plain data (dicts, tuples, strings, numbers) and the place of each part.
+    """The content of the file: plain data (dicts, tuples, strings, numbers) and the place of each part.
 
-    A value that could not be read is None in ``data``; its path is in ``broken``, why in ``problems``.
+    A value that could not be read is None in ``data``; its path is in ``broken``, the reason in ``problems``.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
     def get(self, *path: str | int) -> Any:
-        """The value at ``path``, or None where there is none or a part of the path is no mapping or list."""
+        """The value at ``path``; None if there is none, or if a part of the path is no mapping or list."""
         value = self.data
         for step in path:
             if isinstance(step, str) and isinstance(value, dict):
@@ -61,23 +61,23 @@ class Document:
         return value
 
     def named(self, *path: str | int) -> Iterator[tuple[Path, Any]]:
-        """Path and value of each entry of the mapping at ``path``; nothing where it is not a mapping."""
+        """Path and value of each entry of the mapping at ``path``; empty if it is not a mapping."""
         found = self.get(*path)
         yield from (((*path, key), value) for key, value in found.items()) if isinstance(found, dict) else ()
 
     def listed(self, *path: str | int) -> Iterator[tuple[Path, Any]]:
-        """Path and value of each item of the list at ``path``; nothing where it is not a list."""
+        """Path and value of each item of the list at ``path``; empty if it is not a list."""
         found = self.get(*path)
         yield from (((*path, index), value) for index, value in enumerate(found)) if isinstance(found, tuple) else ()
 
     def place(self, path: Path) -> Place:
-        """Of the value at ``path``; of the nearest thing around it where there is no such value."""
+        """The place of the value at ``path``, or of the nearest enclosing value if there is none."""
         while path and path not in self.values:
             path = path[:-1]
         return self.values.get(path, Place(1, 1, 1))
 
     def key_place(self, path: Path) -> Place:
-        """Of the key that leads to ``path``; of the value where a list leads to it."""
+        """The place of the key of ``path``, or of its value if that is an item of a list."""
         return self.keys.get(path) or self.place(path)
 
     def problem(self, id: str, path: Path, summary: str, remedy: str, *, at_key: bool = False) -> Problem:
@@ -87,7 +87,7 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, to which a date is text and ``=`` and ``<<`` mean nothing."""
+    """The safe loader, but dates are text, and ``=`` and ``<<`` have no special meaning."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class declares it
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _PLAIN_TAGS]
@@ -96,7 +96,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_document(text: str, file: str) -> Document:
-    """The text as data with places. Never raises for what the text says: see ``Document.problems``."""
+    """Read the text as data with places. Never raises for its content: mistakes are in ``Document.problems``."""
     tabs: list[Problem] = []
     while True:
         try:
@@ -106,7 +106,7 @@ def read_document(text: str, file: str) -> Document:
             if tab is None or len(tabs) >= _MOST_TABS:
                 return Document(file, None, problems=tuple(tabs) or (found,))
             tabs.append(found)
-            text = f"{text[:tab]} {text[tab + 1 :]}"  # a space for a tab: places stay, and the rest can be checked
+            text = f"{text[:tab]} {text[tab + 1 :]}"  # a space for the tab keeps all places
         except RecursionError:
             deep = Problem("CAL001", "nested too deeply", "at most 50 levels", file, 1, 1, severity="fatal")
             return Document(file, None, problems=(deep,))
@@ -115,7 +115,7 @@ def read_document(text: str, file: str) -> Document:
 
 
 def _tab(error: yaml.YAMLError, text: str) -> int | None:
-    """The position of the tab that the error is about, or None where it is about something else."""
+    """The position of the tab that the error is about; None if it is about something else."""
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     return mark.index if mark is not None and text[mark.index : mark.index + 1] == "\t" else None
 
@@ -146,7 +146,7 @@ class _Reader:
         self._scalars = yaml.constructor.SafeConstructor()
 
     def value(self, node: yaml.Node, path: Path) -> Any:
-        """The node as plain data; None where it cannot be read."""
+        """The node as plain data; None if it cannot be read."""
         if node in self._above:
             return self._refuse(node, path, "an alias of what it is part of", "the values themselves")
         if len(self._above) >= _DEEPEST or len(self.values) >= _LARGEST:
@@ -172,7 +172,7 @@ class _Reader:
         return found
 
     def _key(self, key: yaml.Node, path: Path) -> str | None:
-        """The name of a key, always as it is written: a label may be called ``no`` or ``404``."""
+        """The text of a key, as written: a label may be called ``no`` or ``404``."""
         if not isinstance(key, yaml.ScalarNode):
             self._note("CAL001", key, "a key must be one word, not a list or mapping", "key: value")
         elif key.value == MERGE_KEY and key.style is None:
@@ -213,14 +213,14 @@ class _Reader:
         start, end = node.start_mark, node.end_mark
         block = isinstance(node, yaml.CollectionNode) and not node.flow_style
         if (block or start.index == end.index) and path in self.keys:
-            return self.keys[path]  # a block or an empty value is shown by its key
+            return self.keys[path]  # for a block or an empty value the caret is under its key
         if start.line == end.line:
             return Place(start.line + 1, start.column + 1, max(1, end.column - start.column))
         first = self.lines[start.line].rstrip()
         return Place(start.line + 1, start.column + 1, max(1, len(first) - start.column) if not block else 1)
 
 
-# What PyYAML says (a part of it), what that means, and what to write.
+# A part of PyYAML's message, its meaning, and what to write.
 _SYNTAX = (
     ("'\\t'", _TAB, "spaces in place of the tab"),
     (
@@ -245,19 +245,19 @@ _SYNTAX = (
 
 
 def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     line, column = _where(error, text)
     for part, summary, remedy in _SYNTAX:
-        if part in said:
+        if part in message:
             return Problem("CAL001", f"not YAML: {summary}", remedy, file, line, column, severity="fatal")
-    detail = str(getattr(error, "problem", None) or said)
+    detail = str(getattr(error, "problem", None) or message)
     return Problem(
         "CAL001", f"not YAML: {detail}", "the YAML syntax on this line", file, line, column, severity="fatal"
     )
 
 
 def _where(error: yaml.YAMLError, text: str) -> tuple[int, int]:
-    """Line and column of a syntax error: for an open quote or bracket, where it was opened."""
+    """Line and column of a syntax error; for an unclosed quote or bracket, those of its opening."""
     if isinstance(error, yaml.MarkedYAMLError):
         opened = "quoted scalar" in (error.context or "") or "flow" in (error.context or "")
         mark = error.context_mark if opened and error.context_mark else error.problem_mark or error.context_mark

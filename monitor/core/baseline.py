@@ -1,8 +1,7 @@
-"""Baselines: what a label looked like when it was trusted, frozen with its bin edges.
+"""Baselines: the counts of a label while it was trusted, frozen with its bin edges.
 
-A baseline keeps the full cells, not just the numbers, so that any metric, any population and any
-later binning can be compared with it. Versions are never overwritten, and nothing is pinned by
-itself.
+A baseline keeps all cells, not only numbers, so that any metric, population and later binning can be compared with it.
+Versions are never overwritten, and nothing is pinned automatically.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from monitor.core.records import WHERES, Where, Window
 
 
 class Binning(Protocol):
-    """How bins are made: their number, and ``equal_frequency`` or ``equal_width``."""
+    """The settings of bins: their number, and ``equal_frequency`` or ``equal_width``."""
 
     @property
     def bins(self) -> int: ...  # noqa: D102 - said above
@@ -27,7 +26,7 @@ class Binning(Protocol):
 
 
 ROLLING = 0
-"""The version of what is no baseline that was pinned, but the windows before."""
+"""The version of a reference that is not a pinned baseline but the windows before."""
 Edges = Mapping[Where, tuple[int, ...]]
 
 
@@ -35,8 +34,8 @@ Edges = Mapping[Where, tuple[int, ...]]
 class Baseline:
     """The frozen reference of one label (None: of the source as a whole).
 
-    ``segments`` are the counts of its parts, as it is pinned; None where no rule asks for them, and of one that was
-    read from the history, which gives them by themselves.
+    ``segments`` are the counts of its segments when it is pinned; None if no rule needs them, and for a baseline from
+    the history, which stores them separately.
     """
 
     source: str
@@ -59,7 +58,7 @@ class Baseline:
         return self.counts.digest()
 
     def overlaps(self, window: Window) -> bool:
-        """Whether the window lies, even in part, in the time the baseline was made from."""
+        """Whether the window overlaps the baseline's weeks."""
         return window.start < self.end and window.end > self.start
 
 
@@ -90,5 +89,5 @@ def edges_of(counts: Counts, evaluation: Binning) -> dict[Where, tuple[int, ...]
 
 
 def refusal(source: str, label: str | None, counts: Counts, min_pairs: int) -> PinRefusal | None:
-    """Why these counts are too few for a baseline, or None where they suffice."""
+    """Why these counts are too few for a baseline; None if they suffice."""
     return PinRefusal(source, label, counts.rows, min_pairs) if counts.rows < min_pairs else None

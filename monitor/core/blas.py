@@ -1,4 +1,4 @@
-"""One thread for the linear algebra behind NumPy and SciPy: a second one only waits, at a processor's full cost."""
+"""One thread for the linear algebra of NumPy and SciPy: a second one mostly waits, but uses a whole processor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def one_thread(environ: MutableMapping[str, str]) -> None:
-    """Sets what the libraries look at, once, when NumPy is imported; what is set already stays.
+    """Set the libraries' variables, which are read when NumPy is imported; a variable that is set stays.
 
-    Sums over 10,001 cells are just long enough to be shared out. On two busy cores judging a week of 20 labels took
-    25.8 s of a processor with two threads, 4.6 s with one. Their last digits would depend on the number of cores, too.
+    Sums over 10,001 cells are just long enough to be split among threads. On two busy cores, judging a week of 20
+    labels took 25.8 s of processor time with two threads and 4.6 s with one. The last digits would also depend on the
+    number of cores.
 
     >>> environ = {"MKL_NUM_THREADS": "4"}
     >>> one_thread(environ)

@@ -13,13 +13,13 @@ _LENGTH = 40
 
 
 def causes_of(verdict: Verdict) -> Causes | None:
-    """The causes that are stored with a verdict; None where none were looked for."""
+    """The causes that are stored with a verdict; None if no search was made."""
     stored: dict[str, Any] | None = verdict.detail.get("causes")
     return None if stored is None else from_json(stored)
 
 
 def cause_line(verdict: Verdict) -> str:
-    """All causes in one line, "" where none were looked for: what it begins with says how many are named."""
+    """All causes in one line, which begins with their number; "" if no search was made."""
     found = causes_of(verdict)
     if found is None:
         return ""
@@ -31,7 +31,7 @@ def cause_line(verdict: Verdict) -> str:
 
 
 def short_cause_line(verdict: Verdict) -> str:
-    """The same in a few words, for a message: names, shares, and since when."""
+    """The causes in a few words, for a message: names, shares, and since when."""
     found = causes_of(verdict)
     if found is None:
         return ""
@@ -42,7 +42,7 @@ def short_cause_line(verdict: Verdict) -> str:
 
 
 def split_words(found: Causes) -> str:
-    """The change by each segment column, mix and rate, each with its interval."""
+    """The split of the change by each segment column: mix and rate, each with its interval."""
     whole = f"Change of the {_METRIC[found.metric]} since the baseline: {_signed(found.change)}."
     parts = (
         f"{clean(s.column, _LENGTH)}: {_signed(s.mix)} by other traffic, {_signed(s.rate)} by other calibration"
@@ -83,7 +83,7 @@ def cause_words(cause: Cause, found: Causes) -> str:
 
 
 def segment_words(segment: Segment) -> str:
-    """A segment as ``channel = chat``, a pair with "and".
+    """A segment in words, such as ``channel = chat``; a pair is joined with "and".
 
     >>> segment_words((("channel", "chat"), ("language", "de")))
     'channel = chat and language = de'

@@ -1,4 +1,4 @@
-"""What a change of calibration is put down to, as it is stored with a verdict and shown."""
+"""The likely causes of a change of calibration, as they are stored with a verdict and shown."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class ChangePart:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The change by the values of one segment column: ``mix`` and ``rate`` add up to it exactly.
+    """The change, split by the values of one segment column: ``mix`` and ``rate`` add up to it exactly.
 
-    ``mix`` is what today's traffic would have changed at the baseline's calibration of each value; ``rate`` is the
-    rest: the calibration of the values has changed. ``of`` is the value whose share of the traffic adds most to mix.
+    ``mix`` is the change that the present traffic alone would bring, at the baseline's calibration of each value;
+    ``rate`` is the rest, from changed calibration of the values. ``of`` is the value whose share of traffic adds most
+    to mix.
     """
 
     column: str
@@ -38,11 +39,11 @@ class Split:
 class Cause:
     """One named cause of a change.
 
-    ``kind``: *rate*, the calibration of the ``segment`` changed more than elsewhere; *mix*, its share of the traffic
-    changed; *replaced*, all rows come from a value that the baseline does not have. ``share`` is how much of the change
-    it explains, ``part`` the same in units of the metric. ``own`` and ``elsewhere`` are the changes of the metric in
-    the segment and in the other rows, ``traffic`` the segment's share of the rows in the baseline and now; ``arrived``
-    is the window in which a replaced value came ("": not known).
+    ``kind``: *rate*, the calibration of ``segment`` changed more than that of other rows; *mix*, its share of the
+    traffic changed; *replaced*, all rows have a value that the baseline does not have. ``share`` is the explained share
+    of the change, ``part`` the same in units of the metric. ``own`` and ``elsewhere`` are the changes of the metric in
+    the segment and in the other rows, ``traffic`` is the segment's share of the rows in the baseline and now.
+    ``arrived`` is the window in which a replacing value came ("": not known).
     """
 
     kind: CauseKind
@@ -60,9 +61,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The window in which a change began: the likeliest, and the first and last that the data allow.
+    """The window in which a change began: the most likely one, and the first and last that the data allow.
 
-    ``events`` are what else happened from ``low`` to ``high``: new model versions, pinned baselines.
+    ``events`` are other events from ``low`` to ``high``, such as new model versions and pinned baselines.
     """
 
     window: str
@@ -73,7 +74,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """The change of one metric of a label against its baseline, split and put down to at most three causes."""
+    """The change of one metric of a label against its baseline, its splits, and at most three causes."""
 
     metric: Literal["shortfall", "ece"]
     change: ChangePart
@@ -84,7 +85,7 @@ class Causes:
 
 
 def as_json(found: Causes) -> dict[str, Any]:
-    """As it is kept in a verdict's detail; :func:`from_json` reads it back."""
+    """The causes as plain data for a verdict's detail; :func:`from_json` reads them back."""
     return {
         "metric": found.metric, "change": _part(found.change), "columns": list(found.columns),
         "splits": [{"column": s.column, "mix": _part(s.mix), "rate": _part(s.rate), "of": s.of} for s in found.splits],

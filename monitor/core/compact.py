@@ -1,13 +1,13 @@
-"""Groups of counts as few bytes, without loss: the form in which the history keeps them.
+"""Groups of counts in few bytes, without loss: the form in which the history stores them.
 
-Most sums follow from the columns before them (a cell has nearly its score, w = n without weights), so each column is
-kept as the difference from what the others predict, in whole units: rows, or 2^-40, of which the warehouse's sums are
-multiples. A column that is in no such units is kept by the bits of its numbers. Predictions are made of sums, products
-and quotients of float64 alone, which every processor rounds alike.
+Most sums nearly follow from the columns before them (a cell gives about its score; w = n without weights). So each
+column is stored as the difference from its prediction, in whole units: rows, or 2^-40, of which the warehouse's sums
+are multiples. A column without such a unit is stored as the bits of its numbers. Predictions use only sums, products
+and quotients of float64, which every processor rounds alike.
 
-Differences are small. Their bytes are sorted by place, and each place is compressed by itself: scores of all decimals
-leave noise in some and next to nothing in others, and what shortens the one lengthens the other. Groups of one row,
-whose sums follow from one another, come before the others. Older versions compressed all places together.
+Differences are small. Their bytes are sorted by place, and each place is compressed separately, since scores with many
+decimals make noise in some places and little in others. Groups of one row, whose sums follow from one another, come
+first. Older versions compressed all places together.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy.typing as npt
 
 TOGETHER = b"\x01"
 APART = b"\x03"
-"""The first byte: all places in one zlib stream, or a head and then each place, as it is or deflated.
+"""The first byte: all places in one zlib stream, or a head and then each place, plain or deflated.
 
-Others are of older versions, or mean other things (:mod:`monitor.history.label_counts`).
+Other first bytes are of older versions or have another meaning (:mod:`monitor.history.label_counts`).
 """
 
 Column = npt.NDArray[Any]
@@ -37,23 +37,23 @@ _BITS = len(_UNITS)
 _HEAD = struct.Struct("<II")
 _PLACES = 8
 _LARGEST = 2.0**62
-_RAW = -15  # a stream of deflate without head and checksum
+_RAW = -15  # a deflate stream without header and checksum
 _STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
 _COMMON = (
     b'{"score_is":"confidence_in_prediction","effects":[1.0,{"score_is":"probability_of_label","effects":[1.0,1.0,1.0]}'
 )
-"""What a head has in it. Stored bytes need it for good."""
+"""The common content of heads, for compression. Never change it: stored bytes need it."""
 
 
 def is_compact(data: bytes) -> bool:
-    """Whether these bytes are of :func:`to_bytes`."""
+    """Whether these bytes were made by :func:`to_bytes`."""
     return data[:1] in (TOGETHER, APART)
 
 
 def to_bytes(columns: Columns, about: Any) -> bytes:
-    """The keys and sums of :class:`monitor.core.counts.Counts`, each of shape (K,), and what JSON can hold of them.
+    """Compress the keys and sums of :class:`monitor.core.counts.Counts`, each of shape (K,), and ``about`` as JSON.
 
-    Groups may be in any order: those of several subjects can follow each other.
+    Groups may be in any order, for example those of several subjects one after the other.
     """
     head, places = [_head(columns, about)], []
     orders = [None, None, *(_order(name, columns) for name in _SUMS)]
@@ -67,7 +67,7 @@ def to_bytes(columns: Columns, about: Any) -> bytes:
 
 
 def together(columns: Columns, about: Any) -> bytes:
-    """The form of revisions 0021 to 0027 of the history: a migration that goes back writes it."""
+    """The form of revisions 0021 to 0027 of the history, which a downgrade writes."""
     parts = [_head(columns, about)]
     for unit, values in _differences(columns):
         held, places = _places(values)
@@ -76,12 +76,12 @@ def together(columns: Columns, about: Any) -> bytes:
 
 
 def _head(columns: Columns, about: Any) -> bytes:
-    said = json.dumps(about, separators=(",", ":")).encode()
-    return _HEAD.pack(len(columns["cell"]), len(said)) + said
+    text = json.dumps(about, separators=(",", ":")).encode()
+    return _HEAD.pack(len(columns["cell"]), len(text)) + text
 
 
 def _differences(columns: Columns) -> Iterator[tuple[int | None, npt.NDArray[np.uint64]]]:
-    """Of keys, rows and each sum: the unit, and by how much each group differs from what is predicted of it."""
+    """For keys, rows and each sum, the unit, and each group's difference from its prediction."""
     keys = columns["cell"].astype(np.int64) * 4 + columns["predicted"] * 2 + columns["automated"]
     yield None, _folded(np.diff(keys, prepend=np.int64(0)))
     yield None, _folded(columns["n"].astype(np.int64))
@@ -92,7 +92,7 @@ def _differences(columns: Columns) -> Iterator[tuple[int | None, npt.NDArray[np.
 
 
 def _order(name: str, known: Columns) -> npt.NDArray[np.intp]:
-    """The groups of which a sum says least first: those of one row, of w s y those that are all of one outcome."""
+    """The order of groups for a sum: first those of one row, or for w s y those with one outcome."""
     if name == "wsy":
         with np.errstate(all="ignore"):
             return np.argsort((known["wy"] > 0) & (known["wy"] < known["w"]), kind="stable")
@@ -100,7 +100,7 @@ def _order(name: str, known: Columns) -> npt.NDArray[np.intp]:
 
 
 def _deflated(place: bytes, common: bytes = b"") -> bytes:
-    """The shortest of a few ways to compress bytes."""
+    """The bytes, compressed in the best of a few ways."""
     found = []
     for strategy in _STRATEGIES:
         packing = zlib.compressobj(9, zlib.DEFLATED, _RAW, 9, strategy, common)
@@ -109,7 +109,7 @@ def _deflated(place: bytes, common: bytes = b"") -> bytes:
 
 
 def from_bytes(data: bytes) -> tuple[dict[str, Column], Any]:
-    """The columns and what was said of them. Raises ValueError for bytes of another form."""
+    """The columns and ``about``, from the bytes of :func:`to_bytes`. Raises ValueError for another form."""
     if not is_compact(data):
         raise ValueError(f"counts begin with the byte {data[:1]!r}: they were written by another version")
     kept = _Apart(data[1:]) if data[:1] == APART else _Together(data[1:])
@@ -124,7 +124,7 @@ def from_bytes(data: bytes) -> tuple[dict[str, Column], Any]:
 
 
 class _Together:
-    """Bytes that are read from the front."""
+    """A reader of the form of :func:`together`, from the front."""
 
     def __init__(self, data: bytes) -> None:
         self._data = self._inflated(data)
@@ -147,13 +147,13 @@ class _Together:
         return unit
 
     def column(self, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.uint64]:
-        """The next column; the groups are in their own order, whatever ``order`` is."""
+        """The next column; ``order`` is not used, since this form does not reorder groups."""
         (held,) = self.take(1)
         return _column(self.groups, held, lambda _: self.take(self.groups))
 
 
 class _Apart(_Together):
-    """A head that is read from the front, and the places behind it."""
+    """A reader of a head, and of the places after it."""
 
     def _inflated(self, data: bytes) -> bytes:
         unpacking = zlib.decompressobj(_RAW, _COMMON)
@@ -162,7 +162,7 @@ class _Apart(_Together):
         return head
 
     def column(self, order: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.uint64]:
-        """The next column; where an order is given its groups were put in that, and are put back."""
+        """The next column; groups that were stored in ``order`` are put back into their own order."""
         held, plain = self.take(2)
         found = _column(self.groups, held, lambda number: self._place(bool(plain >> number & 1)))
         if order is None:
@@ -182,7 +182,7 @@ class _Apart(_Together):
 
 
 def _column(groups: int, held: int, next_place: Callable[[int], bytes]) -> npt.NDArray[np.uint64]:
-    """The numbers of which the bytes at these places are held; ``next_place`` gets how many were read before."""
+    """The numbers whose bytes at these places are stored; ``next_place`` gets how many places were read before."""
     places = np.zeros((groups, _PLACES), dtype=np.uint8)
     for number, place in enumerate(each for each in range(_PLACES) if held >> each & 1):
         places[:, place] = np.frombuffer(next_place(number), dtype=np.uint8)
@@ -190,14 +190,14 @@ def _column(groups: int, held: int, next_place: Callable[[int], bytes]) -> npt.N
 
 
 def _places(values: npt.NDArray[np.uint64]) -> tuple[int, list[bytes]]:
-    """Which places have a byte that is not 0, as bits, and the bytes of each of these."""
+    """The places with a byte that is not 0, as bits, and the bytes of each such place."""
     places = values.astype("<u8").view(np.uint8).reshape(-1, _PLACES)
     held = [place for place in range(_PLACES) if places[:, place].any()]
     return sum(1 << place for place in held), [places[:, place].tobytes() for place in held]
 
 
 def _folded(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """0, -1, 1, -2 as 0, 1, 2, 3: small ones of either sign have few bytes."""
+    """Map 0, -1, 1, -2 to 0, 1, 2, 3, so that small numbers of either sign have few bytes."""
     return ((values << 1) ^ (values >> 63)).view(np.uint64)
 
 
@@ -207,11 +207,11 @@ def _unfolded(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
 
 
 def _unit_of(values: npt.NDArray[np.float64]) -> int:
-    """The first unit of which all values are multiples, to the bit; else :data:`_BITS`."""
+    """The first unit of which all values are exact multiples, else :data:`_BITS`."""
     for unit, size in enumerate(_UNITS):
         with np.errstate(over="ignore"):
             scaled = values * size
-        if (np.abs(scaled) < _LARGEST).all():  # never so with NaN
+        if (np.abs(scaled) < _LARGEST).all():  # false for NaN
             back = np.rint(scaled).astype(np.int64) / size
             if (back.view(np.int64) == values.view(np.int64)).all():
                 return unit
@@ -219,7 +219,7 @@ def _unit_of(values: npt.NDArray[np.float64]) -> int:
 
 
 def _whole(values: npt.NDArray[np.float64], unit: int) -> npt.NDArray[np.int64]:
-    """Whole units, at most 2^62 of them; or the bits of the numbers."""
+    """The values as numbers of units, at most 2^62; or their bits."""
     if unit == _BITS:
         return values.view(np.int64)
     with np.errstate(over="ignore"):
@@ -227,7 +227,7 @@ def _whole(values: npt.NDArray[np.float64], unit: int) -> npt.NDArray[np.int64]:
 
 
 def _predicted(name: str, known: Columns) -> npt.NDArray[np.float64]:
-    """What the columns before say of a sum: finite, and 0 where they say nothing."""
+    """A sum as predicted by the columns before it: finite, and 0 without a prediction."""
     n = known["n"].astype(np.float64)
     with np.errstate(all="ignore"):
         if name == "w":

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from monitor.core.counts import Counts
 
 Segment = tuple[tuple[str, str], ...]
-"""One or two (column, value): a segment, or the rows that two have in common."""
+"""One or two (column, value): a segment, or the rows that two segments share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountsBySegment:
-    """``parts`` maps a value of each of ``columns``, in their order, to the counts of the rows that have them all."""
+    """``parts`` maps one value for each of ``columns``, in order, to the counts of the rows with all these values."""
 
     columns: tuple[str, ...]
     parts: Mapping[tuple[str, ...], Counts] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Distinct keys of groups: what ``numpy.unique`` finds by sorting, found in a table of all possible keys."""
+"""Distinct keys of groups, as from ``numpy.unique``, but by a table of all possible keys instead of sorting."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 _SPARSE = 16
-"""So many possible keys for each key given, and a table is not worth filling: a few keys are sorted sooner."""
+"""With more possible keys than this for each given key, sorting is faster than filling a table."""
 
 
 def distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
     """The distinct keys, rising, shape (D,), and the place of each key among them, shape (K,).
 
-    ``keys`` has shape (K,). The same as ``numpy.unique(keys, return_inverse=True)``, and quicker for the many
-    unsorted keys of a window's cells, because these lie between 0 and about 40,000.
+    ``keys`` has shape (K,). The same as ``numpy.unique(keys, return_inverse=True)``, but faster for the many unsorted
+    keys of a window's cells, which are between 0 and about 40,000.
 
     >>> found, place = distinct(np.array([7, 3, 7]))
     >>> found.tolist(), place.tolist()

@@ -12,13 +12,13 @@ _PLACES = (_HERE / "docs", _HERE.parent / "docs")
 
 @cache
 def folder() -> Path | None:
-    """Where the documents are; None where an installation has none."""
+    """The folder of the documents; None if they are not installed."""
     return next((place for place in _PLACES if (place / "runbook").is_dir()), None)
 
 
 @cache
 def pages() -> frozenset[str]:
-    """Every document by its name without ending, such as ``runbook/above_threshold``."""
+    """Every document by its name without suffix, such as ``runbook/above_threshold``."""
     place = folder()
     if place is None:
         return frozenset()
@@ -26,15 +26,15 @@ def pages() -> frozenset[str]:
 
 
 def text_of(name: str) -> str | None:
-    """The Markdown of a document; None where there is none of that name."""
+    """The Markdown of a document; None if there is none of that name."""
     place = folder()
-    if place is None or name not in pages():  # only names that were listed: no path leads out of the folder
+    if place is None or name not in pages():  # only listed names, so that no path leads out of the folder
         return None
     return (place / f"{name}.md").read_text("utf-8")
 
 
 def picture_of(name: str) -> bytes | None:
-    """A picture of the documents by its path in their folder; None where there is none."""
+    """The path of a picture, given its path in the documents' folder; None if there is none."""
     place = folder()
     known = {} if place is None else {p.relative_to(place).as_posix(): p for p in place.rglob("*.png")}
     return known[name].read_bytes() if name in known else None

@@ -1,4 +1,4 @@
-"""Writing a file that somebody named: whole or not at all, and never in place of what is no plain file."""
+"""Writes a file that a person named: completely or not at all, and never replaces a special file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DIRECT = ("/dev/", "/proc/")
 
 
 def write_whole(target: Path, content: str | bytes, *, folders: bool = True) -> None:
-    """Write a file, with its ``folders``: a reader sees the old one or the new one, never half of one.
+    """Write a file, with its ``folders``; a reader sees the old or the new content, never a part.
 
-    A symbolic link stays, what it leads to is written. A device, a pipe or another special file is written to, as `>`
-    of a shell does, and never replaced. Raises OSError, which names the file.
+    A symbolic link stays, and its target is written. A device, pipe or other special file is written to, like `>` in a
+    shell, and never replaced. Raises OSError, which names the file.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     real = Path(os.path.realpath(target))
@@ -28,7 +28,7 @@ def write_whole(target: Path, content: str | bytes, *, folders: bool = True) -> 
 
 
 def _is_special(target: Path) -> bool:
-    """Whether something is there that is no plain file. A block device is refused: writing to it would lose a disk."""
+    """Whether the path is a special file. Raises OSError for a block device: writing to it would destroy a disk."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def _replace(real: Path, data: bytes) -> None:
 
 
 def _mode(real: Path) -> int:
-    """The rights of the file that is replaced; of a new one those that the umask leaves."""
+    """The permissions of the replaced file, or for a new one those that the umask leaves."""
     try:
         return stat.S_IMODE(real.stat().st_mode)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How far the truth about a window is known: what was counted, and what is expected in the end."""
+"""How complete the truths of a window are: the count so far, and the share expected in the end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from monitor.core.records import Subject, Window
 
 NEARLY = 0.995
-"""From this share of the truths that are expected at most on, a window is final."""
+"""A window is final if at least this share of the expected truths (their upper limit) is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruthDelays:
-    """When the truths of one window's items became known. ``items`` counts all of them, also those without a truth.
+    """When the truths of one window's items became known. ``items`` counts all items, also those without a truth.
 
-    ``by_day`` maps a day to the truths of that day. Days end at the hour of the reading, so that each one is over: day
-    0 is all until the first such hour after the window's end, day 1 the 24 hours after that.
+    ``by_day`` maps a day to its number of truths. Days end at the hour of the reading, so that each is complete: day 0
+    is all time until the first such hour after the window's end, day 1 the next 24 hours.
     """
 
     window: Window
@@ -34,8 +34,8 @@ class TruthDelays:
 class Maturity:
     """How many items of a subject in a window have their truth, and which share is expected in the end.
 
-    ``expected`` with its limits is None where no past windows say it; ``windows`` is how many there are, ``over`` says
-    that the window is older than the longest delay that they show.
+    ``expected`` and its limits are None without past windows; ``windows`` is their number. ``over``: the window is
+    older than the longest delay in them.
     """
 
     subject: Subject
@@ -50,14 +50,14 @@ class Maturity:
 
     @property
     def share(self) -> float:
-        """The share of the items that have their truth; 1 where there are none."""
+        """The share of items that have their truth; 1 without items."""
         return self.known / self.items if self.items else 1.0
 
     @property
     def of_expected(self) -> float:
-        """The known share of the truths that may be expected at most: what ``mature`` of a rule is compared with.
+        """The known share of the expected truths (their upper limit), which is compared with a rule's ``mature``.
 
-        Without past windows every item may still get its truth.
+        Without past windows every item is expected to get a truth.
         """
         if self.over:
             return 1.0
@@ -66,15 +66,15 @@ class Maturity:
 
     @property
     def is_final(self) -> bool:
-        """Whether (nearly) all truths that will ever be known are known: else the window is provisional."""
+        """Whether (nearly) all expected truths are known; otherwise the window is provisional."""
         return self.of_expected >= NEARLY
 
     def says_the_same(self, other: Maturity) -> bool:
-        """Whether items, truths and the state are the same; what is expected may differ."""
-        mine, its = ((each.items, each.known, each.is_final) for each in (self, other))
-        return mine == its
+        """Whether items, truths and state are the same; the expected share may differ."""
+        one, another = ((each.items, each.known, each.is_final) for each in (self, other))
+        return one == another
 
     def detail(self, least: float) -> dict[str, Any]:
-        """What a verdict keeps of it, where its rule waits for ``least``."""
+        """The detail of a verdict whose rule waits for the share ``least``."""
         names = ("items", "known", "expected", "low", "high")
         return {**{name: getattr(self, name) for name in names}, "of_expected": self.of_expected, "least": least}

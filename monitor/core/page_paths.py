@@ -1,4 +1,4 @@
-"""Where the pages of the dashboard are, relative to its own address: messages and pages link alike."""
+"""The paths of the dashboard's pages, relative to its address, for messages and pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DOTS = frozenset({".", ".."})
 def label_path(source: str, label: str | None) -> str:
     """The page of a label (None: of the source as a whole), without a slash before it.
 
-    What a browser or a proxy would take for a step in the path is given as a query.
+    Names that a browser or a proxy would resolve as path segments, such as "..", are given as a query.
 
     >>> label_path("tickets", "billing"), label_path("tickets", None), label_path("tickets", "a/b?")
     ('label/tickets/billing', 'label/tickets/', 'label/tickets/a%2Fb%3F')

@@ -1,6 +1,6 @@
-"""What scores claimed and what came true, of one population of a label in one window: four numbers instead of counts.
+"""What scores claimed and what came true, for one population of a label in one window: four numbers, not counts.
 
-Evidence over a year looks at many windows, and needs no more of each.
+Evidence over a year uses many windows, and needs only these numbers of each.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Promise:
 
 
 Promises = Mapping[Where, Promise]
-"""By population; one without rows, or without weight, is left out."""
+"""Promises by population; a population without rows or weight is left out."""
 
 Segment = tuple[str, str]
 SegmentPromises = Mapping[Segment, Promises]
-"""By (column, value); of a column of the source, or a band of scores."""
+"""Promises by (column, value): a segment column of the source, or the bands of scores."""
 BANDS = {"below 0.5": (0.0, 0.5), "0.5 to 0.8": (0.5, 0.8), "0.8 to 0.9": (0.8, 0.9), "from 0.9": (0.9, 1.0),
          "from 0.95": (0.95, 1.0)}  # fmt: skip
-"""Name -> scores from the first on, below the second; 1 belongs to the last two, of which one holds the other."""
+"""The bands by name: scores from the first value, and below the second; the last two overlap and include 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastWindow:
-    """What is known of a window long ago: the promises of every label (None: the source as a whole).
+    """A past window: the promises of every label (None: the source as a whole).
 
-    ``main_version`` is the model version that most rows came from, ``rejected`` says whose rows were not judged,
-    ``segments`` is known only where a rule asks for them.
+    ``main_version`` is the model version of most rows. ``rejected`` says which labels were not judged. ``segments`` is
+    filled only if a rule needs it.
     """
 
     window: Window
@@ -60,10 +60,10 @@ class PastWindow:
 
 
 def promise_of(counts: Counts) -> Promise | None:
-    """The promise of these rows; None where they have no weight.
+    """The promise of these rows; None if they have no weight.
 
-    Its effective rows are Kish's over the design effect, and never more than the sum of weights over the heaviest mean
-    weight of a cell: one heavy row among many light ones says less than Kish's size allows for.
+    Effective rows are Kish's size divided by the design effect, and at most the sum of weights divided by the largest
+    mean weight of a cell, since Kish's size is too large for one heavy row among many light ones.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> promise_of(counts_from_rows([1.0, 1.0, 0.75, 0.75], [1, 0, 1, 1]))
@@ -102,22 +102,22 @@ def bands_of(counts: Counts) -> Iterator[tuple[Segment, Counts]]:
 def segment_promises(
     labels: Mapping[str | None, Counts], segments: Mapping[Segment, Mapping[str, Counts]]
 ) -> dict[str | None, SegmentPromises]:
-    """What each label promised and kept in each of its segments, bands of scores included."""
+    """The promises of each label in each of its segments, bands of scores included."""
     found: dict[str | None, dict[Segment, Promises]] = {}
     for label, counts in labels.items():
         if label is not None:
-            own = {segment: by_label[label] for segment, by_label in segments.items() if label in by_label}
-            parts = {**own, **dict(bands_of(counts))}
+            in_columns = {segment: by_label[label] for segment, by_label in segments.items() if label in by_label}
+            parts = {**in_columns, **dict(bands_of(counts))}
             found[label] = {segment: promises_of(part) for segment, part in parts.items()}
     return {**found}
 
 
 def pooled_promise(parts: Sequence[Promise]) -> Promise:
-    """Several windows as one, each weighing as its effective rows. Raises ValueError where they are worth no row."""
+    """Several windows as one, weighted by their effective rows. Raises ValueError if there are no effective rows."""
     effective = sum([part.effective for part in parts])
     if not effective > 0:
         raise ValueError("nothing to pool: no part is worth a row")
-    # lists, which are added up sooner than generators: a replay pools the windows of hundreds of segments a week
+    # lists, which sum faster than generators: a replay pools the windows of hundreds of segments a week
     promised = sum([part.effective * part.promised for part in parts]) / effective
     kept = sum([part.effective * part.kept for part in parts]) / effective
     return Promise(sum([part.rows for part in parts]), effective, promised, kept)

@@ -1,9 +1,8 @@
 """The frozen records that pass between the stages.
 
-Everything a stage hands to the next is one of these, so the shape of the whole chain can be read
-here: a :class:`Window` says when, a :class:`Subject` says about what, an :class:`Estimate` is a
-number with its interval, a :class:`Comparison` is the evidence for one rule, a :class:`Verdict` is
-what was decided and why, and an :class:`Action` is what was done about it.
+Each stage passes these records to the next: a :class:`Window` is a span of time, a :class:`Subject` says what a number
+is about, an :class:`Estimate` is a number with its interval, a :class:`Comparison` is the evidence for one rule, a
+:class:`Verdict` is the decision with its reason, and an :class:`Action` is its result.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
 SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
-"""The most severe first."""
+"""The rank of each severity; the most severe is 0."""
 ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
 ActionKind = Literal["slack", "disable_automation", "block_scores"]
 
@@ -52,7 +51,7 @@ class Reason(StrEnum):
 
 
 class RejectReason(StrEnum):
-    """Why a row of the warehouse was set aside. All are described in ``docs/bad-rows.md``."""
+    """Why a row of the warehouse was rejected. All are described in ``docs/bad-rows.md``."""
 
     ITEM_MISSING = "item_missing"
     LABEL_MISSING = "label_missing"
@@ -92,7 +91,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """What a number is about: a label of a source, or the source as a whole (``label`` is None)."""
+    """What a number is about: a label of a source, a segment of it, or the source as a whole (``label`` is None)."""
 
     source: str
     label: str | None
@@ -100,7 +99,7 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """For people: ``tickets/billing`` or ``tickets (all labels)``."""
+        """The name in words: ``tickets/billing`` or ``tickets (all labels)``."""
         name = f"{self.source}/{self.label}" if self.label is not None else f"{self.source} (all labels)"
         return name if self.segment is None else f"{name} [{self.segment[0]}={self.segment[1]}]"
 
@@ -115,12 +114,12 @@ SCORE_BAND = "score_band"
 """The segment column of the bands of scores: every label has these, whatever its relation holds."""
 
 TOO_MANY_VALUES = "too_many_values"
-"""Said of a source of which a segment column was left out, since it has more values than a report can show."""
+"""The reason for a segment column that was left out, since it has more values than a report can show."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
-    """How many rows of a source were set aside for one reason, with a few of them to look at.
+    """How many rows of a source were rejected for one reason, with some examples.
 
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
     """
@@ -132,7 +131,7 @@ class RejectedRows:
 
 
 class ScorePlace(IntEnum):
-    """Where the score of a rejected row is: 0 to 9 is its tenth of [0, 1], these are outside."""
+    """Scores of rejected rows outside [0, 1]; inside, a place is 0 to 9, the tenth of [0, 1]."""
 
     ABOVE_1 = 10
     ABOVE_100 = 11
@@ -141,10 +140,10 @@ class ScorePlace(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RejectedCell:
-    """How many rows of a window were rejected alike. ``label`` is None where it cannot be read.
+    """The number of rejected rows of a window with the same properties. ``label`` is None if it cannot be read.
 
-    ``place`` is a tenth of [0, 1] or a :class:`ScorePlace`, None without a score. ``truth`` is 1 where the outcome can
-    be read (``hits`` sums these), -1 where it is coded -1, else None.
+    ``place`` is a tenth of [0, 1] or a :class:`ScorePlace`, None without a score. ``truth`` is 1 if the outcome can be
+    read (``hits`` sums these), -1 if it is coded as -1, else None.
     """
 
     label: str | None
@@ -157,9 +156,9 @@ class RejectedCell:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A point with its confidence interval; None where the data do not define it.
+    """A value with its confidence interval; None if the data do not define it.
 
-    ``value`` is the debiased point, ``plug_in`` the textbook one.
+    ``value`` is the debiased value, ``plug_in`` the textbook one.
     """
 
     value: float | None
@@ -184,10 +183,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCheck:
-    """One question that was asked while a verdict was decided, and its answer. docs/explain.md lists the questions.
+    """One question in the decision of a verdict, and its answer. docs/explain.md lists the questions.
 
-    ``numbers`` names what the answer used of the verdict's columns and detail. ``passed`` is None only where a check
-    was derived afterwards, for a verdict that was stored without its checks.
+    ``numbers`` names the verdict's columns and details that the answer used. ``passed`` is None only if the check was
+    derived later, for a verdict that was stored without checks.
     """
 
     name: str
@@ -199,10 +198,10 @@ class DecisionCheck:
 class Comparison:
     """The evidence on one rule for one subject: what was measured, against what, with what p-value.
 
-    ``beyond`` says whether the debiased value (or change) is past the threshold in every window
-    the rule asks for; ``adequate`` whether the rows could have shown a change that matters;
-    ``problem`` is set where no evidence could be had. ``p_value`` is unadjusted. ``checks`` are the
-    questions that decided whether there is anything to judge; the last one failed if there is a ``problem``.
+    ``beyond`` says whether the debiased value (or change) is beyond the threshold in every window that the rule needs;
+    ``adequate`` whether the rows could have shown a relevant change; ``problem`` is why there is no evidence.
+    ``p_value`` is unadjusted. ``checks`` are the questions that decided whether the rule can be judged; if there is a
+    ``problem``, the last one failed.
     """
 
     subject: Subject
@@ -269,7 +268,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a verdict asked for, and the result."""
+    """An action that a verdict asked for, and its result."""
 
     kind: ActionKind
     source: str
@@ -281,8 +280,8 @@ class Action:
 class ShiftResult:
     """One distribution test of one subject in one window against its baseline.
 
-    ``statistic`` is the effect size that a rule's threshold is compared with (KS distance, PSI,
-    Cramer's V); ``p_value`` is None where a test has none.
+    ``statistic`` is the effect size that is compared with a rule's threshold (KS distance, PSI, Cramer's V);
+    ``p_value`` is None for a test without one.
     """
 
     subject: Subject
@@ -301,10 +300,11 @@ SwitchValue = Literal["never_set", "off", "on"]
 
 @dataclass(frozen=True, slots=True)
 class SegmentSwitch:
-    """Whether automation may act on the items of a label that have ``value`` in ``column``: not from ``off_from`` on.
+    """Whether automation may act on a label's items that have ``value`` in ``column``: not from ``off_from`` on.
 
-    ``off_from`` is None where it may, and lies ahead where an operator's enable ends against the evidence. Until
-    ``hold_until`` no run undoes an operator's enable. The rest says who did it last, why, and on which verdict.
+    ``off_from`` is None if it may, and in the future if an operator's enable against the evidence will end. Until
+    ``hold_until`` no run undoes an operator's enable. The other fields say who changed it last, why, and on which
+    verdict.
     """
 
     column: str
@@ -322,7 +322,7 @@ class SegmentSwitch:
         return self.column, self.value
 
     def is_off(self, now: datetime) -> bool:
-        """Whether it is off now.
+        """Whether the segment is off now.
 
         >>> from datetime import UTC, datetime
         >>> SegmentSwitch("channel", "web", datetime(2026, 11, 9, tzinfo=UTC)).is_off(datetime(2026, 11, 9, tzinfo=UTC))
@@ -335,15 +335,14 @@ class SegmentSwitch:
 class SwitchState:
     """Whether automation may act for one label of a source (``label`` None: the source's own).
 
-    ``blocked`` are score ranges (low, high) in which it may not although it is on. ``lease_until``
-    is when "on" ends unless an evaluation renews it, ``hold_until`` until when an operator's change
-    holds against runs. ``by_operator``: only a person may turn this off on again, since a person
-    turned it off or nobody ever turned it on. ``verdict`` is the one that turned it off or blocked; of
-    what an operator turned on, the one that is against it. ``ok_streak`` counts good windows since
-    it was turned off, ``version`` makes updates conditional: 0 is a row that does not exist yet. ``actor`` changed it
-    last; ``counts`` is the run whose good windows are counted, "" where that is the actor. ``not_evaluated`` is why no
-    rule could be judged, of what a run turned off for that (``when_not_evaluated: disable``). ``segments`` are the
-    parts of the label's items that are off by themselves; a label that is off is off for all.
+    ``blocked`` are score ranges (low, high) in which it may not act although it is on. "On" ends at ``lease_until``
+    unless an evaluation renews it; an operator's change holds against runs until ``hold_until``. ``by_operator``: only
+    a person may turn it on again, because a person turned it off or it was never on. ``verdict`` is the one that turned
+    it off or blocked scores; if an operator turned it on, the one against that. ``ok_streak`` counts good windows since
+    it was turned off. ``version`` makes updates conditional; 0 is a row that does not exist yet. ``actor`` changed it
+    last; ``counts`` is the run whose good windows are counted ("": the actor). ``not_evaluated`` is the reason if a run
+    turned it off because no rule could be judged (``when_not_evaluated: disable``). ``segments`` are parts of the
+    label's items with a state of their own; if the label is off, all are off.
     """
 
     source: str
@@ -366,7 +365,7 @@ class SwitchState:
 
     @property
     def counted_run(self) -> str:
-        """The run whose good windows bring it back, as far as it may come back by itself."""
+        """The run whose good windows may turn it on again, if it may come back by itself."""
         return self.counts or self.actor
 
 
@@ -374,7 +373,7 @@ class SwitchState:
 class WindowOutcome:
     """What an acting rule found in one evaluated window. ``blocked``: the score ranges that a breach names.
 
-    ``segments`` are the (column, value) that a breach turns off. A breach without any of both turns the label off.
+    ``segments`` are the (column, value) that a breach turns off. A breach with neither turns the label off.
     """
 
     window_end: datetime
@@ -386,11 +385,11 @@ class WindowOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RuleEvidence:
-    """What one acting rule says about one label (None: the source as a whole).
+    """The outcomes of one acting rule on one label (None: the source as a whole).
 
-    ``windows`` are the newest evaluated ones, newest first, whether their run might act or not. ``judged_until`` is the
-    end of the newest window of a run that might act of which there is any verdict but a failure to read, ``since`` when
-    a run first asked for the rule; ``version`` makes updates conditional: 0 is a row that does not exist yet.
+    ``windows`` are the last evaluated ones, newest first, also those of runs that might not act. ``judged_until`` is
+    the end of the newest window that a run which might act has judged (a failure to read does not count), ``since``
+    when the first run used the rule. ``version`` makes updates conditional; 0 is a row that does not exist yet.
     """
 
     source: str
@@ -405,14 +404,14 @@ class RuleEvidence:
 
 @dataclass(frozen=True, slots=True)
 class SwitchEvent:
-    """One change of a switch. ``key`` makes it happen once, however often it is tried.
+    """One change of a switch. Events with the same ``key`` are stored once.
 
     ``kind`` is one of: disabled, blocked, enabled, renewed, not_renewed (evaluated, but the lease stays), held,
     unblocked, counted (a good window on the way back, or a breach that starts the count again), segment_disabled,
     segment_enabled and segment_held (of segments; the lease may be renewed as well); in a dry run also
     would_disable, would_block, would_enable, would_unblock, would_hold and would_disable_segment, which change nothing
     but the lease. ``segments`` are those of the switch after it.
-    ``waits_for`` is the acting rule that was not judged for too long, so that the lease is shorter than it would be.
+    ``waits_for`` is the acting rule that was not judged lately, which made the lease shorter.
     """
 
     key: str
@@ -434,14 +433,14 @@ class SwitchEvent:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a history has come: its id, the epoch that operators raise, and the version that each change raises."""
+    """The version of a history: its id, the epoch that operators raise, and the version that each change raises."""
 
     history: str
     epoch: int
     version: int
 
     def is_older_than(self, seen: Mark) -> bool:
-        """Whether this one must not follow ``seen``: it went back, or is another history that nobody has confirmed.
+        """Whether this mark must not follow ``seen``: the history went back, or is another one that is not confirmed.
 
         >>> Mark("a", 1, 7).is_older_than(Mark("a", 1, 8)), Mark("b", 2, 0).is_older_than(Mark("a", 1, 8))
         (True, False)
@@ -453,7 +452,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What this machine has recorded of a history: how far it had come, and what was in it then ("": not recorded)."""
+    """This machine's record of a history: its mark, and its content at that time ("": not recorded)."""
 
     mark: Mark
     content: str = ""
@@ -463,10 +462,10 @@ class Recorded:
 class Identity:
     """Which history it is. Not ``confirmed``: an older copy was put back, and every gate is closed.
 
-    ``newest_at`` is the newest date of a switch change since the last confirmation, ``why`` and the two after it say
-    who doubted or confirmed last. ``seen`` is what this machine has recorded beside the history, None for nothing.
-    ``content`` sums up switches and thresholds of a SQLite file: each change of one makes another, and a version has
-    only one; "" where it is not known.
+    ``newest_at`` is the latest date of a switch change since the last confirmation; ``why`` and the next two fields say
+    who doubted or confirmed last. ``seen`` is what this machine has recorded beside the history, None if nothing.
+    ``content`` is a digest of the switches and thresholds of a SQLite file, different for each change and one for each
+    version; "" if not known.
     """
 
     mark: Mark
@@ -480,12 +479,12 @@ class Identity:
 
     @property
     def went_back(self) -> bool:
-        """Whether an older copy, or a part of one, was put back behind everybody's back."""
+        """Whether an older copy, or a part of one, was put back without a confirmation."""
         return self.seen is not None and (self.mark.is_older_than(self.seen.mark) or self.is_mixed)
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it holds what another copy held: of SQLite, an old file under the journal (-wal) of a newer one."""
+        """Whether it is a mix of two copies: with SQLite, an old file under the journal (-wal) of a newer one."""
         seen = self.seen
         return seen is not None and seen.mark == self.mark and "" != seen.content != self.content != ""
 
@@ -493,18 +492,18 @@ class Identity:
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
 MONITOR_RULE = "monitor:"
-"""How the ``rule`` of an incident of the monitor itself begins; no rule of alerts.yaml has a colon in its id."""
+"""The prefix of ``rule`` in incidents of the monitor itself; no rule of alerts.yaml has a colon in its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A run of breaches of one rule on one subject, from the first to resolved.
+    """A run of breaches of one rule on one subject, from the first until it is resolved.
 
-    ``root`` is the delivery id of the living message about it (None: no route took it).
-    ``breaches`` counts windows in breach: one that late truths made good counts no longer.
-    ``ok_windows`` counts good windows in a row since the last breach, ``reopened`` how often it came back.
-    ``silenced_until`` is when a silence ends by itself. ``version`` makes updates conditional: 1 is as opened.
-    ``further_reasons`` follow ``reason`` where several things are wrong with the monitor at once.
+    ``root`` is the delivery id of its living message (None: no route matched). ``breaches`` counts windows in breach,
+    without those that late truths made good. ``ok_windows`` counts good windows in a row since the last breach,
+    ``reopened`` how often it was reopened. ``silenced_until`` is when a silence ends. ``version`` makes updates
+    conditional; 1 is a new incident. ``further_reasons`` follow ``reason`` if several things are wrong with the monitor
+    at once.
     """
 
     id: str
@@ -541,21 +540,21 @@ class Incident:
 
     @property
     def fingerprint(self) -> str:
-        """What makes two breaches the same incident."""
+        """The key by which two breaches belong to the same incident."""
         return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
 
     @property
     def is_of_monitor(self) -> bool:
-        """Whether it is about the monitor itself: then no verdict belongs to it."""
+        """Whether it is about the monitor itself, and so has no verdict."""
         return self.rule.startswith(MONITOR_RULE)
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """One thing that happened to an incident. ``key`` makes it happen once, however often it is tried.
+    """One change of an incident. Events with the same ``key`` are stored once.
 
-    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, held_back,
-    refused (somebody asked for what they may not do); ``reason`` is the named reason of the decision.
+    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, held_back, refused
+    (somebody requested what they may not do); ``reason`` is the named reason of the decision.
     """
 
     key: str
@@ -572,19 +571,19 @@ class IncidentEvent:
 DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent", "superseded"]
 DeliveryKind = Literal["incidents", "monitor", "test"]
 Operation = Literal["post", "edit", "reply", "file"]
-#: What Slack answers to a change of a message that a person has deleted.
+#: Slack's answers to a change of a message that a person has deleted.
 MESSAGE_DELETED = frozenset({"message_not_found", "thread_not_found"})
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message, or one change of one, and its delivery state. ``id`` is the same however often it is composed.
+    """One message, or one change of a message, and its delivery state. Composing it again gives the same ``id``.
 
-    ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or put a *file*
-    into it. What has a root waits until that is sent. ``sequence`` orders the edits of one root: a later one
-    makes those before it *superseded*. ``error`` is its text, ``error_code`` is Slack's own name of it;
-    ``uncertain``: it may have been accepted although no answer came. ``compared_at``: when it was last found to say of
-    switches what is so (None: when it was made).
+    ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or add a *file* to it.
+    A delivery with a root waits until the root is sent. ``sequence`` orders the edits of one root: a later one makes
+    earlier ones *superseded*. ``error`` is the text of an error, ``error_code`` Slack's name for it; ``uncertain``:
+    Slack may have accepted it although no answer came. ``compared_at``: when its sentences about switches were last
+    found to be true (None: when it was made).
     """
 
     id: str
@@ -610,13 +609,13 @@ class Delivery:
 
     @property
     def is_of_deleted(self) -> bool:
-        """Whether it was to change a message that a person has deleted on purpose."""
+        """Whether it should change a message that a person has deleted."""
         return self.state == "dead" and self.error_code in MESSAGE_DELETED
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a flow leaves for ``calmon health`` and the watchdog: one a ``key``, the newest replaces it."""
+    """A note of a flow for ``calmon health`` and the watchdog; a newer one with the same ``key`` replaces it."""
 
     key: str
     at: datetime
@@ -625,9 +624,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A note that a person has put at a time of a source (label None: of all its labels), shown on every axis.
+    """A person's note at a time of a source (label None: of all its labels), shown on every axis of time.
 
-    One that is removed stays stored, with who removed it and why. ``key`` is that of the request which added it.
+    A removed annotation stays stored, with who removed it and why. ``key`` is that of the request that added it.
     """
 
     id: str
@@ -648,7 +647,7 @@ TimelineKind = Literal["annotation", "model_version", "baseline", "rules", "thre
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """What happened around the labels at a time: shown above every axis of time.
+    """An event around the labels at a time, shown above every axis of time.
 
     ``source`` None is all sources, ``label`` None all labels of the source. ``id`` is that of an annotation, else "".
     """
@@ -663,7 +662,7 @@ class TimelineEvent:
 
 
 class IncidentReason(StrEnum):
-    """Why an incident is as it is now, or why nothing happened to it. All are in ``docs/alerts.md``."""
+    """Why an incident changed, or why it did not. All are in ``docs/alerts.md``."""
 
     FIRST_BREACH = "first breach"
     STILL_BREACHING = "still breaching"

@@ -1,7 +1,7 @@
-"""What may be printed, stored, logged or sent of an address or an error: everything but its secrets.
+"""Removes secrets from addresses and errors before they are printed, stored, logged or sent.
 
-Two ways together. Secrets that this process has read (:func:`remember`) are replaced wherever they appear, however
-they are quoted. Beside that, patterns know what looks like a secret: a password in an address, ``password=``, tokens.
+It works in two ways. Secrets that this process has read (:func:`remember`) are replaced wherever they appear, however
+they are quoted. In addition, patterns find what looks like a secret: a password in an address, ``password=``, tokens.
 Only the standard library, since a gate uses it too.
 """
 
@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, ur
 
 HIDDEN = "***"
 SHORTEST = 6
-"""Characters below which a secret is not searched for: it would be found inside usual words. Patterns still apply."""
+"""Shorter secrets are not searched for, since they would be found inside usual words. Patterns still apply."""
 
 _NAMES = "pass|pwd|token|secret|key|cred|sig|auth|ticket|session"
 _PARAMETER = re.compile(rf"(?i)([?&;#][^=&#;\s]*(?:{_NAMES})[^=&#;\s]*)=[^&#;\s]*")
@@ -47,7 +47,7 @@ _search: re.Pattern[str] | None = None
 
 
 def shown_address(address: str) -> str:
-    """The address without its password and its secret parameters; rather too little than too much is shown.
+    """The address without its password and secret parameters; in doubt a part is hidden.
 
     >>> shown_address("postgresql+psycopg://calmon:s3cret@db/history?sslpassword=x&sslmode=require")
     'postgresql+psycopg://calmon:***@db/history?sslpassword=***&sslmode=require'
@@ -58,7 +58,7 @@ def shown_address(address: str) -> str:
 
 
 def without_secrets(text: object) -> str:
-    """The text of an error (or any other text) without secrets. Hide before cutting: half a secret is not found.
+    """A text, such as that of an error, without secrets. Call it before cutting a text: half a secret is not found.
 
     >>> without_secrets("cannot open duckdb:///md:x?motherduck_token=abc: password='a b' refused, xoxb-1-2")
     'cannot open duckdb:///md:x?motherduck_token=***: password=*** refused, ***'
@@ -72,8 +72,8 @@ def without_secrets(text: object) -> str:
 
 
 def remember(secret: str) -> None:
-    """From now on hide this secret in every text, and of an address its password and secret parameters."""
-    global _known, _search  # noqa: PLW0603 - secrets are of the process, and so is what is known of them
+    """Hide this secret in every later text; of an address, its password and secret parameters."""
+    global _known, _search  # noqa: PLW0603 - the known secrets belong to the process
     with _lock:
         if found := {form for part in _parts(secret.strip()) for form in _forms(part)} - _known:
             _known |= found
@@ -81,10 +81,10 @@ def remember(secret: str) -> None:
 
 
 def hide_in(error: BaseException) -> None:
-    """Hide secrets in the texts of an error and of those that led to it, for those who print it themselves."""
+    """Hide secrets in the texts of an error and of its causes, for code that prints it itself."""
     for each in _chain(error, set()):
         each.args = tuple(without_secrets(one) if isinstance(one, str) else one for one in each.args)
-        # SQLAlchemy prints the statement and its parameters with an error, and can leave the parameters out
+        # SQLAlchemy prints the statement and its parameters with an error, but can omit the parameters
         statement, values = getattr(each, "statement", None), getattr(each, "params", None)
         if isinstance(statement, str):
             each.statement = without_secrets(statement)  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ def error_text(error: BaseException) -> str:
 
 
 def hide_at_the_edge() -> None:
-    """Hide secrets in every log record, and in what Python itself prints of an error nobody caught."""
+    """Hide secrets in every log record, and in what Python prints about uncaught errors."""
     plain = logging.getLogRecordFactory()
     if not isinstance(plain, partial) or plain.func is not _record:
         logging.setLogRecordFactory(partial(_record, plain))
@@ -121,12 +121,12 @@ def _record(plain: Callable[..., logging.LogRecord], *given: object, **more: obj
     record = plain(*given, **more)
     try:
         text = record.getMessage()
-    except (TypeError, ValueError, KeyError):  # words that do not fit their placeholders: logging says so itself
+    except (TypeError, ValueError, KeyError):  # the arguments do not fit the format: logging reports that itself
         return record
     if (hidden := without_secrets(text)) != text:
         record.msg, record.args = hidden, ()
     if record.exc_info and record.exc_info[1] is not None:
-        record.exc_text = error_text(record.exc_info[1]).rstrip("\n")  # what a formatter takes, where there is one
+        record.exc_text = error_text(record.exc_info[1]).rstrip("\n")  # a formatter uses this if it is set
     return record
 
 
@@ -135,7 +135,7 @@ def _print(text: str) -> None:
 
 
 def _in_text(found: str) -> str:
-    """An address inside a sentence: what ends the sentence is no part of it."""
+    """An address inside a sentence, without the punctuation at its end."""
     address = found.rstrip(".,:;)]}")
     return shown_address(address) + found[len(address) :]
 
@@ -145,7 +145,7 @@ def _exactly(text: str) -> str:
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """The secret parts of a secret: of a database's address not all, since its host may be shown."""
+    """The parts to hide of a secret; of a database's address not all, since its host may be shown."""
     if "://" not in secret:
         yield secret
         return
@@ -163,7 +163,7 @@ def _parts(secret: str) -> Iterator[str]:
 
 
 def _web_parts(address: str) -> Iterator[str]:
-    """Whoever knows a heartbeat's address can keep the alarm quiet: all of its path and query is secret."""
+    """All of a heartbeat address's path and query: anyone who knows it could suppress the alarm."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -174,7 +174,7 @@ def _web_parts(address: str) -> Iterator[str]:
 
 
 def _forms(part: str) -> Iterator[str]:
-    """A secret as it may be written: percent-encoded, decoded, inside quotes of Python, JSON or libpq."""
+    """The forms in which a secret may appear: percent-encoded, decoded, quoted in Python, JSON or libpq."""
     for plain in (part, unquote(part), unquote_plus(part)):
         libpq = plain.replace("\\", "\\\\").replace("'", "\\'")
         inside = (repr(plain)[1:-1], json.dumps(plain)[1:-1], libpq, plain.replace("'", "''"))

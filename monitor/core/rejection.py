@@ -1,8 +1,8 @@
-"""Whether the rows that were set aside may have decided what the others say. Pure.
+"""Whether rejected rows may have biased the remaining ones. Pure.
 
-What is left of a feed that lost its wrong answers looks perfect. So a subject is not judged where more than
-``max_rejected`` of its rows were rejected, where rejection depends on the score or on the outcome, or where a column
-holds one value only. docs/bad-rows.md has the formulas and the levels.
+If a feed loses the wrong answers, the rest looks perfect. So a subject is not judged if more than ``max_rejected`` of
+its rows were rejected, if rejection depends on the score or the outcome, or if a column has only one value.
+docs/bad-rows.md has the formulas and the levels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import log
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.baseline import Baseline
 from monitor.core.counts import CELLS, Counts
@@ -22,19 +22,19 @@ from monitor.core.records import RejectedCell, RejectReason, ScorePlace
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 
 FEWEST = 3
-"""Rejected rows below which nothing is concluded from a share or a test."""
+"""With fewer rejected rows nothing is concluded from a share or a test."""
 LEVEL = 1e-4
 """The level of the tests of dependence on score and outcome, over all tables of all labels of a reading."""
 CONSTANT_ROWS = 50
-"""Independent rows below which a column of one value says nothing."""
+"""With fewer independent rows nothing is concluded from a column with one value."""
 CONSTANT_CHANCE = 1e-6
-"""The chance, at most, that a column has one value where it is called constant (over all labels)."""
+"""A column with one value is called constant if the chance of that is at most this (over all labels)."""
 OVERCONFIDENCE_ALLOWED = 10
-"""Without a baseline: by how much scores may overstate the rate of an outcome that never comes."""
+"""Without a baseline: by which factor scores may overstate the rate of an outcome that never occurs."""
 
 NOT_REJECTED = frozenset({RejectReason.DUPLICATE.value})
-"""Reasons that lose no evidence: of duplicates the latest stays. Every other row of the window counts as rejected, a
-NULL truth too. Rows without a usable date lie in no window, and are in no :class:`RejectedCell`."""
+"""Reasons that lose no evidence: the latest of duplicates is kept. All other reasons count as rejected, NULL truths
+too. Rows without a valid date belong to no window, and so to no :class:`RejectedCell`."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -48,7 +48,7 @@ _OF_REASON = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """What a reading gives to be looked at: rejected rows, kept counts (None: the source), kept rows, duplicates.
+    """The parts of a reading to check: rejected rows, kept counts (None: the source), kept rows, duplicates.
 
     ``labelled`` is False for a source of numbers, which is judged as a whole only.
     """
@@ -61,7 +61,7 @@ class Read:
 
 
 def rejections(read: Read, baselines: Mapping[str | None, Baseline], most: float) -> Rejections:
-    """What keeps the subjects of one source in one window from being judged; ``most`` is ``max_rejected``."""
+    """Why subjects of one source in one window are not judged, if so; ``most`` is ``max_rejected``."""
     read = replace(read, cells=[cell for cell in read.cells if cell.reason not in NOT_REJECTED])
     by_label: dict[str | None, list[RejectedCell]] = {}
     for cell in read.cells if read.labelled else ():
@@ -82,7 +82,7 @@ def rejections(read: Read, baselines: Mapping[str | None, Baseline], most: float
 
 
 def _everywhere(whole: Rejection | None, nameless: Sequence[RejectedCell], read: Read, most: float) -> Rejection | None:
-    """What no label is free of: labels that cannot be read, and scores on another scale."""
+    """Reasons that concern all labels: labels that cannot be read, and scores on another scale."""
     lost, total = _rows(nameless), _rows(read.cells) + read.rows
     if lost >= FEWEST and lost > most * total:
         return Rejection(Why.LABEL_UNREADABLE, cause_of(nameless), lost, total, _reason(nameless))
@@ -107,7 +107,7 @@ def _of_subject(
 
 
 def _dependent(cells: Sequence[RejectedCell], counts: Counts, most: float, level: float) -> Rejection | None:
-    """Rejection that is more frequent than ``most`` in a range of scores or with an outcome, and significantly so."""
+    """Rejection that is significantly more frequent than ``most`` in a range of scores or with one outcome."""
     lost = _rows(cells)
     for why, tables in ((Why.BY_SCORE, _by_score(cells, counts)), (Why.BY_OUTCOME, _by_outcome(cells, counts))):
         found = _worst(tables, most, level)
@@ -120,7 +120,7 @@ def _dependent(cells: Sequence[RejectedCell], counts: Counts, most: float, level
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows in a part and in all: rejected and kept."""
+    """The rejected and the kept rows, in a part and in total."""
 
     part: tuple[float, float]
     rejected: int
@@ -130,7 +130,7 @@ class _Table:
 
 
 def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[float, float], float, float] | None:
-    """The part with the smallest p-value where it holds: (part, share, p); None where none does."""
+    """The significant part with the smallest p-value, as (part, share, p); None if no part is significant."""
     found = []
     for table in tables:
         rows = table.rejected + table.kept
@@ -139,7 +139,7 @@ def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[f
                 table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
             ))  # fmt: skip
             found.append((p, table.part[1] - table.part[0], table.part, table.rejected / rows))
-    best = min(found, default=None)  # of equal p-values the narrowest part
+    best = min(found, default=None)  # for equal p-values the narrowest part
     if best is None or best[0] >= level / max(1, len(tables)):
         return None
     p_value, _, part, local = best
@@ -147,7 +147,7 @@ def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[f
 
 
 def _by_score(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
-    """Each tenth of the scores, and all from each tenth on, of the rejected rows whose score can be read."""
+    """A table for each tenth of the scores, and for all scores from each tenth on, where scores can be read."""
     effect = counts.design_effect
     lost, kept = np.zeros(10, dtype=np.int64), np.zeros(10, dtype=np.int64)
     for cell in cells:
@@ -163,7 +163,7 @@ def _by_score(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
 
 
 def _by_outcome(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
-    """Hits and misses of the rejected rows whose outcome can be read."""
+    """The tables for hits and for misses, of rejected rows whose outcome can be read."""
     known = [cell for cell in cells if cell.truth == 1]
     hits, rows = sum(cell.hits for cell in known), sum(cell.rows for cell in known)
     kept_hits = float((counts.rate * counts.n).sum())
@@ -177,7 +177,7 @@ def _by_outcome(cells: Sequence[RejectedCell], counts: Counts) -> list[_Table]:
 
 
 def _constant_column(read: Read, baseline: Baseline | None) -> Rejection | None:
-    """Item, score or truth with one value in the whole source."""
+    """The item, score or truth column, if it has one value in the whole source."""
     counts = read.labels.get(None)
     if counts is None or not counts.rows:
         return None
@@ -195,7 +195,7 @@ def _constant_column(read: Read, baseline: Baseline | None) -> Rejection | None:
 def _constant_labels(
     labels: Mapping[str, Counts], baselines: Mapping[str | None, Baseline]
 ) -> dict[str | None, Rejection]:
-    """Labels whose scores are all the same, which by the baseline can be no chance.
+    """Labels whose scores are all equal, which the baseline excludes as chance.
 
     With p the share of that score in the baseline, n independent rows all have it with probability p^n.
     """
@@ -212,7 +212,7 @@ def _constant_labels(
 
 
 def _one_truth(counts: Counts, baseline: Baseline | None) -> bool:
-    """Whether the truth has one value in all rows, where by the baseline, or else by the scores, it would not."""
+    """Whether the truth has one value in all rows, although the baseline, or else the scores, exclude that."""
     rows = _independent(counts)
     if rows < CONSTANT_ROWS:
         return False
@@ -221,14 +221,14 @@ def _one_truth(counts: Counts, baseline: Baseline | None) -> bool:
         return False
     value = float(actual[0])
     if 1e-9 < value < 1 - 1e-9:
-        return len(np.unique(counts.cell)) >= 20  # a soft share that no group of rows differs in
+        return len(np.unique(counts.cell)) >= 20  # all groups have the same soft share
     if value > 0.5 and not (~counts.predicted).sum():
-        return False  # each row is of a label that was given, and each was right: a perfect week
+        return False  # each row has a label that was given, and each was right: a perfect week
     return _truth_chance(counts, baseline, value, rows) < log(CONSTANT_CHANCE)
 
 
 def _truth_chance(counts: Counts, baseline: Baseline | None, value: float, rows: float) -> float:
-    """The logarithm of the chance that all rows have this truth."""
+    """The logarithm of the probability that all rows have this truth."""
     if baseline is not None:
         then = baseline.counts
         true = float((_actual(then) * then.n).sum())
@@ -240,7 +240,7 @@ def _truth_chance(counts: Counts, baseline: Baseline | None, value: float, rows:
 
 
 def _actual(counts: Counts) -> npt.NDArray[np.float64]:
-    """The rate of the truth itself in each group, whatever the outcome is."""
+    """The rate of the truth, not of the outcome, in each group; shape (K,)."""
     if counts.score_is == "probability_of_label":
         return counts.rate
     return np.where(counts.predicted, counts.rate, 1 - counts.rate)
@@ -263,7 +263,7 @@ def _rows(cells: Iterable[RejectedCell]) -> int:
 
 
 def _reason(cells: Iterable[RejectedCell]) -> str:
-    """The reason of most rows."""
+    """The most frequent reason."""
     by_reason: Counter[str] = Counter()
     for cell in cells:
         by_reason[cell.reason] += cell.rows
@@ -271,7 +271,7 @@ def _reason(cells: Iterable[RejectedCell]) -> str:
 
 
 def cause_of(cells: Sequence[RejectedCell]) -> RejectionCause:
-    """What more than half of the rejected rows have in common."""
+    """What more than half of the rejected rows have in common, if anything."""
     half = _rows(cells) / 2
     percent = _rows(c for c in cells if c.reason == RejectReason.SCORE_OUT_OF_RANGE and c.place == ScorePlace.ABOVE_1)
     minus_one = _rows(c for c in cells if c.reason == RejectReason.OUTCOME_OUT_OF_RANGE and c.truth == -1)

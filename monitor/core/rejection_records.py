@@ -1,4 +1,4 @@
-"""What was found of rejected rows, as records and as the history keeps it. Pure."""
+"""Findings about rejected rows, as records and in the form of the history. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.core.records import RejectedCell
 
 
 class Why(StrEnum):
-    """What was found of one subject."""
+    """The kind of a finding about one subject."""
 
     SHARE = "share"
     BY_SCORE = "by_score"
@@ -22,7 +22,7 @@ class Why(StrEnum):
 
 
 class RejectionCause(StrEnum):
-    """What most of the rejected rows have in common, or which column holds one value only."""
+    """What most of the rejected rows have in common, or which column has only one value."""
 
     SCORE_IN_PERCENT = "score_in_percent"
     TRUTH_MINUS_ONE = "truth_minus_one"
@@ -37,10 +37,10 @@ class RejectionCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why one subject is not judged. ``rejected`` of ``rows`` rows were set aside, most of them for ``reason``.
+    """Why one subject is not judged. ``rejected`` of ``rows`` rows were rejected, most of them for ``reason``.
 
-    ``local`` is the share in the part where rejection is most frequent, ``p_value`` that of the test, ``part`` the
-    scores (from, to) of that part or the outcome; all None where the share over all rows decided.
+    ``local`` is the rejected share in the part where it is most frequent, ``p_value`` that of the test, ``part`` the
+    scores (from, to) or the outcome of that part. All three are None if the share over all rows decided.
     """
 
     why: Why
@@ -54,12 +54,12 @@ class Rejection:
 
     @property
     def share(self) -> float:
-        """The share of the rows that was rejected."""
+        """The rejected share of the rows."""
         return self.rejected / self.rows if self.rows else 0.0
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What a verdict keeps of it."""
+        """The finding as a verdict's detail."""
         part = None if self.part is None else list(self.part)
         found = {"why": self.why.value, "cause": self.cause.value, "reason": self.reason, "rejected": self.rejected}
         return found | {"rows": self.rows, "local": self.local, "p_value": self.p_value, "part": part}
@@ -67,13 +67,13 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """What was found of one source in one window; ``everywhere`` holds for each of its subjects."""
+    """The findings about one source in one window; ``everywhere`` is one about all of its subjects."""
 
     subjects: Mapping[str | None, Rejection] = field(default_factory=dict)
     everywhere: Rejection | None = None
 
     def of(self, label: str | None) -> Rejection | None:
-        """Why this label (None: the source as a whole) is not judged, or None."""
+        """Why this label (None: the source as a whole) is not judged; None if it is."""
         return self.subjects.get(label, self.everywhere)
 
     @property
@@ -83,13 +83,13 @@ class Rejections:
 
     @property
     def gravest(self) -> Rejection | None:
-        """What the source's incident says: what concerns all of it, else its own finding, else the label with most."""
-        own = max(self.subjects.values(), key=lambda each: each.rejected, default=None)
-        return self.everywhere or self.subjects.get(None) or own
+        """The finding for the source's incident: of all subjects, else its own, else that with most rejected rows."""
+        most_rejected = max(self.subjects.values(), key=lambda each: each.rejected, default=None)
+        return self.everywhere or self.subjects.get(None) or most_rejected
 
 
 def as_json(cells: Sequence[RejectedCell], found: Rejections) -> dict[str, Any]:
-    """What the history keeps of the rejected rows of a reading; {} of none."""
+    """The rejected rows and findings of a reading as plain data for the history; {} without any."""
     if not cells and found == Rejections():
         return {}
     everywhere = found.everywhere.detail if found.everywhere else None
@@ -101,7 +101,7 @@ def as_json(cells: Sequence[RejectedCell], found: Rejections) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...], Rejections]:
-    """What :func:`as_json` made; nothing of readings from before rejected rows were kept."""
+    """The data of :func:`as_json`; empty for old readings, which did not store rejected rows."""
     kept = kept or {}
     cells = tuple(RejectedCell(*cell) for cell in kept.get("cells", ()))
     subjects = {label: from_detail(detail) for label, detail in kept.get("subjects", ())}
@@ -110,7 +110,7 @@ def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...],
 
 
 def from_detail(detail: Mapping[str, Any]) -> Rejection:
-    """What :attr:`Rejection.detail` was made of."""
+    """The finding that :attr:`Rejection.detail` was made from."""
     part = detail["part"]
     return Rejection(
         Why(detail["why"]), RejectionCause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],

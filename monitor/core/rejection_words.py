@@ -1,4 +1,4 @@
-"""What is said of rejected rows: what was found, and what to do. Pure."""
+"""Sentences about rejected rows: the finding, and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OTHER = (
 
 
 def fact(rejection: Rejection) -> str:
-    """What was found, without a full stop.
+    """The finding, without a full stop.
 
     >>> fact(Rejection(Why.SHARE, RejectionCause.TRUTH_MISSING, 50, 100, "outcome_missing"))
     '50 of 100 rows (50.0%) were rejected: most of their truths (`actual`) are NULL'
@@ -90,7 +90,7 @@ def concerned(found: Rejections) -> str:
 
 
 def sentence(found: Rejections) -> str:
-    """Cause, subjects and remedy of one source in one window; "" of none."""
+    """Cause, subjects and remedy of one source in one window; "" without a finding."""
     gravest = found.gravest
     if gravest is None:
         return ""

@@ -1,7 +1,7 @@
-"""Whole rows: for the few metrics whose definition needs all scores of an item at once.
+"""Whole rows, for the few metrics that need all scores of an item together.
 
-Counts cannot give the certainty ratio or a one-vs-one AUC: these look at the probabilities of all labels of one item.
-Where there are more items than a limit, the warehouse gives a sample, and ``weight`` says how many each represents.
+The certainty ratio and a one-vs-one AUC cannot be computed from counts: they use the probabilities of all labels of one
+item. Above a limit of items the warehouse returns a sample; ``weight`` says how many items each row represents.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class ProbabilityRows:
     """Scores and truth of N items over K labels.
 
     ``probability`` and ``truth`` have shape (N, K): scores in [0, 1] (NaN: this label was not scored on this item),
-    outcomes in [0, 1] (one-hot for ``multiclass``). ``weight`` has shape (N,); ``items`` is how many the sample
-    represents, N where all are there.
+    outcomes in [0, 1] (one-hot for ``multiclass``). ``weight`` has shape (N,); ``items`` is the number of items that
+    the sample represents, N without sampling.
     """
 
     labels: tuple[str, ...]

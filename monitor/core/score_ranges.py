@@ -1,4 +1,4 @@
-"""Score ranges that automation must not use: merged, and rounded so that nothing wrong slips through.
+"""Score ranges that automation must not use: merged, and rounded outwards.
 
 Only the standard library: a router imports this.
 """
@@ -12,14 +12,14 @@ from typing import TypeAlias
 Ranges: TypeAlias = tuple[tuple[float, float], ...]
 
 CELLS = 10_000
-"""Scores are counted in this many steps."""
+"""The number of cells into which scores are counted."""
 STEPS = 100
-"""Blocked ranges end on whole hundredths: people read them, say them and type them again."""
+"""Blocked ranges end on whole hundredths, since people read, say and type them."""
 _ON_A_STEP = 1e-6  # of a step: 0.29 * 100 is not quite 29
 
 
 def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
-    """The ranges sorted, those that touch put together.
+    """The ranges in order, with touching ones merged.
 
     >>> merged([(0.9, 1.0), (0.5, 0.6), (0.6, 0.7)])
     ((0.5, 0.7), (0.9, 1.0))
@@ -36,8 +36,8 @@ def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
 def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
     """The ranges with each end moved outwards to the next hundredth, merged; never inwards.
 
-    Edges of bins lie where the rows happened to fall, and move with every baseline; the scores next to
-    an edge are no better than those inside it.
+    Bin edges depend on the rows and change with every baseline; scores just outside an edge are no better than those
+    inside.
 
     >>> outwards([(0.8537, 0.9012), (0.29, 0.3)])
     ((0.29, 0.3), (0.85, 0.91))

@@ -1,4 +1,4 @@
-"""The counts of one label in each of its segments as bytes, for the history: all of them in one compressed block."""
+"""The counts of all segments of one label as one compressed block, for the history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SegmentCounts = Mapping[Segment, Counts]
 
 
 def to_bytes(parts: SegmentCounts) -> bytes:
-    """A compressed form; :func:`from_bytes` reads it back.
+    """The counts as compressed bytes; :func:`from_bytes` reads them back.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = from_bytes(to_bytes({("channel", "web"): counts_from_rows([0.5, 0.9], [0, 1])}))
@@ -37,7 +37,7 @@ def to_bytes(parts: SegmentCounts) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[Segment, Counts]:
-    """The counts that :func:`to_bytes` wrote, of this version or an older one, by segment."""
+    """By segment, the counts that :func:`to_bytes` of this or an older version wrote."""
     if not data:
         return {}
     arrays, about = compact.from_bytes(data) if compact.is_compact(data) else _older(data)
@@ -53,7 +53,7 @@ def from_bytes(data: bytes) -> dict[Segment, Counts]:
 
 
 def _older(data: bytes) -> tuple[dict[str, Any], Any]:
-    """What versions before the compact form wrote: arrays as NumPy keeps them."""
+    """The counts in the form before the compact one: NumPy's arrays."""
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
         about = {name: stored[name].tolist() for name in ("lengths", "effects")}
         return {name: stored[name] for name in KEYS + SUMS}, json.loads(str(stored["about"])) | about

@@ -13,9 +13,9 @@ SCHEDULES_FILE = "deployments/prefect.yaml"
 
 
 def shipped(name: str) -> Path:
-    """Where a shipped file is.
+    """The path of a shipped file.
 
-    Raises FileNotFoundError where this installation has none of that name.
+    Raises FileNotFoundError if this installation has no such file.
     """
     for place in _PLACES:
         if (place / name).is_file():

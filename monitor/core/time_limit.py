@@ -1,4 +1,4 @@
-"""How long one reading may take. Whoever waits in a driver cannot stop it, so another thread does."""
+"""A time limit for one reading. A thread that waits in a driver cannot stop it, so another thread does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AGAIN_S = 0.5
 
 
 class TimeLimit:
-    """Cancels what runs on a connection once ``seconds`` are over; ``expired`` says that it did."""
+    """Cancels the work on a connection after ``seconds``; ``expired`` says whether it did."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -21,7 +21,7 @@ class TimeLimit:
     def watching(self, cancel: Callable[[], object]) -> Iterator[None]:
         """Call ``cancel`` when the time is up, and again until the block ends.
 
-        Once is not enough: between two statements there is nothing that could be cancelled.
+        Once is not enough: between two statements there is nothing to cancel.
         """
         watch = threading.Thread(target=self._watch, args=(cancel,), name="warehouse time limit", daemon=True)
         watch.start()
@@ -29,19 +29,19 @@ class TimeLimit:
             yield
         finally:
             self._over.set()
-            watch.join()  # so that nothing later on the connection is cancelled by mistake
+            watch.join()  # so that no later work on the connection is cancelled
 
     def _watch(self, cancel: Callable[[], object]) -> None:
         wait = self.seconds
         while not self._over.wait(wait):
             self.expired = True
-            with suppress(Exception):  # a connection that is lost shows as the error of the statement itself
+            with suppress(Exception):  # the statement itself reports a lost connection
                 cancel()
             wait = AGAIN_S
 
 
 def in_words(seconds: float) -> str:
-    """A time limit as a person says it.
+    """A time limit in words.
 
     >>> in_words(900), in_words(90), in_words(0.5)
     ('15 min', '90 s', '0.5 s')

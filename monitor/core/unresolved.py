@@ -1,4 +1,4 @@
-"""Rows by the time of their prediction, with or without a truth: what an estimate before the truth is made of."""
+"""Rows by the time of their prediction, with or without a truth: the input of estimates before the truth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScoreCounts:
     """Rows by score, without outcomes; every array has one entry a group, shape (K,).
 
     ``cell`` 0..10000, ``predicted`` and ``automated`` are the keys, sorted and distinct; ``n`` counts rows and ``s``
-    sums their scores. Each row counts once, whatever the weights of the source: these are of rows that were reviewed.
+    sums their scores. Each row counts once, without the source's weights, which are for reviewed rows.
     """
 
     cell: Ints
@@ -45,7 +45,7 @@ class ScoreCounts:
 
 _NONE, _NEITHER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
 NO_SCORES = ScoreCounts(_NONE, _NEITHER, _NEITHER, _NONE, np.zeros(0))
-"""No rows at all."""
+"""Score counts without rows."""
 
 
 def score_counts(columns: Mapping[str, npt.ArrayLike]) -> ScoreCounts:
@@ -71,10 +71,10 @@ def pool_scores(parts: Mapping[str, ScoreCounts]) -> ScoreCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnresolvedRows:
-    """The rows of one source that were predicted in one window, by whether their truth was known at a moment.
+    """The rows of one source that were predicted in one window, split by whether their truth was known at a time.
 
-    ``known_at`` is that moment: a row whose truth came later, or has not come, is ``waiting``, any other ``resolved``;
-    both by label. ``set_aside`` counts rows that cannot be used, by reason; they are in neither.
+    ``known_at`` is that time: a row is ``resolved`` if its truth was known then, else ``waiting``; both are by label.
+    ``set_aside`` counts the rows that cannot be used, by reason; these are in neither.
     """
 
     source: str
@@ -86,7 +86,7 @@ class UnresolvedRows:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels that were predicted or scored in the window, in order."""
+        """All labels of rows in the window, in order."""
         return tuple(sorted({*self.waiting, *self.resolved}))
 
     def waiting_of(self, label: str | None) -> ScoreCounts:

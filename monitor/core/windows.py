@@ -13,7 +13,7 @@ SETTLE = timedelta(hours=6)
 
 _OTHER_ZONE = timedelta.max
 FIRST_YEAR, LAST_YEAR = 1970, 9000
-"""Years of windows: far from the ends of the calendar, where "the week before" would be no date."""
+"""Years of windows: far from the ends of the calendar, where "the week before" has no date."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
@@ -117,7 +117,7 @@ def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
 
 
 def distance(schedule: Schedule, first: str, last: str) -> int:
-    """How many windows ``last`` is after ``first``, by their names; 0 where they are the same or the wrong way round.
+    """How many windows ``last`` is after ``first``, by their names; 0 if they are equal or in reverse order.
 
     >>> distance("weekly", "2025-W51", "2026-W02"), distance("daily", "2026-02-27", "2026-03-01")
     (3, 2)
@@ -127,18 +127,18 @@ def distance(schedule: Schedule, first: str, last: str) -> int:
 
 
 def nominal(window: Window) -> date:
-    """The first day of a window by its name, whatever the time zone it was made in."""
+    """The first day of a window by its name, in any time zone."""
     return first_day(window.schedule, window.name)
 
 
 def first_day(schedule: Schedule, name: str) -> date:
-    """The first day that a window's name stands for; no time zone is needed. Raises :class:`WindowError`.
+    """The first day of a window by its name; no time zone is needed. Raises :class:`WindowError`.
 
     >>> first_day("weekly", "2026-W46"), first_day("daily", "2026-11-16")
     (datetime.date(2026, 11, 9), datetime.date(2026, 11, 16))
     """
     if schedule == "daily":
-        try:  # not ISO's other forms: "2026-W46" is a week, and no day of it
+        try:  # no other ISO forms: "2026-W46" is a week, not a day
             written = name.strip() if _DAY.fullmatch(name.strip()) else ""
             day = datetime.strptime(written, "%Y-%m-%d").date()  # noqa: DTZ007 - a date has no time zone
         except ValueError as error:
@@ -156,10 +156,10 @@ def first_day(schedule: Schedule, name: str) -> date:
 
 
 def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
-    """Windows of one schedule as series of one time zone each, every series oldest first, the newest series first.
+    """Split windows of one schedule into series of one time zone: each oldest first, the newest series first.
 
-    Windows of one zone follow each other without a gap or an overlap (apart from missing ones); those made in another
-    zone do not. Where windows are missing in between, an hour is allowed for, since clocks may have changed.
+    Windows of one zone follow each other without gaps or overlaps (apart from missing ones); windows of different zones
+    do not. Across missing windows a difference of an hour is allowed, since clocks may have changed.
 
     >>> utc = [week(f"2026-W{k}", ZoneInfo("UTC")) for k in (30, 31, 33)]
     >>> berlin = [week(f"2026-W{k}", ZoneInfo("Europe/Berlin")) for k in (34, 35)]
@@ -178,7 +178,7 @@ def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
 
 
 def _misfit(before: Window, after: Window) -> timedelta:
-    """How far the later window is from where the earlier one's time zone would have it."""
+    """How far the later window's start is from its start in the earlier window's time zone."""
     days = 7 if before.schedule == "weekly" else 1
     missing = nominal(after) - nominal(before) - timedelta(days=days)
     misfit = abs(after.start - before.end - missing)

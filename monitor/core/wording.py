@@ -1,6 +1,6 @@
 """A verdict in plain words, and what to do about it. Pure; shared by Slack, the terminal and the report.
 
-Nothing here is escaped for any medium: :mod:`monitor.alerting.slack.message` does that for Slack.
+Nothing is escaped here; :mod:`monitor.alerting.slack.message` escapes text for Slack.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _TITLES = {
     "expected_shortfall": "expected shortfall (an estimate)", "expected_ece": "expected ECE (an estimate)",
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
-#: What the rules' metric ``shortfall`` is; every page says so where it first names it.
+#: The meaning of the rules' metric ``shortfall``; every page gives it where it first uses the name.
 SHORTFALL = "overconfidence: mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
-#: Conditions of rules whose limit is the least that is allowed.
+#: Conditions of rules whose limit is the lowest allowed value.
 FLOORS = frozenset({"below", "decrease"})
 UNCONFIRMED = "above the limit, not confirmed"
 _HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
@@ -55,14 +55,14 @@ _R = IncidentReason
 _NO_BREACH = (
     _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN, _R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.HELD_BACK,
 )  # fmt: skip
-#: Not "automated items": whether automation was on then, the verdict does not say.
+#: Not "automated items": a verdict does not say whether automation was on then.
 _ROWS = {
     "all": "all items", "predicted": "items given this label", "automated": "items with scores from automate_at on",
 }  # fmt: skip
 
 
 def title(metric: str) -> str:
-    """The name people know a metric by.
+    """The usual name of a metric.
 
     >>> title("roc_auc"), title("ece_at_3"), title("balanced_error")
     ('ROC AUC', 'ECE@3', 'balanced error')
@@ -72,10 +72,10 @@ def title(metric: str) -> str:
 
 
 def clean(text: str, length: int = LABEL_LENGTH) -> str:
-    """Foreign text made safe for a sentence: one line, printable, not longer than ``length``.
+    """Text from outside, made safe for a sentence: one line, printable, not longer than ``length``.
 
-    Control characters and the invisible ones that reorder text (right-to-left overrides) go, since
-    they could make a message read as something else.
+    Control characters, and invisible ones that reorder text (right-to-left overrides), are removed, since they could
+    change how a message reads.
 
     >>> clean("spam\\u202egnp.exe\\n")
     'spamgnp.exe'
@@ -88,7 +88,7 @@ def clean(text: str, length: int = LABEL_LENGTH) -> str:
 
 
 def who(subject: Subject) -> str:
-    """The subject as a sentence begins with it.
+    """The subject, as at the beginning of a sentence.
 
     >>> who(Subject("tickets", "billing")), who(Subject("tickets", None))
     ('billing', 'tickets (all labels)')
@@ -97,7 +97,7 @@ def who(subject: Subject) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in per cent, with a decimal only where it matters.
+    """A share in per cent, with a decimal only if it is needed.
 
     >>> percent(0.59), percent(0.0213), percent(None)
     ('59%', '2.1%', 'unknown')
@@ -130,7 +130,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A time as messages write it.
+    """A time in the form of messages.
 
     >>> moment(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
     '2026-11-16 06:03 UTC'
@@ -151,7 +151,7 @@ def duration(length: timedelta) -> str:
 
 
 def stamp(at: datetime) -> str:
-    """A time with its weekday, as the lines about the switch say it.
+    """A time with its weekday, in the form of lines about the switch.
 
     >>> stamp(datetime(2026, 11, 16, 6, 3, tzinfo=UTC))
     'Mon 2026-11-16 06:03 UTC'
@@ -160,19 +160,19 @@ def stamp(at: datetime) -> str:
 
 
 def incident_state(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
-    """The state of an incident, as one sentence without its full stop; "" where it has just been opened.
+    """The state of an incident, as one sentence without its full stop; "" if it has just been opened.
 
-    ``breach`` is its last breach, ``last`` what happened to it last.
+    ``breach`` is its last breach, ``last`` its last event.
     """
     if incident.state == "resolved":
         return _ended(incident, last)
-    so_far = [by_whom(incident), in_breach(incident, breach), _latest(incident, last)]
-    told = "; ".join(part for part in so_far if part)
-    return told[:1].upper() + told[1:]
+    sentences = [by_whom(incident), in_breach(incident, breach), _latest(incident, last)]
+    text = "; ".join(part for part in sentences if part)
+    return text[:1].upper() + text[1:]
 
 
 def news(incident: Incident, last: IncidentEvent | None) -> str:
-    """What has just happened to an incident, by the named reason of the decision."""
+    """The last change of an incident in words, by the reason of the decision."""
     reason = reason_of(last)
     window = clean(last.window) if last is not None and last.window else "the last window"
     unit = _unit(incident)
@@ -198,13 +198,13 @@ def news(incident: Incident, last: IncidentEvent | None) -> str:
 
 
 def reason_of(event: IncidentEvent | None) -> IncidentReason | None:
-    """The named reason of an event; None where a later version wrote one that this one does not know."""
+    """The reason of an event; None if a later version wrote one that this version does not know."""
     known = {each.value: each for each in IncidentReason}
     return None if event is None else known.get(event.reason)
 
 
 def by_whom(incident: Incident) -> str:
-    """Who has it, or who silenced it until when; "" where nobody did."""
+    """Who acknowledged the incident, or silenced it until when; "" if nobody did."""
     if incident.state == "acknowledged" and incident.acknowledged_at is not None:
         return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
     if incident.state == "silenced" and incident.silenced_until is not None:
@@ -213,7 +213,7 @@ def by_whom(incident: Incident) -> str:
 
 
 def in_breach(incident: Incident, breach: Verdict) -> str:
-    """For how long; "" where there was only one breach, or the window of the last one is good by later truths."""
+    """How long the incident has been in breach; "" after one breach, or if late truths made the last window good."""
     came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
         incident.reopened, f"came back {incident.reopened} times"
     )
@@ -222,7 +222,7 @@ def in_breach(incident: Incident, breach: Verdict) -> str:
         return came_back
     unit, since, newest = _unit(incident), incident.opened_window, breach.window.name
     span = windows.distance(incident.schedule, since, newest) + 1
-    if incident.breaches >= span:  # earlier versions counted a window twice that late truths turned round and back
+    if incident.breaches >= span:  # earlier versions counted windows twice that late truths changed twice
         many = f"in breach for {count_of(span, unit)} (since {since})"
     else:
         many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
@@ -230,7 +230,7 @@ def in_breach(incident: Incident, breach: Verdict) -> str:
 
 
 def _latest(incident: Incident, last: IncidentEvent | None) -> str:
-    """What the last evaluation saw, where it saw no breach."""
+    """The result of the last evaluation, if it was no breach."""
     return news(incident, last).removesuffix(": stays open") if reason_of(last) in _NO_BREACH else ""
 
 
@@ -249,10 +249,10 @@ def _ended(incident: Incident, last: IncidentEvent | None) -> str:
 
 
 def plain_words(verdict: Verdict) -> str:
-    """What the verdict says, in one sentence that needs no knowledge of the metric.
+    """The verdict in one sentence that needs no knowledge of the metric.
 
-    ``verdict.detail`` may hold ``promised`` (mean score) and ``kept`` (hit rate): overconfidence (called
-    *shortfall* in rules) is then described with both.
+    If ``verdict.detail`` has ``promised`` (mean score) and ``kept`` (hit rate), overconfidence (called *shortfall* in
+    rules) is described with both.
 
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
@@ -266,16 +266,16 @@ def plain_words(verdict: Verdict) -> str:
 
 
 def ending(verdict: Verdict) -> str:
-    """The same sentence without its subject, and without how many windows were pooled."""
+    """The sentence of :func:`plain_words` without its subject and without the number of pooled windows."""
     judged = as_judged(verdict)
-    asked = ["textbook value"] if judged is not verdict else []
-    asked += ["no significance asked for"] if verdict.detail.get("certainty") == "none" else []
-    said = verdict.outcome != "not_evaluated" and asked
-    return _ending(judged) + (f" ({', '.join(asked)})" if said else "")
+    remarks = ["textbook value"] if judged is not verdict else []
+    remarks += ["no significance asked for"] if verdict.detail.get("certainty") == "none" else []
+    shown = verdict.outcome != "not_evaluated" and remarks
+    return _ending(judged) + (f" ({', '.join(remarks)})" if shown else "")
 
 
 def as_judged(verdict: Verdict) -> Verdict:
-    """The verdict with the numbers that its rule judges: the textbook ones, without limits, where it asks for these."""
+    """The verdict with the numbers that its rule judges: textbook ones, without limits, for ``value: plug_in``."""
     if verdict.detail.get("judged") != "plug_in":
         return verdict
     then, change = (verdict.detail.get(f"textbook_{name}") for name in ("baseline", "change"))
@@ -288,13 +288,13 @@ def as_judged(verdict: Verdict) -> Verdict:
 def _ending(verdict: Verdict) -> str:
     if verdict.outcome == "breach":
         return _breach(verdict)
-    told = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
-    tell = told.get(verdict.reason)
-    return tell(verdict) if tell else verdict.reason.value.replace("_", " ")
+    by_reason = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
+    sentence_of = by_reason.get(verdict.reason)
+    return sentence_of(verdict) if sentence_of else verdict.reason.value.replace("_", " ")
 
 
 def pooled(verdict: Verdict) -> str:
-    """Said wherever a value is not of its window alone; "" where it is."""
+    """The words for a value of several pooled windows; "" for one window."""
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
     judged = verdict.outcome != "not_evaluated"
     return f"{verdict.windows} {unit} pooled" if verdict.windows > 1 and judged else ""
@@ -308,7 +308,7 @@ def amount(verdict: Verdict, value: float | None) -> str:
 
 
 def level(verdict: Verdict, value: float | None) -> str:
-    """A value of the verdict's metric as sentences name it: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
+    """A value of the verdict's metric in sentences: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
     if value is None:
         return "unknown"
     if verdict.metric in ("shortfall", "expected_shortfall"):
@@ -327,8 +327,8 @@ def _breach(verdict: Verdict) -> str:
             "at equal scores no change was found"
         )
     if verdict.reason == Reason.CLASS_MIX:
-        told = _level(verdict) if verdict.detail.get("condition") == "accumulated" else _rise(verdict)
-        return f"{told}, as {_mix_words(verdict)}"
+        sentence = _level(verdict) if verdict.detail.get("condition") == "accumulated" else _rise(verdict)
+        return f"{sentence}, as {_mix_words(verdict)}"
     if verdict.reason == Reason.DECREASED:
         return _fall(verdict)
     rose = verdict.reason == Reason.INCREASED
@@ -336,7 +336,7 @@ def _breach(verdict: Verdict) -> str:
 
 
 def segment_name(column: str, value: str) -> str:
-    """A part of a label's rows, for people.
+    """A segment of a label's rows in words.
 
     >>> segment_name("channel", "web"), segment_name("score_band", "from 0.9")
     ('channel = web', 'scores from 0.9')
@@ -347,7 +347,7 @@ def segment_name(column: str, value: str) -> str:
 
 
 def _place(verdict: Verdict) -> str:
-    """Of a rule on segments: " in channel = web"; on small labels: " in 60 small labels"; "" for any other."""
+    """The part that a rule is about: " in channel = web", " in 60 small labels", or "" for all rows of a label."""
     segment, small = verdict.detail.get("segment"), verdict.detail.get("small_labels")
     if small is not None:
         return f" in {small:,} small labels"
@@ -362,13 +362,13 @@ def _named(verdict: Verdict, value: float | None) -> str:
 
 
 def reference(verdict: Verdict) -> str:
-    """What a change is measured against: the baseline, or the weeks before."""
+    """The reference of a change: the baseline, or the weeks before."""
     weeks = verdict.detail.get("reference")
     return "the baseline" if weeks is None else weeks_before(weeks["weeks"])
 
 
 def weeks_before(weeks: int) -> str:
-    """The weeks before as sentences name them.
+    """The weeks before, in sentences.
 
     >>> weeks_before(4), weeks_before(1)
     ('the 4 weeks before', 'the week before')
@@ -385,7 +385,7 @@ def _now_and_then(verdict: Verdict) -> str:
 
 def _rise(verdict: Verdict) -> str:
     now, then = level(verdict, verdict.value), level(verdict, verdict.baseline)
-    told = {
+    sentences = {
         "ece": f"calibration got worse: {_now_and_then(verdict)}",
         "mce": f"{_worst(verdict)} ({reference(verdict).removeprefix('the ')} {amount(verdict, verdict.baseline)})",
         "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
@@ -394,7 +394,7 @@ def _rise(verdict: Verdict) -> str:
             f"{reference(verdict)}"
         ),
     }
-    return told.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
+    return sentences.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
 
 
 def _fall(verdict: Verdict) -> str:
@@ -404,7 +404,7 @@ def _fall(verdict: Verdict) -> str:
 
 
 def _mix_words(verdict: Verdict) -> str:
-    """Which change of the class mix explains a rise, and which rise it was expected to bring."""
+    """The change of the class mix that explains a rise, and the rise expected from it."""
     mix = verdict.detail.get("class_mix", {})
     now, then, rise = (mix.get(name) for name in ("now", "then", "expected_rise"))
     if now is None or then is None or rise is None:
@@ -414,7 +414,7 @@ def _mix_words(verdict: Verdict) -> str:
 
 
 def _worst(verdict: Verdict) -> str:
-    """Where the largest gap is, how large, and in which direction."""
+    """The place, size and direction of the largest gap."""
     where, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
     if where is None or gap is None:
         return f"has scores that are {amount(verdict, verdict.value)} off in their worst range{_place(verdict)}"
@@ -429,13 +429,13 @@ def _level(verdict: Verdict) -> str:
     now, limit, place = level(verdict, verdict.value), level(verdict, verdict.threshold), _place(verdict)
     if verdict.reason == Reason.BELOW_THRESHOLD:
         return _too_low(verdict, now, limit)
-    told = {
+    sentences = {
         "ece": f"calibration is poor{place}: ECE {now}, at most {limit} allowed",
         "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
         "false_negative_rate": f"misses too many{place}: {now} of true items not found, at most {limit} allowed",
     }
     other = f"is worse than allowed{place}: {title(verdict.metric)} {now}, at most {limit} allowed"
-    return told.get(verdict.metric, other)
+    return sentences.get(verdict.metric, other)
 
 
 def _too_low(verdict: Verdict, now: str, limit: str) -> str:
@@ -449,7 +449,7 @@ def _too_low(verdict: Verdict, now: str, limit: str) -> str:
 
 def _overconfident(verdict: Verdict) -> str:
     promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
-    of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # what most messages are about
+    of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # the usual rows of messages
     if promised is None or kept is None:
         return f"is overconfident{_place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
     likeliest = [clean(label, SEGMENT_LENGTH) for label, *_ in verdict.detail.get("likeliest", ())]
@@ -458,13 +458,13 @@ def _overconfident(verdict: Verdict) -> str:
 
 
 def _shifted(verdict: Verdict) -> str:
-    told = _what_shifted(verdict.metric, verdict.detail.get("column"), reference(verdict))
+    sentence = _what_shifted(verdict.metric, verdict.detail.get("column"), reference(verdict))
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
-    return f"{told}: {title(verdict.metric)} {now}, at most {limit} allowed"
+    return f"{sentence}: {title(verdict.metric)} {now}, at most {limit} allowed"
 
 
 def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> str:
-    """What a shift test found, after the name of its subject; verdicts of older versions do not say the column.
+    """The result of a shift test, after its subject's name; verdicts of older versions have no column.
 
     >>> _what_shifted("chi_square", "actual"), _what_shifted("missing", "language")
     ('true labels come in other proportions than in the baseline', 'has more missing values in language')
@@ -483,7 +483,7 @@ def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> 
 
 
 def _beyond(verdict: Verdict) -> str:
-    """The number that the rule looks at, and its limit."""
+    """The number that the rule judges, and its limit."""
     now, is_share = _named(verdict, verdict.value) + _place(verdict), verdict.metric == "shortfall"
     if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
         change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
@@ -500,7 +500,7 @@ def _not_significant(verdict: Verdict) -> str:
 
 
 def evidence_words(verdict: Verdict) -> str:
-    """How much evidence has accumulated, and how much is needed.
+    """The accumulated evidence, and how much is needed, in words.
 
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
@@ -568,7 +568,7 @@ def _rejected(verdict: Verdict) -> str:
 
 
 def maturity_words(maturity: Maturity) -> str:
-    """How many items of a window have their truth, and which share is expected in the end.
+    """How many items of a window have their truth, and which share is finally expected, in words.
 
     >>> from datetime import UTC, datetime
     >>> week = windows.containing("weekly", datetime(2026, 11, 16, tzinfo=UTC), windows.ZoneInfo("UTC"))
@@ -580,7 +580,7 @@ def maturity_words(maturity: Maturity) -> str:
 
 
 def expected_words(maturity: Maturity) -> str:
-    """Which share of the items is expected to have a truth in the end."""
+    """The share of items that is expected to have a truth in the end, in words."""
     if maturity.low is None or maturity.high is None:
         return "how many will is not known"
     low, high = f"{maturity.low:.0%}", f"{maturity.high:.0%}"
@@ -588,7 +588,7 @@ def expected_words(maturity: Maturity) -> str:
 
 
 def waits_for(maturity: Mapping[str, Any]) -> str:
-    """Why a rule waits for truths, by what its verdict keeps.
+    """Why a rule waits for truths, from the detail of its verdict.
 
     >>> waits_for({"items": 1000, "known": 620, "of_expected": 0.652, "least": 0.9})
     '62% of 1,000 items have their truth, 65% of those expected at most; the rule waits for 90%'
@@ -634,13 +634,13 @@ _FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _withi
 
 
 def unconfirmed_words(verdict: Verdict) -> str:
-    """The outcome ``unconfirmed`` for people: on which side of its limit the value is, and that this is no proof."""
+    """The outcome ``unconfirmed`` in words: on which side of the limit the value is, and that this is not confirmed."""
     side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
 
 
 def advice(verdict: Verdict) -> str:
-    """What to do now, by the verdict's reason: one or two sentences."""
+    """What to do now, for the verdict's reason: one or two sentences."""
     if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
         return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
     if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
@@ -680,7 +680,7 @@ _STEP = (
     "Find what changed in this week: a model version, a prompt, a channel. A rule on the baseline says how far it is "
     "from what was trusted."
 )
-#: Of rules that compare with the weeks before: a step is seen once, and needs no new baseline.
+#: For rules that compare with the weeks before: a step shows once, and needs no new baseline.
 _ADVICE_ON_STEPS = {
     Reason.INCREASED: _STEP,
     Reason.DECREASED: _STEP,

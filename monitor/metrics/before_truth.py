@@ -1,7 +1,7 @@
-"""What rows without a truth are expected to show: their scores, each with the chance that it comes true.
+"""Expected metrics of rows without a truth, from their scores and the chance that each comes true.
 
-The chances come from the calibration map of a baseline (:mod:`monitor.inference.before_truth`). So these are estimates
-of metrics, not measurements: they hold while scores still mean what they meant in the baseline.
+The chances come from a baseline's calibration map (:mod:`monitor.inference.before_truth`). So these are estimates, not
+measurements: they are valid while calibration is as in the baseline.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ExpectedOutcomes:
 
 
 def expected_accuracy(found: ExpectedOutcomes) -> float | None:
-    """The share of decisions that is expected to be right, in [0, 1]; None without rows.
+    """The expected share of right decisions, in [0, 1]; None without rows.
 
     >>> two = np.array([1, 1]), np.array([0.9, 0.2]), np.array([0.8, 0.1]), np.array([True, False]), np.array([1, 0])
     >>> round(expected_accuracy(ExpectedOutcomes(*two)), 6)

@@ -22,7 +22,7 @@ from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import Core, Groups, on_bins, on_counts, over
 
 EPSILON = 1e-15
-BINS = 15  # of ace and equal_width_ece, whatever alerts.yaml says for the others
+BINS = 15  # for ace and equal_width_ece, independent of alerts.yaml
 POSITIVE_WEIGHT = 5.0  # a positive (urgent) ticket weighs as much as five others
 
 
@@ -116,16 +116,16 @@ class Losses:
 
     @property
     def rise(self) -> float:
-        """By how much the loss of a row would rise if its outcome turned into the dearer one; the mean over the rows.
+        """By how much a row's loss would rise if its outcome became the more costly one; the mean over the rows.
 
-        At least the mean loss itself: it leaves room for losses that other scores, not seen, might bring.
+        It is at least the mean loss, to allow for losses of scores that were not seen.
         """
         more = self.miss - self.hit
         rises = self._expected(np.maximum(more, 0.0), np.maximum(-more, 0.0))
         return max(float((self.weight * rises).sum() / self.weight.sum()), self.mean)
 
     def cumulants(self) -> tuple[float, float]:
-        """Variance and third cumulant of the mean loss, rows drawn afresh with score and outcome.
+        """Variance and third cumulant of the mean loss, if rows are drawn anew with score and outcome.
 
         Var = sum w^2 (L - mean)^2 / W^2, times the design effect and n / (n - 1) with n effective rows;
         the third likewise, with w2^2 / w for the sum of w^3 of a group (equal where weights are).
@@ -142,7 +142,7 @@ class Losses:
 
 
 def bessel(rows: float) -> float:
-    """n / (n - 1), which makes a variance unbiased; held at 3 below one and a half (effective) rows."""
+    """n / (n - 1), which makes a variance unbiased; at most 3, for fewer than 1.5 (effective) rows."""
     return 1 + 1 / max(rows - 1, 0.5)
 
 
@@ -166,7 +166,7 @@ def log_losses(counts: Counts) -> Losses | None:
 
 
 def ace_bins(counts: Counts, bins: int = BINS) -> BinCounts:
-    """The counts in ``bins`` bins of equal row numbers, made from these very rows."""
+    """The counts in ``bins`` equal-frequency bins, made from these rows."""
     return bin_counts(counts, equal_frequency_edges(counts, bins))
 
 
@@ -203,8 +203,8 @@ def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
 class BrierParts:
     """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
 
-    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty``
-    that of the outcomes alone, ``within`` the rest: scores that differ inside a bin (0 where they do not).
+    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty`` that of
+    the outcomes alone, and ``within`` the rest, from scores that differ inside a bin (0 if none do).
     """
 
     reliability: float
@@ -339,7 +339,7 @@ ON_GROUPS: Mapping[str, Core] = {
     "brier_uncertainty": uncertainty_core,
     "class_weighted_nll": class_weighted_nll_core,
 }
-"""Metrics that a bootstrap may draw many samples of at once; of ``needs="bins"``, each bin is a group."""
+"""Metrics for which a bootstrap may draw many samples at once; with ``needs="bins"`` each bin is a group."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("ace", "Adaptive calibration error", ace, "lower", CALIBRATION_BANDS),

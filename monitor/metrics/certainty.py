@@ -1,7 +1,7 @@
 """Certainty: how much of a classifier's performance comes from confident scores (Aguilar-Ruiz 2024).
 
-With T the truth and Q the scores of N items, CM* = T'Q is the confusion matrix that the scores themselves make. V
-keeps of it each item's highest score, U the rest. Any measure of a confusion matrix can be taken of CM*, V and U.
+With T the truth and Q the scores of N items, CM* = T'Q is the confusion matrix of the scores. V is the part of it from
+each item's highest score, U the rest. Any measure of a confusion matrix can be computed for CM*, V and U.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from monitor.metrics.row_sums import RowStatistic, certain_confusion, closeness_
 
 
 def certainty_ratio(soft: Floats, certain: Floats, measure: Measure = accuracy) -> Floats:
-    """phi(V) / (phi(V) + phi(U)), shape (...); U counts for nothing where it is empty, as with one-hot scores.
+    """phi(V) / (phi(V) + phi(U)), shape (...); phi(U) is 0 if U is empty, as with one-hot scores.
 
-    NaN where phi(V) is not defined, or U holds something but phi(U) is not defined.
+    NaN if phi(V) is not defined, or if U is not empty and phi(U) is not defined.
     """
     uncertain = uncertain_part(soft, certain)
     empty = uncertain.sum(axis=(-2, -1)) <= 0
@@ -49,7 +49,7 @@ def imcp_area(sums: Floats) -> Floats:
 
 
 def uncertain_part(soft: Floats, certain: Floats) -> Floats:
-    """U, with what two sums of the same rows differ by in rounding taken for nothing; shape (..., K, K)."""
+    """U, with rounding differences of two sums of the same rows set to 0; shape (..., K, K)."""
     rest = soft - certain
     return np.where(rest > 1e-12 * soft, rest, 0.0)
 

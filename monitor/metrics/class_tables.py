@@ -1,6 +1,6 @@
-"""The K x K tables of a multiclass source: what was predicted, what the scores say, and how much of that is certain.
+"""The K x K tables of a multiclass source: predicted labels, scores, and the certain part of the scores.
 
-Kept with the estimates of a window, so that a report of any week has them although no history keeps rows.
+They are stored with a window's estimates, so that reports of any week have them although rows are not stored.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from monitor.metrics.multiclass import STATISTICS, ClassMeasures, measures_of
 from monitor.metrics.row_sums import certain_confusion, hard_confusion, soft_confusion
 
 MOST_CLASSES = 50
-"""Of more classes no table is kept: it would be larger than all other numbers of a window together."""
+"""With more classes no table is stored: it would be larger than all other numbers of a window together."""
 KEPT_IN = "top1_accuracy"
-"""The estimate that the tables are kept with."""
+"""The estimate with which the tables are stored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class ClassTables:
 
     @property
     def certainty(self) -> tuple[Certainty, ...]:
-        """Every measure of a confusion matrix, of all four, with its certainty ratio."""
+        """Every measure of a confusion matrix, for CM, CM*, V and U, with its certainty ratio."""
         return tuple(
             Certainty(
                 measure=statistic.name,
@@ -80,7 +80,7 @@ class Certainty:
 
 
 def class_tables(rows: ProbabilityRows) -> ClassTables | None:
-    """The tables of whole rows; None of more than :data:`MOST_CLASSES` classes.
+    """The tables of whole rows; None for more than :data:`MOST_CLASSES` classes.
 
     >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.4, 0.6]]), np.eye(2)[[0, 0]], np.ones(2), 2)
     >>> found = class_tables(rows)
@@ -100,7 +100,7 @@ def as_detail(tables: ClassTables) -> dict[str, Any]:
 
 
 def of_detail(detail: Mapping[str, Any]) -> ClassTables | None:
-    """The tables that were kept in an estimate's detail; None where there are none."""
+    """The tables in an estimate's detail; None if there are none."""
     if "labels" not in detail:
         return None
     return ClassTables(

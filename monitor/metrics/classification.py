@@ -1,8 +1,8 @@
-"""Classification: was the decision right? The confusion matrix and what is made of it.
+"""Classification: was the decision right? The confusion matrix and its metrics.
 
-With ``probability_of_label`` the outcome y is the truth of the label, so a row that was predicted is
-right where y = 1 and one that was not where y = 0. With ``confidence_in_prediction`` y already says
-whether the decision was right, and the truth is y where predicted, 1 - y where not.
+With ``probability_of_label`` the outcome y is the truth of the label: a predicted row is right if y = 1, any other row
+if y = 0. With ``confidence_in_prediction`` y already says whether the decision was right; the truth is y if the label
+was predicted, else 1 - y.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A weighted share: ``value`` in [0, 1] of what ``rows`` independent rows are worth."""
+    """A weighted share: ``value`` in [0, 1], from rows that are worth ``rows`` independent ones."""
 
     value: float
     rows: float
@@ -59,7 +59,7 @@ def share_of(counts: Counts, part: Floats) -> Share | None:
 
 
 def others(share: Share | None) -> Share | None:
-    """The share of the other rows; None of None."""
+    """The share of the other rows; None for None."""
     return None if share is None else Share(1 - share.value, share.rows)
 
 
@@ -75,7 +75,7 @@ def missed(counts: Counts) -> Share | None:
 
 
 def predicted_right(counts: Counts) -> Share | None:
-    """The precision as a share of the predicted rows; None where nothing was predicted."""
+    """The precision as a share of the predicted rows; None if nothing was predicted."""
     chosen = counts.where("predicted")
     return share_of(chosen, chosen.wy)
 
@@ -96,7 +96,7 @@ def agreed(counts: Counts) -> Share | None:
 
 
 def alarmed(counts: Counts) -> Share | None:
-    """The share of predicted ones among the actual negatives, with their effective number; None without one."""
+    """The predicted share of the actual negatives, with their effective number; None without one."""
     counts = counts.weighted()
     negative = counts.w - np.minimum(actual_weights(counts), counts.w)
     return _share_among(counts, negative, negative[counts.predicted])
@@ -238,7 +238,7 @@ def class_weighted_error(found: Confusion, positive_weight: float = POSITIVE_WEI
 
 
 def matthews(found: Confusion) -> Floats:
-    """Matthews' correlation: (tp tn - fp fn) / sqrt(predicted, not predicted, P and N multiplied). Shape (...).
+    """Matthews' correlation: (tp tn - fp fn) / sqrt(predicted * not predicted * P * N). Shape (...).
 
     In [-1, 1]; NaN where nothing (or everything) is predicted or positive, where scikit-learn says 0. Matthews 1975.
 
@@ -246,7 +246,7 @@ def matthews(found: Confusion) -> Floats:
     1.0
     """
     yes, no = found.tp + found.fp, found.fn + found.tn
-    # roots before products: weights of millions of rows would leave the range of floats
+    # roots before products, since those of millions of rows would overflow floats
     whole = np.sqrt(yes) * np.sqrt(no) * np.sqrt(found.positives) * np.sqrt(found.negatives)
     return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
 
@@ -268,7 +268,7 @@ ON_GROUPS: Mapping[str, Core] = {
     "prevalence": _core(prevalence),
     "matthews_correlation": _core(matthews),
 }
-"""Metrics that a bootstrap may draw many samples of at once; groups summed by prediction are all they need."""
+"""Metrics for which a bootstrap may draw many samples at once; they need only groups summed by prediction."""
 
 SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
     "error_rate": lambda counts: others(right(counts)),

@@ -1,4 +1,4 @@
-"""Cost: what wrong decisions cost, what decisions and scores lead one to expect, and the threshold that costs least.
+"""Cost: what wrong decisions cost, what cost the scores predict, and the threshold that costs least.
 
 A cost matrix says what a decision costs by its outcome, in any unit (minutes, money, "a wrong alarm"). For tickets a
 missed positive usually costs more than a wrong alarm: five times as much, unless said otherwise.
@@ -20,7 +20,7 @@ from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one decision costs by its outcome. Every cost is finite and not negative; a right one usually costs nothing.
+    """The costs of a decision by its outcome. All are finite and not negative; right decisions usually cost nothing.
 
     Raises ValueError for another number.
     """
@@ -152,8 +152,9 @@ class CheapestThreshold:
 def cheapest_threshold(counts: Counts, costs: Costs = DEFAULT) -> CheapestThreshold | None:
     """The threshold "predict where the probability of the label >= t" of least mean cost on these rows.
 
-    Chosen and measured on the same rows, so that ``cost`` is a little too low: look at it on another window before it
-    is used. Of equal ones the highest threshold, which acts least. None without rows. Elkan 2001; Fawcett 2006.
+    It is chosen and measured on the same rows, so ``cost`` is a little too low: check the threshold on another window
+    before you use it. Among equal costs the highest threshold is taken, which acts least. None without rows. Elkan
+    2001; Fawcett 2006.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = cheapest_threshold(counts_from_rows([0.9, 0.8, 0.4, 0.3, 0.1], [1, 0, 1, 0, 0]))
@@ -188,7 +189,7 @@ ON_GROUPS: Mapping[str, Core] = {
     "expected_cost": expected_cost_core(DEFAULT),
     "expected_misclassification_cost": expected_misclassification_core(DEFAULT),
 }
-"""Metrics that a bootstrap may draw many samples of at once, with the default costs."""
+"""Metrics for which a bootstrap may draw many samples at once, with the default costs."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("misclassification_cost", "Misclassification cost", misclassification_cost, "lower"),

@@ -1,4 +1,4 @@
-"""A cost matrix of K classes: what decisions cost, and from which score of the top label on they cost least."""
+"""A cost matrix of K classes: the cost of decisions, and the threshold on the top score at which it is least."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from monitor.metrics.groups import over
 from monitor.metrics.row_sums import scores, top_label
 
 PERSON = None
-"""Said for a label: a person decides."""
+"""In place of a label: a person decides."""
 _NEVER = 1.0001  # above every score
 
 
 @dataclass(frozen=True, slots=True)
 class CheapestFallback:
-    """The threshold on an item's highest score from which its label costs least, another decision being taken below.
+    """The threshold on an item's highest score from which taking its label costs least; below it a fallback is taken.
 
-    ``fallback`` is that other decision: a label, or None for a person. Costs are of one item in the mean:
-    ``cost`` with the threshold (above 1: never act), ``present`` of the highest-scored label always, ``by_scores`` of
-    the label with the least expected cost under the scores (Elkan 2001), and ``expected`` what deciding at random by
-    the scores would cost (the lecture's expected misclassification cost).
+    ``fallback`` is a label, or None for a person. Costs are means over items: ``cost`` with the threshold (above 1:
+    never act), ``present`` of the highest-scored label always, ``by_scores`` of the label with the least expected cost
+    under the scores (Elkan 2001), and ``expected`` what deciding at random by the scores would cost (the lecture's
+    expected misclassification cost).
     """
 
     threshold: float
@@ -59,9 +59,10 @@ def matrix_of(labels: Sequence[str], costs: Mapping[str, Mapping[str, float]]) -
 def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None = None) -> CheapestFallback | None:
     """The threshold and the decision below it of least mean cost on these items; None without items.
 
-    ``costs`` has shape (K, K) as :func:`matrix_of` makes it; ``review`` is what a person's decision costs (None: none
-    decides). Items without a score take the decision below. Of equal ones the highest threshold, which acts least,
-    then a person, then the label first by name. Chosen and measured on the same rows, so ``cost`` is a little too low.
+    ``costs`` has shape (K, K), as from :func:`matrix_of`; ``review`` is the cost of a person's decision (None: no
+    person decides). Items without a score take the fallback. Among equal costs the highest threshold is taken, which
+    acts least, then a person, then the label first by name. Chosen and measured on the same rows, so ``cost`` is a
+    little too low.
 
     >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.6, 0.4]]), np.eye(2)[[0, 1]], np.ones(2), 2)
     >>> found = cheapest_fallback(rows, matrix_of(("a", "b"), {"b": {"a": 5}}), review=0.5)
@@ -71,7 +72,7 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None
     total = float(rows.weight.sum())
     if not total > 0:
         return None
-    each = rows.weight[:, None] * (rows.truth @ costs)  # of each item, what each decision costs
+    each = rows.weight[:, None] * (rows.truth @ costs)  # the cost of each decision for each item
     top, score = top_label(rows), scores(rows)
     scored = top >= 0
     acting = np.where(scored, each[np.arange(len(top)), np.maximum(top, 0)], 0.0)
@@ -91,7 +92,7 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None
     thresholds = np.concatenate(([_NEVER], levels[held][::-1]))
     weights = np.concatenate(([0.0], np.cumsum(np.bincount(index, weights=rows.weight)[held][::-1])))
     shares = np.nan_to_num(over(score, score.sum(axis=1, keepdims=True)))
-    by_scores = np.round(shares @ costs, 9).argmin(axis=1)  # of equal ones the first, whatever was rounded
+    by_scores = np.round(shares @ costs, 9).argmin(axis=1)  # the first of equal ones, despite rounding
     return CheapestFallback(
         threshold=float(thresholds[place]),
         fallback=names[fallback],

@@ -1,4 +1,4 @@
-"""What the registry says of a metric."""
+"""The records of the registry of metrics."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "re
 class MetricSpec:
     """A registered metric, by name, with parameters other than its usual ones.
 
-    ``parameters`` are in the order of the metric's own record (:class:`~monitor.metrics.cost.Costs`); () is as usual.
-    They are never part of a name: what is stored or shown of a metric is its ``name``.
+    ``parameters`` are in the order of the metric's record (:class:`~monitor.metrics.cost.Costs`); () means the usual
+    ones. They are not part of the stored and shown ``name``.
     """
 
     name: str
@@ -29,7 +29,7 @@ class MetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A reading of values: it holds from ``low`` to ``high``, both included."""
+    """The meaning of values from ``low`` to ``high``, both included."""
 
     low: float
     high: float
@@ -61,11 +61,11 @@ class Metric:
 
     @property
     def binned(self) -> bool:
-        """Whether it is a function of bins."""
+        """Whether the metric is a function of bins."""
         return self.needs == "bins"
 
     def reading(self, value: float | None) -> str | None:
-        """What the value means, by the bands; None where there is no value or no band for it.
+        """The meaning of a value by the bands; None without a value or without a band for it.
 
         >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
         >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands, "bins")

@@ -17,9 +17,9 @@ from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
 from monitor.metrics.groups import Core, Groups, on_counts, over
 
-_NOTHING = 1e-12  # a share of weight this small is a rounding error of two sums of the same rows
-_DISTINCT = 7.3e-7  # scores closer than this are one: their squares are lost in the sums
-_ROUNDED = 4 * 2.0**-40  # what the warehouse's multiples of 2^-40 may move in the spread of two rows
+_NOTHING = 1e-12  # a smaller share of weight is a rounding error of two sums of the same rows
+_DISTINCT = 7.3e-7  # closer scores count as equal: the sums cannot resolve their squares
+_ROUNDED = 4 * 2.0**-40  # by how much rounding to multiples of 2^-40 may change the spread of two rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def classes(counts: Counts) -> Classes:
     miss = cells.w - hit
     hit[hit < _NOTHING * cells.w] = 0.0
     miss[miss < _NOTHING * cells.w] = 0.0
-    # the share of a cell's hits (misses) that goes to the higher one of its two entries
+    # the share of a cell's hits (misses) in the higher of its two entries
     order = _order(cells, hit, miss)
     hits_up = np.where(_twin_hits(cells, miss), 0.5, order > 0)
     misses_up = np.where(order < 0, 1.0, 0.0)
@@ -190,9 +190,9 @@ def area_of_precision_recall(two: Classes) -> Area:
 def with_unseen_hit(two: Classes, *, at_top: bool = False) -> Classes:
     """The classes with half a hit more, below (or above) all scores.
 
-    Variances estimated from few, well separated rows are too small, and zero where no pair is out of order: the
-    misplaced row that would widen them has not been seen. Half of one, in the way that Agresti & Coull 1998 add
-    successes and failures to a share, keeps intervals honest from three hits on.
+    Variances estimated from few, well separated rows are too small, and zero if no pair is out of order, because no
+    misplaced row has been seen yet. Half of one, as Agresti & Coull 1998 add successes and failures to a share, keeps
+    the coverage of intervals from three hits on.
     """
     mass, square = float(two.hit.sum()) / two.hits / 2, float(two.hit_square.sum()) / two.hits / 2
     side = -1 if at_top else 0
@@ -208,8 +208,8 @@ def with_unseen_hit(two: Classes, *, at_top: bool = False) -> Classes:
 def with_unseen_miss_on_top(two: Classes) -> Classes:
     """The classes with a quarter of a miss more, above all scores.
 
-    A precision-recall curve begins with the highest scores: a single miss there costs more than any other row, and
-    where it is rare it has not been seen. Half of one, as of a hit, would be more than intervals need.
+    A precision-recall curve begins with the highest scores: a single miss there costs more than any other row, and if
+    misses are rare there, none has been seen. Half a miss would widen intervals more than needed.
     """
     mass, square = float(two.miss.sum()) / two.misses / 4, float(two.miss_square.sum()) / two.misses / 4
     return replace(
@@ -222,8 +222,8 @@ def with_unseen_miss_on_top(two: Classes) -> Classes:
 
 
 def with_unseen_pair(two: Classes) -> Classes:
-    """The classes with half a hit and half a miss more, both where they contradict the order found."""
-    reversed_order = area_of_roc(two).value < 0.5 - _NOTHING  # no rounding error decides
+    """The classes with half a hit and half a miss more, both placed against the observed order."""
+    reversed_order = area_of_roc(two).value < 0.5 - _NOTHING  # safe against rounding errors
     swapped = _swap(with_unseen_hit(two, at_top=reversed_order))
     return _swap(with_unseen_hit(swapped, at_top=not reversed_order))
 
@@ -308,7 +308,7 @@ def _steps(counts: Counts) -> tuple[Floats, Floats, Floats]:
     return cells.cell[::-1] / CELLS, np.cumsum(hit), np.cumsum(miss)
 
 
-_CONSTANT = 1e-15  # a variance of scores this small is a rounding error: they never differ
+_CONSTANT = 1e-15  # a smaller variance of scores is a rounding error: the scores are equal
 
 
 def cohens_d_core(groups: Groups) -> Floats:
@@ -407,7 +407,7 @@ _D_BANDS = (
 _R_BANDS = (Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak"))
 
 ON_GROUPS: Mapping[str, Core] = {"cohens_d": cohens_d_core, "point_biserial": point_biserial_core}
-"""Metrics that a bootstrap may draw many samples of at once."""
+"""Metrics for which a bootstrap may draw many samples at once."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("cohens_d", "Cohen's d", cohens_d, "higher", _D_BANDS),

@@ -20,9 +20,8 @@ from monitor.core.records import ScoreIs
 class Groups:
     """The groups of one sample, lowest cell first.
 
-    ``cell``, ``score`` (mean score), ``predicted`` and ``automated`` have shape (G,). ``hit`` and ``miss`` are sums of
-    weights of the outcomes that came true and of those that did not, shape (G,) or (B, G); a soft outcome y is y of a
-    hit and 1 - y of a miss.
+    ``cell``, ``score`` (mean score), ``predicted`` and ``automated`` have shape (G,). ``hit`` and ``miss`` are the
+    weights of hits and misses, shape (G,) or (B, G); a soft outcome y is y of a hit and 1 - y of a miss.
     """
 
     cell: Ints
@@ -39,7 +38,7 @@ class Groups:
 
     @property
     def truth_is_outcome(self) -> Bools:
-        """Whether a hit is an actual positive, shape (G,): not where a decision against the label was right."""
+        """Whether a hit is an actual positive, shape (G,); false for a right decision against the label."""
         return self.predicted if self.score_is == "confidence_in_prediction" else np.ones_like(self.predicted)
 
 
@@ -62,7 +61,7 @@ def groups_of(counts: Counts) -> Groups:
 
 
 def groups_of_bins(bins: BinCounts) -> Groups:
-    """Each bin as a group; what was predicted or automated is not known of bins, and so False."""
+    """Each bin as a group; ``predicted`` and ``automated`` are not known for bins, and so False."""
     hit, no = np.clip(bins.wy, 0.0, bins.w), np.zeros(len(bins.w), dtype=bool)
     return Groups(bins.upper, bins.score, no, no, hit, bins.w - hit, "probability_of_label")
 
@@ -84,7 +83,7 @@ def number(value: Floats | float) -> float | None:
 
 
 def over(part: Floats, whole: Floats, otherwise: float = math.nan) -> Floats:
-    """``part / whole``, and ``otherwise`` where the whole is nothing. The arguments broadcast to one shape."""
+    """``part / whole``, or ``otherwise`` where the whole is 0. The arguments broadcast to one shape."""
     part, whole = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     if part.shape != whole.shape:
         part, whole = np.broadcast_arrays(part, whole)

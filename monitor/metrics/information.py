@@ -82,7 +82,7 @@ def class_nll(sums: Floats) -> Floats:
 
 
 def entropy_weighted_nll(sums: Floats) -> Floats:
-    """The log loss with each item weighing as much as its scores are uncertain, sum H l / sum H; (..., 4) -> (...)."""
+    """The log loss with each item weighted by the entropy of its scores, sum H l / sum H; (..., 4) -> (...)."""
     return np.maximum(over(sums[..., 2], sums[..., 3]), 0.0)
 
 
@@ -102,7 +102,7 @@ STATISTICS: tuple[RowStatistic, ...] = (
 )
 
 ON_GROUPS: Mapping[str, Core] = {"mutual_information": mutual_information_core}
-"""Metrics that a bootstrap may draw many samples of at once."""
+"""Metrics for which a bootstrap may draw many samples at once."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("mutual_information", "Mutual information", mutual_information, "higher"),

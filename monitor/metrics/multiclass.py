@@ -36,17 +36,17 @@ def accuracy(matrix: Floats) -> Floats:
 
 
 def class_recall(matrix: Floats) -> Floats:
-    """Of each class the share of its items that were predicted as it, shape (..., K)."""
+    """For each class, the share of its items that were predicted as it; shape (..., K)."""
     return over(_diagonal(matrix), matrix.sum(axis=-1))
 
 
 def class_precision(matrix: Floats) -> Floats:
-    """Of each class the share of its predictions that were right, shape (..., K)."""
+    """For each class, the share of its predictions that were right; shape (..., K)."""
     return over(_diagonal(matrix), matrix.sum(axis=-2))
 
 
 def class_f1(matrix: Floats) -> Floats:
-    """Of each class 2 TP / (2 TP + FP + FN), shape (..., K)."""
+    """For each class, 2 TP / (2 TP + FP + FN); shape (..., K)."""
     return over(2 * _diagonal(matrix), matrix.sum(axis=-1) + matrix.sum(axis=-2))
 
 
@@ -91,7 +91,7 @@ def micro_f1(matrix: Floats) -> Floats:
 
 
 def kappa(matrix: Floats) -> Floats:
-    """Cohen's kappa: agreement beyond what the same shares would give by chance, in [-1, 1]. Cohen 1960.
+    """Cohen's kappa: agreement beyond chance with the same shares, in [-1, 1]. Cohen 1960.
 
     (..., K, K) -> (...).
     """
@@ -115,7 +115,7 @@ def _diagonal(matrix: Floats) -> Floats:
 
 
 def _average(values: Floats, weight: Floats | float) -> Floats:
-    """The weighted mean over the last axis of what is defined; NaN where nothing is."""
+    """The weighted mean over the last axis of all defined values; NaN if there is none."""
     held = np.where(np.isfinite(values), weight, 0.0)
     return over((held * np.where(np.isfinite(values), values, 0.0)).sum(axis=-1), held.sum(axis=-1))
 
@@ -154,7 +154,7 @@ class ClassAreas:
 
     ``pairs`` (K, K): P(an item of the class in the row scores higher on it than one of the class in the column),
     ties half; NaN on the diagonal and for classes without an item. ``rest`` (K,): each class against all other
-    items. ``share`` (K,): of the weight that is truly of the class.
+    items. ``share`` (K,): the share of the weight whose true class it is.
     """
 
     labels: tuple[str, ...]
@@ -208,9 +208,9 @@ def _mean_of(areas: Floats) -> float | None:
 def area_estimates(rows: ProbabilityRows) -> dict[str, AreaEstimate]:
     """The three averages by their registered names, with standard error and skewness; empty unless two classes occur.
 
-    By the influence function of each item, with each class's n / (n - 1): for two classes this is DeLong's variance
-    (DeLong, DeLong & Clarke-Pearson 1988). Half an item more of each class, out of order, keeps perfectly
-    separated classes from seeming certain.
+    From the influence function of each item, with each class's n / (n - 1); for two classes this is DeLong's variance
+    (DeLong, DeLong & Clarke-Pearson 1988). Half an item is added to each class, out of order, so that perfectly
+    separated classes do not have variance 0.
     """
     placements = _placements(rows)
     areas = _areas_of(rows, placements)
@@ -231,7 +231,7 @@ def _estimate(value: float, influence: Floats, part: Floats, sizes: Floats) -> A
 
 
 def _effective(rows: ProbabilityRows, held: Places) -> Floats:
-    """How many equally weighted items each class is worth, shape (held,)."""
+    """The effective number of items of each class, shape (held,)."""
     actual = rows.weight[:, None] * rows.truth[:, held]
     return np.asarray(actual.sum(axis=0) ** 2 / (rows.weight**2 @ rows.truth[:, held]))
 
@@ -239,7 +239,7 @@ def _effective(rows: ProbabilityRows, held: Places) -> Floats:
 def _influences(
     rows: ProbabilityRows, areas: ClassAreas, placements: Mapping[int, _Placed]
 ) -> tuple[Floats, Floats, Floats]:
-    """How each item moves the three averages, shape (N,), in their order."""
+    """The influence of each item on the three averages, in their order, each of shape (N,)."""
     weight, held = rows.weight, np.array(list(placements), dtype=np.intp)
     actual = weight[:, None] * rows.truth
     total, everything = actual.sum(axis=0), float(actual.sum())
@@ -321,7 +321,7 @@ AREAS: Mapping[str, str] = {
     "auc_ovr_macro": "One-vs-rest AUC",
     "auc_ovr_weighted": "Weighted one-vs-rest AUC",
 }
-"""The averages of areas, which have a closed form of their spread, and their titles."""
+"""The averages of areas, whose variance has a closed form, and their titles."""
 
 
 def _area(name: str, title: str) -> Metric:

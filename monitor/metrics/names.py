@@ -1,7 +1,7 @@
-"""The names of all metrics and what a rule may say of them, without the code that calculates any.
+"""The names of all metrics, and how rules may use them, without the code that computes them.
 
-alerts.yaml is checked by every command, an emergency stop too, which must not wait for NumPy. A test holds this
-against the registry.
+Every command checks alerts.yaml, and an emergency stop must not wait for NumPy. A test compares this module with the
+registry.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for
 """Every metric, and what it needs."""
 
 EXPECTED: frozenset[str] = frozenset(name for name, needs in NEEDS.items() if needs == "unresolved")
-"""Estimates before the truth is known: of the window alone, and of sources with ``unresolved`` only."""
+"""Estimates before the truth: only of one window, and only for sources with ``unresolved``."""
 
 GIVES: Mapping[str, frozenset[Needs]] = {
     "multilabel": frozenset({"counts", "bins", "items"}),
@@ -53,7 +53,7 @@ GIVES: Mapping[str, frozenset[Needs]] = {
     "regression": frozenset({"regression"}),
     "single_label": frozenset({"counts", "bins", "items"}),
 }
-"""Kind of a source -> what its metrics may need. Estimates before the truth any source has but one of numbers."""
+"""By kind of source, the needs of its possible metrics. All kinds except numbers have estimates before the truth."""
 
 OF_OTHER_LABELS: frozenset[str] = frozenset(
     {
@@ -61,7 +61,7 @@ OF_OTHER_LABELS: frozenset[str] = frozenset(
         "balanced_error", "class_weighted_error", "matthews_correlation",
     }
 )  # fmt: skip
-"""Metrics that mean nothing where all rows are of labels that were given: none is missed, none rightly left out."""
+"""Metrics without meaning if every row has a label that was given: no label can be missed or rightly left out."""
 
 
 def can_give(kind: str, metric: str) -> bool:
@@ -76,10 +76,10 @@ def can_give(kind: str, metric: str) -> bool:
 
 
 WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "ranked_items", "rows", "regression"})
-"""Needs that only the source as a whole has, and only of the window itself: no baseline keeps them."""
+"""Needs that only the source as a whole has, and only in the window: baselines do not store them."""
 
 TOTALS: frozenset[str] = frozenset({"excess_errors"})
-"""Metrics of counts that grow with the rows: of one window alone, and with no baseline, which holds more of them."""
+"""Metrics that grow with the number of rows: only for one window, without a baseline, which has more rows."""
 
 CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
 """The metrics that are in every JSON document of a run."""
@@ -102,7 +102,7 @@ ALIASES: Mapping[str, str] = {
     "mcc": "matthews_correlation",
     "emc": "expected_misclassification_cost",
 }
-"""Words from other tools, and what they are called here."""
+"""Names from other tools, and the names used here."""
 
 _NLL = (0.0, -log(1e-15))
 RANGES: Mapping[str, tuple[float, float]] = {
@@ -137,11 +137,11 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "expected_misclassification_cost": (0.0, inf),
     "excess_errors": (-inf, inf),
 }
-"""What values are possible, where that is not [0, 1]. A source may say what its mistakes cost."""
+"""The possible values, if not [0, 1]. Costs have no upper limit, since a source may set them."""
 
 
 def range_of(name: str) -> tuple[float, float]:
-    """The least and the largest value that a metric can have.
+    """The smallest and the largest value that a metric can have.
 
     >>> range_of("ece"), range_of("shortfall")
     ((0.0, 1.0), (-1.0, 1.0))

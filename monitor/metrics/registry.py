@@ -1,4 +1,4 @@
-"""The registry: every metric by its name, with what a reader must know about it.
+"""The registry: every metric by its name, with all that other rooms need to know about it.
 
 A new metric is one function, one row here, its name in names.py, one section in docs/metrics.md and one test.
 """
@@ -69,4 +69,4 @@ METRICS: Mapping[str, Metric] = {
 ON_GROUPS: Mapping[str, Core] = {
     name: core for module in _MODULES for name, core in getattr(module, "ON_GROUPS", {}).items()
 }
-"""Metrics that many draws of one sample can be put into at once, as functions of groups."""
+"""Metrics as functions of groups, which compute many draws of one sample at once."""

@@ -70,7 +70,7 @@ def determination(sums: Floats) -> Floats:
     (..., 7) -> (...).
     """
     spread = sums[..., 4] - over(sums[..., 3] ** 2, sums[..., 0])
-    # a spread that is a rounding error of the squares is none
+    # a variance as small as the rounding error of the squares counts as 0
     return 1 - over(sums[..., 1], np.where(spread > 1e-12 * sums[..., 4], spread, 0.0))
 
 

@@ -1,7 +1,7 @@
-"""What metrics of whole rows are made of: weighted sums over items, each by block of items.
+"""The sums of metrics of whole rows: weighted sums over items, one for each block of items.
 
 A confusion matrix, hard or soft, is a sum over items, and so is a mean. A metric that is a function of such sums
-(:class:`RowStatistic`) costs one pass over the rows; its bootstrap costs no second one.
+(:class:`RowStatistic`) needs one pass over the rows, and its bootstrap needs no second one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from monitor.metrics.definition import Direction, Metric, Needs
 from monitor.metrics.names import range_of
 
 Sums = Callable[[Any, int], Floats]
-"""(rows, blocks) -> sums over the items of each block, shape (blocks, ...). Blocks are equally many items in a row:
-``blocks`` divides N."""
+"""(rows, blocks) -> sums over the items of each block, shape (blocks, ...). Blocks are consecutive items, equally many
+in each: ``blocks`` divides N."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowStatistic:
     """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
 
-    ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased`` says that its
-    textbook value is on average too large (or too small) where items are few, so that estimates are to be debiased.
+    ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased``: with few items
+    its textbook value is on average too large (or too small), so estimates are debiased.
     """
 
     name: str
@@ -41,19 +41,19 @@ class RowStatistic:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the largest value that it can have."""
+        """The smallest and the largest possible value."""
         return range_of(self.name)
 
     def metric(self, needs: Needs) -> Metric:
-        """Its row in the registry."""
+        """The statistic's row in the registry."""
         return Metric(self.name, self.title, self.point, self.direction, needs=needs)
 
     def point(self, rows: Any) -> float | None:
-        """The value over all rows; None where they do not define it."""
+        """The value over all rows; None if they do not define it."""
         return self.value(*(sums(rows, 1)[0] for sums in self.sums)) if float(rows.weight.sum()) > 0 else None
 
     def value(self, *sums: Floats) -> float | None:
-        """The value of sums over all items, without the axis of blocks; None where they do not define it."""
+        """The value of sums over all items, without the axis of blocks; None if they do not define it."""
         value = float(self.of(*sums))
         least, most = self.range
         return min(max(value, least), most) if math.isfinite(value) else None
@@ -65,7 +65,7 @@ def scores(rows: ProbabilityRows) -> Floats:
 
 
 def top_label(rows: ProbabilityRows) -> npt.NDArray[np.intp]:
-    """The column of each item's highest score, shape (N,): of ties the label first by name; -1 where none is scored."""
+    """The column of each item's highest score, shape (N,); ties: the label first by name; -1 without any score."""
     order = np.array(sorted(range(len(rows.labels)), key=rows.labels.__getitem__), dtype=np.intp)
     scored = np.where(np.isnan(rows.probability), -1.0, rows.probability)
     sorted_already = bool((order == np.arange(len(order))).all())
@@ -104,10 +104,10 @@ def closeness_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     """
     size = len(rows.labels)
     total = scores(rows).sum(axis=1)
-    # only the scores of true labels are looked at: one an item, unless truths are shared
+    # only the scores of true labels are needed: one for each item, unless truths are shared
     item, label = np.nonzero(rows.truth * (total > 0)[:, None])
-    own = np.nan_to_num(rows.probability[item, label]) / total[item]
-    near = 1 - np.sqrt(np.maximum(1 - np.sqrt(own), 0.0))
+    share = np.nan_to_num(rows.probability[item, label]) / total[item]
+    near = 1 - np.sqrt(np.maximum(1 - np.sqrt(share), 0.0))
     weight = rows.weight[item] * rows.truth[item, label]
     place = item // max(len(total) // blocks, 1) * size + label
     sums = [np.bincount(place, weights=each, minlength=blocks * size) for each in (weight * near, weight)]
@@ -123,8 +123,8 @@ def loss_sums(rows: ProbabilityRows, blocks: int) -> Floats:
     total, true = scores(rows).sum(axis=1), rows.truth.sum(axis=1)
     held = (total > 0) & (true > 0)
     item, label = np.nonzero(rows.truth * held[:, None])
-    own = np.nan_to_num(rows.probability[item, label]) / total[item]
-    each = -rows.truth[item, label] / true[item] * np.log(own + EPSILON)
+    share = np.nan_to_num(rows.probability[item, label]) / total[item]
+    each = -rows.truth[item, label] / true[item] * np.log(share + EPSILON)
     loss = np.bincount(item, weights=each, minlength=len(total)).astype(np.float64, copy=False)
     weight, entropy = np.where(held, rows.weight, 0.0), item_entropies(rows)
     terms = np.column_stack((weight * loss, weight, weight * entropy * loss, weight * entropy))

@@ -1,8 +1,8 @@
-"""Selective prediction: how wrong is what acts alone, and how much is left to people?
+"""Selective prediction: how often automated decisions are wrong, and how many items are left to people.
 
-The confidence is the score. With ``probability_of_label`` the rows looked at are those that the classifier decided for
-(predicted): nobody acts on a label that was not given. With ``confidence_in_prediction`` they are all rows, since each
-is a decision with its confidence. A row is right where its outcome came true.
+The confidence is the score. With ``probability_of_label`` these metrics use the rows whose label was predicted, since
+nobody acts on a label that was not given. With ``confidence_in_prediction`` they use all rows, since each is a decision
+with its confidence. A row is right if its outcome came true.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from monitor.metrics.groups import Core, Groups, on_counts, over
 class RiskCoverage:
     """Risk (share of wrong ones) among the most confident rows, by their share of all; arrays have shape (T,).
 
-    Point k is "score >= threshold[k]", highest threshold first. Between two points rows of one score come in random
-    order. ``oracle`` is the least risk that any order of these rows could have at that coverage; ``aurc`` is the area
-    under the curve, ``oracle_aurc`` that under the oracle's.
+    Point k is "score >= threshold[k]", highest threshold first. Between two points, rows with one score come in random
+    order. ``oracle`` is the lowest risk of any order of these rows at that coverage; ``aurc`` is the area under the
+    curve, ``oracle_aurc`` that under the oracle's.
     """
 
     threshold: Floats
@@ -42,14 +42,14 @@ class RiskCoverage:
 
 
 def looked_at(counts: Counts) -> Counts:
-    """The rows of the curve: the predicted ones, or all where the score is confidence in the prediction."""
+    """The rows of the curve: the predicted ones, or all if the score is the confidence in the prediction."""
     chosen = _chosen(counts.predicted, counts.score_is)
-    # as a population: the few rows that act may be worth less than the label's design effect says
+    # as a population of its own, whose design effect may be larger than the label's
     return counts.where("predicted") if counts.score_is == "probability_of_label" else counts.take(chosen)
 
 
 def risk_coverage(counts: Counts) -> RiskCoverage | None:
-    """The risk-coverage curve with the oracle's; None where no row is looked at. El-Yaniv & Wiener 2010.
+    """The risk-coverage curve with the oracle's; None without rows. El-Yaniv & Wiener 2010.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> curve = risk_coverage(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 1]))
@@ -69,7 +69,7 @@ def risk_coverage(counts: Counts) -> RiskCoverage | None:
 
 
 def oracle_area(risk: Floats) -> Floats:
-    """The area under the oracle's curve where ``risk`` of all rows is wrong: r + (1 - r) ln(1 - r). Shape as ``risk``.
+    """The area under the oracle's curve if a share r of all rows is wrong: r + (1 - r) ln(1 - r). Shape as ``risk``.
 
     Geifman, Uziel & El-Yaniv 2019.
 
@@ -106,7 +106,7 @@ def e_aurc_core(groups: Groups) -> Floats:
 
 
 def _by_score(groups: Groups) -> tuple[Floats, Floats]:
-    """The weights of wrong and of all rows looked at, by distinct cell, highest first; shapes (T,) or (B, T)."""
+    """The weights of the wrong rows and of all rows, by distinct cell, highest first; shapes (T,) or (B, T)."""
     chosen = _chosen(groups.predicted, groups.score_is)
     cell, hit, miss = groups.cell[chosen], groups.hit[..., chosen], groups.miss[..., chosen]
     if len(cell) == 0:
@@ -121,7 +121,7 @@ def _chosen(predicted: Bools, score_is: ScoreIs) -> Bools:
 
 
 def aurc(counts: Counts) -> float | None:
-    """Area under the risk-coverage curve, in [0, 1]; None where no row is looked at.
+    """Area under the risk-coverage curve, in [0, 1]; None without rows.
 
     The mean, over all shares c, of the share of wrong ones among the c most confident rows. Weights are masses: the
     textbook's mean over whole rows is larger by about risk ln(n) / n. Geifman & El-Yaniv 2017.
@@ -155,7 +155,7 @@ def automated_accuracy(counts: Counts) -> float | None:
 
 
 def share_to_people(counts: Counts) -> float | None:
-    """Share of the predicted rows that were not automated, and so wait for people; None where nothing was predicted.
+    """Share of the predicted rows that were not automated and so go to people; None if nothing was predicted.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> round(share_to_people(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8)), 6)
@@ -166,7 +166,7 @@ def share_to_people(counts: Counts) -> float | None:
 
 
 def review_rate(counts: Counts) -> float | None:
-    """Share of the items that wait for people, since no label of theirs acts; None without items.
+    """Share of the items that go to people, because none of their labels acts; None without items.
 
     ``counts`` are of items: the outcome is 1 where no label acts.
 
@@ -211,16 +211,16 @@ def excess_errors_core(groups: Groups) -> Floats:
 
 
 ON_GROUPS: Mapping[str, Core] = {"aurc": aurc_core, "e_aurc": e_aurc_core, "excess_errors": excess_errors_core}
-"""Metrics that a bootstrap may draw many samples of at once."""
+"""Metrics for which a bootstrap may draw many samples at once."""
 
 SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
     "automated_accuracy": automated_right,
     "share_to_people": left_to_people,
 }
-"""Metrics that are a share of rows: they have exact binomial limits."""
+"""Metrics that are a share of rows, which have exact binomial limits."""
 
 OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
-"""Metrics that look at the automated rows alone, whatever rows they are given."""
+"""Metrics that use only the automated rows of the given ones."""
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("aurc", "Area under the risk-coverage curve", aurc, "lower"),

@@ -1,7 +1,7 @@
 """Top-k calibration: are the k highest scores of each item right as often as they say?
 
-A label can be calibrated on all its rows while the scores that win are not: ranking selects the scores that are too
-high. So the metrics here read the counts of the rows of rank 1 to k alone (Ullah et al., extreme multi-label
+A label can be calibrated on all its rows although its highest-ranked scores are not: ranking selects scores that are
+too high. So the metrics here read the counts of the rows of rank 1 to k alone (Ullah et al., extreme multi-label
 classification). The rank is taken in the warehouse, by score from the highest and among equal scores by label name.
 """
 
@@ -15,13 +15,13 @@ from monitor.metrics.definition import Band, Direction, Metric
 
 RANKS = (1, 3, 5)
 BINS = 10
-"""Of an ECE of the k highest scores, as in the paper, unless the configuration says another number."""
+"""Bins for the ECE of the k highest scores, as in the paper, unless the configuration has another number."""
 
 
 def precision_at(counts: Counts) -> float | None:
     """P@k: the share of the k highest-scored labels that are true, in [0, 1]; None without rows.
 
-    Equal to the mean over items of hits / k where each item has k scored labels or more.
+    Equal to the mean over items of hits / k if each item has at least k scored labels.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> precision_at(counts_from_rows([0.9, 0.8], [1, 0]))
@@ -33,7 +33,8 @@ def precision_at(counts: Counts) -> float | None:
 
 _SAME = {"ece": "equal_width_ece", "ace": "ace", "brier": "brier", "nll": "nll", "precision": "prevalence"}
 ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, same in _SAME.items()}
-"""The metric of counts that each of :data:`REGISTERED` is, of the counts of rank 1 to k: its law holds here too."""
+"""For each of :data:`REGISTERED`, the metric of counts that it computes on the counts of rank 1 to k; its law holds
+here too."""
 
 _KINDS: tuple[tuple[str, str, Callable[[Counts], float | None], Direction, tuple[Band, ...]], ...] = (
     ("ece", "ECE", lambda counts: equal_width_ece(counts, BINS), "lower", CALIBRATION_BANDS),

@@ -19,14 +19,14 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
-#: More: composing takes a second or two where hundreds are open, and people press buttons meanwhile.
+#: More than for switches: with hundreds of open incidents composing takes a second or two, while people press buttons.
 INCIDENT_RETRIES = 20
 NO_ROUTE = "not sent: no route matches"
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An action that a verdict asked for, with its outcome; where that is "", it is the delivery of ``root``."""
+    """An action that a verdict asked for, with its result in ``state``; "": the result is the delivery of ``root``."""
 
     kind: ActionKind
     source: str
@@ -35,56 +35,62 @@ class Pending:
     root: str | None = None
 
 
-def may_act(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
-    """Source -> why this run may not act on it ("" where it may).
+def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
+    """By source, why this run may not act on it; "" if it may.
 
     A window older than the newest evaluated one acts only with ``--act``.
     """
-    found = {}
+    refusals = {}
     for name in names:
         newest = monitor.store.newest_evaluated(window.schedule, name)
         old = newest is not None and window.start < newest
-        found[name] = "not done: backfill" if mode == "never" else ""
+        refusals[name] = "not done: backfill" if mode == "never" else ""
         if mode == "auto" and old:
-            found[name] = "not done: a newer window has been evaluated (--act overrides)"
-    return found
+            refusals[name] = "not done: a newer window has been evaluated (--act overrides)"
+    return refusals
 
 
-def asked(evaluated: Sequence[Evaluated]) -> list[Verdict]:
-    """The verdicts that ask for something."""
+def with_actions(evaluated: Sequence[Evaluated]) -> list[Verdict]:
+    """The verdicts that ask for an action."""
     return [v for part in evaluated for v in part.verdicts if v.actions]
 
 
 def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
-    """Every action asked for, none of them done."""
+    """Every action that verdicts ask for, none of them done; ``state`` says why."""
     return _distinct(
-        [Action(kind, v.subject.source, v.subject.label, state) for v in asked(evaluated) for kind in v.actions]
+        [Action(kind, v.subject.source, v.subject.label, state) for v in with_actions(evaluated) for kind in v.actions]
     )
 
 
 def act(
-    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], may: Mapping[str, str], *, requested: bool = False
+    monitor: Monitor,
+    window: Window,
+    evaluated: Sequence[Evaluated],
+    refusals: Mapping[str, str],
+    *,
+    requested: bool = False,
 ) -> list[Pending]:
-    """Change the switch, then open, go on with or resolve incidents and write their messages.
+    """Change switches, then open, continue or resolve incidents and write their messages.
 
-    ``requested`` is ``--act``: the switch, too, takes an older window as evidence. A window that may not act moves no
-    switch, but what it found is kept as evidence: it may hold the last evaluated outcome of a rule.
+    ``requested`` is ``--act``: the switch then takes an older window as evidence too. ``refusals`` are those of
+    :func:`refusals_of`. A window that may not act changes no switch, but its outcomes are stored as evidence: they may
+    be the last of a rule.
     """
-    allowed = [part for part in evaluated if not may[part.source]]
+    allowed = [part for part in evaluated if not refusals[part.source]]
     for part in evaluated:
-        if may[part.source]:
+        if refusals[part.source]:
             take_evidence(monitor, part)
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
     incidents = _incidents(monitor, window, allowed)
     return [
-        _pending(verdict, kind, may[verdict.subject.source], states, incidents)
-        for verdict in asked(evaluated)
+        _pending(verdict, kind, refusals[verdict.subject.source], states, incidents)
+        for verdict in with_actions(evaluated)
         for kind in verdict.actions
     ]
 
 
 def take_evidence(monitor: Monitor, part: Evaluated) -> None:
-    """Store what a window found that may move no switch: it may hold the last evaluated outcome of a rule."""
+    """Store the outcomes of a window that may change no switch: they may be the last evaluated ones of a rule."""
     _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
 
 
@@ -107,10 +113,10 @@ def _pending(
 def switch_source(
     monitor: Monitor, window: Window, part: Evaluated, requested: bool
 ) -> dict[tuple[str, str | None], str]:
-    """Apply the acting rules' verdicts of one source, label by label; gives the result of each, in words.
+    """Apply the acting rules' verdicts of one source, label by label; returns each result in words.
 
-    Only a rule of ``scope: source`` touches the source's own switch: a source that cannot be read and of
-    which no label is known has one verdict a rule, which is about no label.
+    Only a rule of ``scope: source`` changes the source's own switch. If a source cannot be read and none of its labels
+    is known, each rule has one verdict, which is about no label.
     """
     by_label = _by_label(monitor, part)
     known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window)
@@ -124,7 +130,7 @@ def switch_source(
 
 
 def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:
-    """The verdicts of the acting rules: of each label, and (None) of the source's own switch."""
+    """The verdicts of the acting rules by label; None is the source's own switch."""
     scopes = {rule.id: rule.scope for rule in monitor.config.rules if rule.acts}
     by_label: dict[str | None, list[Verdict]] = {}
     for verdict in part.verdicts:
@@ -137,10 +143,10 @@ def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdic
 def _take_evidence(
     monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]], *, judges: bool = True
 ) -> dict[str | None, tuple[RuleEvidence, ...]]:
-    """Store what these verdicts add to the evidence on each label, before any switch moves; give it back.
+    """Add these verdicts to the stored evidence on each label, before any switch changes; returns that evidence.
 
-    A rule that alerts.yaml has lost counts no longer, although its row stays. Without ``judges`` (a backfill, or an
-    older window) only the outcomes are added: how lately a rule was judged, which bounds leases, does not change.
+    A rule that is no longer in alerts.yaml does not count, although its row stays. Without ``judges`` (a backfill, or
+    an older window) only outcomes are added: ``judged_until``, which limits leases, does not change.
     """
     for _ in range(CONFLICT_RETRIES):
         stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
@@ -163,14 +169,14 @@ def _take_evidence(
 
 def _with_verdicts(known: Sequence[RuleEvidence], verdicts: Sequence[Verdict], judges: bool) -> list[RuleEvidence]:
     by_rule = {verdict.rule: verdict for verdict in verdicts}
-    found = [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
-    return found if judges else [replace(n, judged_until=o.judged_until) for n, o in zip(found, known, strict=True)]
+    judged = [with_verdict(each, by_rule[each.rule]) if each.rule in by_rule else each for each in known]
+    return judged if judges else [replace(n, judged_until=o.judged_until) for n, o in zip(judged, known, strict=True)]
 
 
 def evidence_of(
     window: Window, verdicts: Sequence[Verdict], requested: bool, known: Sequence[RuleEvidence] = ()
 ) -> Evidence:
-    """What the switch of one label is shown."""
+    """The evidence that is given to the switch of one label."""
     digest = hashlib.sha256(" ".join(sorted(v.id for v in verdicts)).encode()).hexdigest()[:12]
     return Evidence(
         window.end, window.schedule, tuple(verdicts), f"{window.schedule}:{window.name}:{digest}", requested, known
@@ -193,7 +199,7 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
 
 
 def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
-    """Verdict id -> its incident."""
+    """Incidents by verdict id."""
     verdicts = [verdict for part in parts for verdict in part.verdicts]
 
     def decided(known: Sequence[Incident]) -> list[IncidentStep]:
@@ -206,17 +212,17 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
 def apply_steps(
     monitor: Monitor, window: Window, decided: Callable[[Sequence[Incident]], Sequence[IncidentStep]]
 ) -> dict[str, Incident]:
-    """Verdict id -> its incident. Decisions, their events and their messages are one transaction.
+    """Incidents by verdict id. Decisions, their events and their messages are stored in one transaction.
 
-    ``decided`` makes them of the incidents that are known. Where a person or another run changed one of them in
-    between, all is decided again. Raises RuntimeError where that goes on and on.
+    ``decided`` makes the decisions from the known incidents. If a person or another run changed one of these meanwhile,
+    all is decided again. Raises RuntimeError after too many tries.
     """
     for _ in range(INCIDENT_RETRIES):
         with monitor.store.one_moment():
             steps = decided(monitor.store.unresolved_incidents(since=recalled_from(window)))
             made = compose.compose(monitor, steps, window=window)
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
-            placed = {each.id: each for each in (*made.opened, *made.updated)}  # these know their message
+            placed = {each.id: each for each in (*made.opened, *made.updated)}  # with the id of their message
             return {
                 step.verdict.id: placed.get(step.decision.incident.id, step.decision.incident)
                 for step in steps
@@ -228,12 +234,12 @@ def apply_steps(
 def _retired(
     monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]
 ) -> list[IncidentStep]:
-    """The ends of incidents that nothing judges any more: no window could, and people would be called for ever."""
+    """Ends incidents of rules or sources that alerts.yaml no longer has: no window could resolve them."""
     if not parts:
         return []
     rules = {rule.id: rule for rule in monitor.config.rules_for(window.schedule)}
     evaluated, configured = {part.source for part in parts}, monitor.config.sources
-    found = []
+    steps = []
     for each in known:
         gone = each.source not in configured
         if each.state == "resolved" or each.schedule != window.schedule or not (gone or each.source in evaluated):
@@ -241,19 +247,19 @@ def _retired(
         if gone or each.rule not in rules:
             what = f"source {each.source}" if gone else f"{each.schedule} rule {each.rule}"
             why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
-            found.append(IncidentStep(retire(each, monitor.clock()), actor="run", why=why))
-    return found
+            steps.append(IncidentStep(retire(each, monitor.clock()), actor="run", why=why))
+    return steps
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
-    """The actions with their results, messages included."""
+    """The actions with their results, those of messages included."""
     posts = monitor.store.delivery_roots({p.root for p in pending if p.root is not None})
     words = {root: compose.delivery_words(post) for root, post in posts.items()}
     return _distinct([Action(p.kind, p.source, p.label, p.state or words.get(p.root or "", NO_ROUTE)) for p in pending])
 
 
 def _distinct(actions: Sequence[Action]) -> list[Action]:
-    """One line for each (kind, source, label), in order; the first state stays."""
+    """One action for each (kind, source, label), in order; the first state is kept."""
     seen: dict[tuple[str, str, str | None], Action] = {}
     for action in actions:
         seen.setdefault((action.kind, action.source, action.label), action)

@@ -1,4 +1,4 @@
-"""Annotations: putting a note at a time of a source or label, and taking it away again, each by name."""
+"""Annotations: adding a note at a time of a source or label, and removing it, each with a person's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.core.records import Annotation
 from monitor.history.store import Store
 
 LONGEST = 1000
-"""Characters of a text or a reason."""
+"""The most characters of a text or a reason."""
 
 
 class AnnotationRefused(ValueError):
@@ -25,9 +25,9 @@ class AnnotationKeyReused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NewAnnotation:
-    """What a person notes at a time (time zone aware) of a source; label None: of all its labels.
+    """A person's note at a time (time zone aware) of a source or, with ``label``, of one label.
 
-    With a ``key``, the same one asked for again is stored once.
+    Requests with the same ``key`` are stored once.
     """
 
     source: str
@@ -38,15 +38,13 @@ class NewAnnotation:
     key: str | None = None
 
 
-def annotate(store: Store, wanted: NewAnnotation, clock: Callable[[], datetime]) -> tuple[Annotation, bool]:
-    """Store it; gives what is stored, and whether an earlier request had stored it.
+def annotate(store: Store, note: NewAnnotation, clock: Callable[[], datetime]) -> tuple[Annotation, bool]:
+    """Store a note; returns the stored one, and whether an earlier request had stored it.
 
-    Raises AnnotationRefused for a text that says nothing or has control characters, AnnotationKeyReused.
+    Raises AnnotationRefused for a text that is empty, too long or has control characters, AnnotationKeyReused.
     """
-    text = _words("text", wanted.text)
-    new = Annotation(
-        uuid.uuid4().hex[:16], wanted.source, wanted.label, wanted.at, text, clock(), wanted.by, key=wanted.key
-    )
+    text = _words("text", note.text)
+    new = Annotation(uuid.uuid4().hex[:16], note.source, note.label, note.at, text, clock(), note.by, key=note.key)
     stored = store.add_annotation(new)
     if (stored.source, stored.label, stored.at, stored.text) != (new.source, new.label, new.at, new.text):
         raise AnnotationKeyReused(f"the key is that of another annotation, {stored.id}")
@@ -54,22 +52,22 @@ def annotate(store: Store, wanted: NewAnnotation, clock: Callable[[], datetime])
 
 
 def remove(store: Store, id: str, *, by: str, reason: str, clock: Callable[[], datetime]) -> tuple[Annotation, bool]:
-    """Take one away from every axis; gives it, and whether it was removed before. It stays stored, for the record.
+    """Remove an annotation from every axis; returns it, and whether it was removed before. Its row stays stored.
 
-    Raises AnnotationRefused without a reason, NotFound or Ambiguous for an id that is none.
+    Raises AnnotationRefused without a reason, NotFound or Ambiguous for an unknown or ambiguous id.
     """
     why = _words("reason", reason)
     found = store.annotation(id)
-    done = store.remove_annotation(found.id, by=by, reason=why, now=clock())
-    return store.annotation(found.id), not done
+    removed = store.remove_annotation(found.id, by=by, reason=why, now=clock())
+    return store.annotation(found.id), not removed
 
 
 def _words(what: str, text: str) -> str:
-    found = text.strip()
-    if not found:
+    stripped = text.strip()
+    if not stripped:
         raise AnnotationRefused(f"the {what} may not be empty")
-    if len(found) > LONGEST:
-        raise AnnotationRefused(f"the {what} has {len(found):,} characters; at most {LONGEST:,} are kept")
-    if any(unicodedata.category(each) in ("Cc", "Cs") for each in found):
+    if len(stripped) > LONGEST:
+        raise AnnotationRefused(f"the {what} has {len(stripped):,} characters; at most {LONGEST:,} are kept")
+    if any(unicodedata.category(each) in ("Cc", "Cs") for each in stripped):
         raise AnnotationRefused(f"the {what} has control characters; write words")
-    return found
+    return stripped

@@ -1,4 +1,4 @@
-"""What needs whole items, which the history does not keep: read from the warehouse when somebody asks."""
+"""Results that need whole items, which the history does not keep: read from the warehouse on request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ OF_SEVERAL_LABELS = ("multilabel", "multiclass", "top_k")
 
 
 class NothingToAsk(Exception):
-    """There are no such sources, or no rows; the message says what to do."""
+    """No source fits, or it has no rows; the message says what to do."""
 
 
 def dependencies_of(monitor: Monitor, source: str | None, window: Window, most: int) -> tuple[str, Dependencies]:
-    """The source and P(a | b) of its ``most`` most frequent labels. Raises :class:`NothingToAsk`, and as a reading."""
+    """The source, and P(a | b) of its ``most`` frequent labels. Raises :class:`NothingToAsk` and reading errors."""
     name = _one(monitor, source, OF_SEVERAL_LABELS)
     pairs = monitor.warehouse.label_pairs(name, monitor.config.sources[name], window, most, now=monitor.clock())
     if not len(pairs["a"]):
@@ -29,9 +29,9 @@ def dependencies_of(monitor: Monitor, source: str | None, window: Window, most: 
 def cheapest_of_classes(
     monitor: Monitor, source: str | None, window: Window, costs: Mapping[str, Mapping[str, float]], review: float | None
 ) -> tuple[str, CheapestFallback]:
-    """The source and its cheapest threshold by a cost matrix, of whole rows.
+    """The source, and its cheapest threshold by a cost matrix, from whole rows.
 
-    Raises :class:`NothingToAsk`, ValueError for costs that are none (``matrix_of``), and as a reading does.
+    Raises :class:`NothingToAsk`, ValueError for invalid costs (``matrix_of``), and the errors of a reading.
     """
     name = _one(monitor, source, ("multiclass",))
     rows = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).whole
@@ -42,7 +42,7 @@ def cheapest_of_classes(
 
 
 def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str, Mapping[int, Counts]]:
-    """The source and the counts of its k highest scores by k. Raises :class:`NothingToAsk`, and as a reading does."""
+    """The source, and by k the counts of its k highest scores. Raises :class:`NothingToAsk` and reading errors."""
     name = _one(monitor, source, ("top_k", "multiclass"))
     found = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).ranked
     if not found:
@@ -51,7 +51,7 @@ def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str
 
 
 def _one(monitor: Monitor, source: str | None, kinds: tuple[str, ...]) -> str:
-    """The source asked for, or the only one of these kinds."""
+    """The requested source, or the only one of these kinds."""
     sources = monitor.config.sources
     names = [name for name, each in sources.items() if each.kind in kinds]
     if source is not None and source not in names:

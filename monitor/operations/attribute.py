@@ -1,4 +1,4 @@
-"""What the breaches of a run are put down to: the counts by segment, then and now, read and compared."""
+"""The likely causes of a run's breaches: counts by segment, in the baseline and now, are read and compared."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from monitor.operations.collect import Collected
 log = logging.getLogger(__name__)
 
 LABELS_AT_MOST = 20
-"""Labels of a source whose breaches are split in one run, the most severe first."""
+"""At most so many labels of a source have their breaches split in one run, the most severe first."""
 WINDOWS_BACK, POOLED_AT_MOST = 26, 13
-"""Windows searched for the onset of a change, and windows of accumulated evidence that are read as one span."""
+"""Windows searched for the onset of a change; windows of accumulated evidence that are read as one span, at most."""
 NEW_VERSION = 0.1
-"""Share of a window's rows from which on a model version has arrived."""
-_WIDTH = 2 * 1.96  # of an interval of 95%, in standard deviations
+"""A model version has arrived when it has at least this share of a window's rows."""
+_WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 _ECE = ("ece", "mce", "ace", "equal_width_ece")
 _OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_accuracy", "excess_errors")
 
 
 def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Evaluated:
-    """The same results; each breach about calibration has the causes of its change in ``detail["causes"]``.
+    """The same results, with the causes of each breach of calibration in its ``detail["causes"]``.
 
-    Nothing is added where they cannot be found, and the log says why: a verdict never depends on its causes.
+    If the causes cannot be read, nothing is added and the log says why: a verdict never depends on its causes.
     """
     breaches = _breaches(evaluated, source.data.baselines)
     if not breaches or source.reading is None:
@@ -44,7 +44,7 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
     try:
         with monitor.warehouse.kept_open():
             found = _Search(monitor, source, evaluated).of(breaches)
-    except Exception:  # a warehouse that does not answer, or odd data: the switch and the alerts must not wait for it
+    except Exception:  # the warehouse does not answer, or odd data: the switch and the alerts must not wait
         log.exception("the causes of the breaches of %s were not found: they are reported without", evaluated.source)
         return evaluated
     dated = [
@@ -55,7 +55,7 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
 
 
 def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) -> list[Verdict]:
-    """The breaches that can be split: of a label against its baseline, and about its calibration."""
+    """The breaches that can be split: calibration of a label, compared with its baseline."""
     found = [
         v for v in evaluated.verdicts
         if v.outcome == "breach" and v.subject.label in baselines and v.subject.label is not None
@@ -66,7 +66,7 @@ def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) ->
 
 
 def split_metric(metric: str) -> Metric | None:
-    """The metric whose change is split where a rule is about ``metric``; None where neither says anything of it.
+    """The metric to split for a rule on ``metric``: "ece" or "shortfall"; None if neither explains ``metric``.
 
     >>> split_metric("mce"), split_metric("accuracy"), split_metric("roc_auc")
     ('ece', 'shortfall', None)
@@ -78,7 +78,7 @@ def split_metric(metric: str) -> Metric | None:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One source in one run."""
+    """The search for causes in one source and one run."""
 
     monitor: Monitor
     source: Collected
@@ -88,9 +88,9 @@ class _Search:
         """The causes of each breach, by its id."""
         found: dict[str, Causes] = {}
         before = self._baselines({v.subject.label or "" for v in breaches})
-        for span, of in self._spans(breaches):
-            now = self._read(span, {v.subject.label or "" for v in of})
-            for verdict in of:
+        for span, breaches_in_span in self._spans(breaches):
+            now = self._read(span, {v.subject.label or "" for v in breaches_in_span})
+            for verdict in breaches_in_span:
                 label = verdict.subject.label or ""
                 if label in now and label in before:
                     causes = self._split(verdict, now[label], before[label])
@@ -111,7 +111,7 @@ class _Search:
     # --- reading
 
     def _spans(self, breaches: Sequence[Verdict]) -> list[tuple[Window, list[Verdict]]]:
-        """The windows that were pooled, as one span, with the breaches found in it."""
+        """Each span of pooled windows, with the breaches found in it."""
         window, zone = self.evaluated.window, self.monitor.config.zone
         by_depth: dict[int, list[Verdict]] = {}
         for verdict in breaches:
@@ -125,21 +125,25 @@ class _Search:
         return monitor.warehouse.by_segment(name, monitor.config.sources[name], span, edges, now=monitor.clock())
 
     def _baselines(self, labels: Iterable[str]) -> dict[str, CountsBySegment]:
-        """The rows of the baselines, read once for all labels that were pinned on the same weeks."""
+        """The baselines' counts by segment, by label. Labels that were pinned on the same weeks are read together."""
         by_span: dict[Window, list[str]] = {}
         for label in labels:
             baseline = self.source.data.baselines[label]
             span = Window(baseline.start, baseline.end, baseline.last_window, self.evaluated.window.schedule)
             by_span.setdefault(span, []).append(label)
-        return {label: of for span, named in by_span.items() for label, of in self._read(span, named).items()}
+        return {
+            label: counts
+            for span, labels_of_span in by_span.items()
+            for label, counts in self._read(span, labels_of_span).items()
+        }
 
     # --- when it began
 
     def _dated(self, causes: Causes, verdict: Verdict, then: CountsBySegment) -> Causes:
-        """The same with the onset of the change, and of each cause that has a series of its own.
+        """The same causes with the onset of the change, and with the onset of each cause that has its own series.
 
-        A value that all rows have now is a cause only if it arrived when the change began; where another model version
-        arrived then, that is the cause.
+        A value that all rows have now is a cause only if it arrived when the change began. If another model version
+        arrived then, that version is the cause.
         """
         began, arrivals = self._began(causes.metric, verdict, verdict.subject, then)
         dated: list[Cause] = []
@@ -147,15 +151,15 @@ class _Search:
             if cause.kind == "replaced" and began is not None:
                 dated += self._replaced(cause, verdict, began, arrivals)
                 continue
-            one = cause.segment[0] if len(cause.segment) == 1 and cause.kind == "rate" else None
-            own = None
-            if one is not None:
-                own, _ = self._began(causes.metric, verdict, replace(verdict.subject, segment=one), then)
-            dated.append(replace(cause, began=own))
+            segment = cause.segment[0] if len(cause.segment) == 1 and cause.kind == "rate" else None
+            onset_of_cause = None
+            if segment is not None:
+                onset_of_cause, _ = self._began(causes.metric, verdict, replace(verdict.subject, segment=segment), then)
+            dated.append(replace(cause, began=onset_of_cause))
         return replace(causes, began=began, causes=tuple(dated))
 
     def _replaced(self, cause: Cause, verdict: Verdict, began: Began, arrivals: Mapping[str, str]) -> list[Cause]:
-        """The cause with the window in which its value arrived, if that fits; else the version that arrived then."""
+        """The cause with the window in which its value arrived; if that does not fit, the version that did arrive."""
         column, value = cause.segment[0]
         if column != "model_version":
             first = self._first_seen(verdict, (column, value))
@@ -175,9 +179,9 @@ class _Search:
     def _began(
         self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment
     ) -> tuple[Began | None, Mapping[str, str]]:
-        """The onset in the windows since the baseline, by their stored estimates, and the versions that arrived then.
+        """The onset in the windows since the baseline, from stored estimates, and the model versions that arrived then.
 
-        (None, {}) where there are too few windows.
+        (None, {}) if there are too few windows.
         """
         series = self._series(metric, verdict, subject)
         found = onset(self._level_before(metric, verdict, subject, then), series) if len(series) > 1 else None
@@ -188,7 +192,7 @@ class _Search:
         return replace(found, events=(*events, *self._noted(found, subject))), arrivals
 
     def _noted(self, began: Began, subject: Subject) -> Iterator[str]:
-        """What people noted at a time when it may have begun, and the baseline if it was pinned then."""
+        """Annotations from the time in which the change may have begun, and the baseline if it was pinned then."""
         first, last = self._span_of(began)
         for note in self.monitor.store.annotations(subject.source, subject.label):
             if first.start <= note.at < last.end:
@@ -198,7 +202,7 @@ class _Search:
             yield f"the baseline was pinned ({baseline.pinned_at:%Y-%m-%d})"
 
     def _span_of(self, began: Began) -> tuple[Window, Window]:
-        """The first and the last window in which it may have begun."""
+        """The first and the last window in which the change may have begun."""
         zone, schedule = self.monitor.config.zone, self.evaluated.window.schedule
         return windows.named(schedule, began.low, zone), windows.named(schedule, began.high, zone)
 
@@ -218,7 +222,7 @@ class _Search:
         return [level for level in levels if level is not None]
 
     def _level_before(self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment) -> Level | None:
-        """The level of the baseline; None where a segment has no row in it."""
+        """The metric's level in the baseline; None if the segment has no row there."""
         if subject.segment is None:
             baseline = self.source.data.baselines[subject.label]
             counts, edges = baseline.counts.where(verdict.where), baseline.edges[verdict.where]
@@ -237,8 +241,10 @@ class _Search:
         seen = _versions_of(then)
         for window in [windows.previous(first, zone), *windows.span(first, last, zone)]:
             reading = self.monitor.store.load_reading(window.schedule, window.start, name)
-            found = {} if reading is None else reading.versions
-            arrived = {v for v, rows in found.items() if v not in seen and rows >= NEW_VERSION * sum(found.values())}
+            versions = {} if reading is None else reading.versions
+            arrived = {
+                v for v, rows in versions.items() if v not in seen and rows >= NEW_VERSION * sum(versions.values())
+            }
             if window.start >= first.start:
                 yield from ((version, window.name) for version in sorted(arrived))
             seen |= arrived
@@ -252,7 +258,7 @@ def _versions_of(spans: CountsBySegment) -> set[str]:
 
 
 def _dependent(spans: CountsBySegment, whole: Counts | None) -> CountsBySegment:
-    """The parts with the design effects of all rows of the label."""
+    """The parts with the design effects of the whole label."""
     if whole is None:
         return spans
     parts = {
@@ -263,16 +269,16 @@ def _dependent(spans: CountsBySegment, whole: Counts | None) -> CountsBySegment:
 
 
 def _fine_edges(baseline: Baseline) -> tuple[int, ...]:
-    """Edges between which every bin of every population lies whole."""
+    """All edges of all populations, so that each of their bins is a union of these finer bins."""
     return tuple(sorted({edge for where in WHERES for edge in baseline.edges[where]}))
 
 
 def _level(estimate: Estimate) -> Level | None:
-    """A stored estimate with the variance that its interval stands for; None where it has no limits."""
-    found = estimate.interval
-    if found.value is None or found.low is None or found.high is None or found.high <= found.low:
+    """A stored estimate with the variance that its interval implies; None if it has no limits."""
+    interval = estimate.interval
+    if interval.value is None or interval.low is None or interval.high is None or interval.high <= interval.low:
         return None
-    return Level(estimate.window.name, found.value, ((found.high - found.low) / _WIDTH) ** 2)
+    return Level(estimate.window.name, interval.value, ((interval.high - interval.low) / _WIDTH) ** 2)
 
 
 def _level_of(counts: Counts, metric: Metric, edges: Sequence[int]) -> Level | None:

@@ -1,4 +1,4 @@
-"""What an operator may do to the switch, and which labels there are to do it to."""
+"""An operator's changes of a switch, and the labels of a source."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from monitor.operations.publish_thresholds import publish
 
 
 class KeyReused(ValueError):
-    """The key belongs to another change than this one."""
+    """The key belongs to another change."""
 
 
 class ChangeRefused(ValueError):
-    """The switch refuses the change: no name, no reason, or an end that is over."""
+    """The switch refuses the change: no name, no reason, or an end in the past."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchChange:
-    """What a person wants: one switch (label None: the source's own) on or off, by whom and why.
+    """A requested change: one switch (label None: the source's own) on or off, by whom and why.
 
-    ``until`` (time zone aware) is how long it holds against runs. With a ``key``, the same change asked
-    for again is done once, whoever asks and whenever, and another change with that key is refused.
-    With a ``segment`` (column, value) only the items of the label that have it.
+    ``until`` (time zone aware) is when the change ceases to hold against runs. Requests with the same ``key`` are done
+    once, and another change with that key is refused. A ``segment`` (column, value) limits the change to the label's
+    items that have this value.
     """
 
     source: str
@@ -50,14 +50,14 @@ class SwitchChange:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The stored event of a change; ``already``: an earlier try stored it, and this one did nothing."""
+    """The stored event of a change; ``already``: an earlier request stored it, and this one did nothing."""
 
     event: SwitchEvent
     already: bool
 
     @property
     def words(self) -> str:
-        """The result, for a person."""
+        """The result in words."""
         event = self.event
         done = "turned on" if event.kind in ("enabled", "segment_enabled") else "turned off"
         done = f"already {done}" if self.already else done
@@ -66,7 +66,7 @@ class Changed:
 
 
 def known_labels(opened: Monitor, source: str) -> list[str | None]:
-    """Labels seen by a run, pinned in a baseline, configured, or switched before."""
+    """Labels that were seen by a run, pinned in a baseline, configured or switched."""
     labels: set[str | None] = set(opened.config.sources[source].labels)
     labels |= opened.store.known_labels(source)
     return sorted(labels, key=lambda label: (label is None, label or ""))
@@ -84,12 +84,12 @@ def change_switch(
     key: str | None = None,
     segment: tuple[str, str] | None = None,
 ) -> str:
-    """One operator's change of a switch, or of a ``segment`` of its label, stored with its event; gives the result.
+    """Store an operator's change of a switch, or of a ``segment`` of its label, with its event; returns the result.
 
-    With a ``key``, a retry changes nothing and says "already turned on"; raises :class:`KeyReused`
-    where the key belongs to another change.
+    With a ``key``, a retry changes nothing and returns "already turned on". Raises :class:`KeyReused` if the key
+    belongs to another change, and :class:`ChangeRefused`.
     """
-    if not opened.store.thresholds():  # the gate needs them; else runs and the service publish, and no other command
+    if not opened.store.thresholds():  # the gate needs thresholds; of commands only this one and runs publish them
         publish(opened.store, opened.config, opened.clock())
     change = SwitchChange(source, label, enable, by, reason, until, key, segment)
     done = operate(opened.store, opened.config, change, opened.clock)
@@ -98,18 +98,18 @@ def change_switch(
 
 
 def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[[], datetime]) -> Changed:
-    """Apply a change, once for each key, against whatever others do meanwhile.
+    """Apply a change, once for each key; if others change the switch meanwhile, try again.
 
     Raises :class:`ChangeRefused` or :class:`KeyReused`.
     """
-    once, key = _event_key(change)
+    prefix, key = _event_key(change)
     while True:
-        stored = store.switch_events_of(once) if once else []
+        stored = store.switch_events_of(prefix) if prefix else []
         if stored and stored[0].key != key:
             raise KeyReused("the key belongs to another change")
         if stored:
             return Changed(stored[0], already=True)
-        event, state = _try(store, config, change, key, once, clock())
+        event, state = _try(store, config, change, key, prefix, clock())
         if state == "applied":
             return Changed(event, already=False)
 
@@ -132,18 +132,18 @@ def _try(
 
 
 def _event_key(change: SwitchChange) -> tuple[str | None, str]:
-    """(what all events of the change's key begin with, the key of its event).
+    """The prefix of all event keys of this change's ``key`` (None without one), and the key of its event.
 
-    The second half of an event's key is a digest of what was asked, so that another request with the same
-    key is known for one. Both halves are digests: a key of a client has any length and any letters.
+    The second half of an event's key is a digest of the request, which shows another request with the same key. The
+    first half is a digest too, since a client's key has any length and any letters.
     """
     if change.key is None:
         return None, f"operator:{uuid.uuid4().hex}"
     until = change.until.astimezone(UTC).isoformat() if change.until else None
-    asked: list[object] = [change.source, change.label, change.enable, change.by, change.reason, until]
-    asked += [] if change.segment is None else [list(change.segment)]
-    once = f"operator:{_digest(change.key)}:"
-    return once, once + _digest(json.dumps(asked))
+    request: list[object] = [change.source, change.label, change.enable, change.by, change.reason, until]
+    request += [] if change.segment is None else [list(change.segment)]
+    prefix = f"operator:{_digest(change.key)}:"
+    return prefix, prefix + _digest(json.dumps(request))
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The reading stage: what the warehouse holds of the sources, and what is already in the history."""
+"""The reading stage: counts of the sources from the warehouse, or from the history where they are stored already."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from monitor.operations.measure_maturity import ByWindow, known_truths, to_resta
 from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 
 REFERENCE_SAMPLES = 4
-"""The baseline's time is longer, and its sample is so many times as large: then less of what is seen is its noise."""
+"""The baseline's feature sample is so many times larger than the window's, so that it adds less noise."""
 Baselines = Mapping[str | None, Baseline]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """One source as it was read; ``timed_out``: it took too long, so trying again at once is of no use.
+    """One source as it was read. ``timed_out``: reading took too long, so trying again at once is useless.
 
-    ``restated`` are windows before whose truths came late, oldest first.
+    ``restated`` are earlier windows whose truths came late, oldest first.
     """
 
     data: SourceData
@@ -53,14 +53,14 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowRead:
-    """What the warehouse says of one source in one window; ``truths``: how far those of its windows are known."""
+    """One source in one window, read from the warehouse; ``truths``: how complete the truths of its windows are."""
 
     reading: Reading
     truths: ByWindow
 
 
 def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
-    """All that the warehouse is asked about a window that is judged. Raises as ``Warehouse.read`` does."""
+    """Read all that is needed to judge a window. Raises what ``Warehouse.read`` raises."""
     truths = known_truths(config, warehouse, window, name, now)
     return WindowRead(warehouse.read(name, config.sources[name], window, now=now, fingerprint=True), truths)
 
@@ -75,11 +75,11 @@ def collect(
     try_again: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Collected]:
-    """Read every source for one window, with the windows before that may be pooled with it.
+    """Read every source for one window, with the earlier windows that may be pooled with it.
 
-    A source that cannot be read is given back with its problem and stops no other. With ``try_again`` a warehouse that
-    does not answer raises WarehouseFailed at the end, for a caller that will try again; not one that took too long,
-    since there is time for two or three such sources.
+    A source that cannot be read is returned with its problem and stops no other. With ``try_again``, for a caller that
+    will try again, a warehouse that does not answer raises WarehouseFailed at the end. A time-out does not: there is
+    time for only two or three of these.
     """
     found = []
     for name in names:
@@ -95,7 +95,7 @@ def collect(
 def collect_one(
     monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool
 ) -> Collected:
-    """One source for one window; ``done`` is what was read of it already, which is not read again."""
+    """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
     baselines = monitor.store.latest_baselines(name)
     switched = _followed(monitor, name)
     restated: list[Collected] = []
@@ -129,20 +129,20 @@ def collect_one(
 
 
 def _restated(monitor: Monitor, window: Window, name: str, baselines: Baselines, known: ByWindow) -> list[Collected]:
-    """The windows before whose truths came late, oldest first: all are read again before any is put together."""
+    """The earlier windows whose truths came late, oldest first. All are read before the first is assembled."""
     past = to_restate(monitor, window, name, known)
-    again = [(each, *read(monitor, each, name, baselines, store=True, whole=True)) for each in past]
+    readings = [(each, *read(monitor, each, name, baselines, store=True, whole=True)) for each in past]
     return [
-        Collected(_again(monitor, each, name, baselines, known, counts, reading), reading)
-        for each, reading, counts in again
+        Collected(_data_of_restated(monitor, each, name, baselines, known, counts, reading), reading)
+        for each, reading, counts in readings
     ]
 
 
-def _again(
+def _data_of_restated(
     monitor: Monitor, past: Window, name: str, baselines: Baselines, known: ByWindow, counts: WindowCounts,
     reading: Reading,
 ) -> SourceData:  # fmt: skip
-    """What is known of a window that was read again, as a run of that window would find it now."""
+    """The data of a window that was read again, as a run of that window would find them now."""
     before = earlier(monitor, past, name, baselines, store=True, reread=False)
     return SourceData(
         name, replace(counts, maturity=known[past]), tuple(before), reading.segments, baselines, reading.quality,
@@ -152,7 +152,7 @@ def _again(
 
 
 def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:
-    """The counts of each label's segments in its baseline, where a rule of the schedule compares segments with it."""
+    """By label, the counts of its segments in its baseline; {} if no rule of the schedule compares segments."""
     source = next((baseline.source for baseline in baselines.values()), None)
     if source is None or not monitor.config.counts_segments(window.schedule, compared=True):
         return {}
@@ -161,17 +161,17 @@ def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines
 
 
 def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
-    """The windows of a year, where a rule accumulates their evidence; what was never read is not read now."""
+    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread."""
     config = monitor.config
-    asking = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
-    if not asking:
+    accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
+    if not accumulating:
         return ()
-    parts = any(rule.scope == "segments" for rule in asking)
+    parts = any(rule.scope == "segments" for rule in accumulating)
     return tuple(monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts))
 
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:
-    """Labels that are judged also where no row of them is there: they have a switch, or an incident to go on with."""
+    """Labels that are judged even without rows, because they have a switch or an open incident."""
     switched = {s.label for s in monitor.store.switches() if s.source == name and s.label != DRILL_LABEL}
     broken = {i.label for i in monitor.store.unresolved_incidents(name)}
     return frozenset(label for label in switched | broken if label is not None)
@@ -181,10 +181,10 @@ def read(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
     reading: Reading | None = None,
 ) -> tuple[Reading, WindowCounts]:  # fmt: skip
-    """One window of one source from the warehouse, kept in the history, with what of it can be judged.
+    """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
 
-    Ranks and ``whole`` rows, which are kept nowhere, are asked for only where their metrics are computed; nothing is
-    where there is a ``reading`` already.
+    Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
+    is not read.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
@@ -196,17 +196,17 @@ def read(
 
 
 def kept_of(monitor: Monitor, reading: Reading, baselines: Baselines) -> StoredReading:
-    """What the history keeps of a reading, with what is concluded from the rows that were rejected."""
+    """The part of a reading that the history keeps, with the conclusions from its rejected rows."""
     kept = stored(monitor, reading)
     return replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
 
 
-def again(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
-    """One window as the history has it, else as the warehouse has it now; nothing is stored."""
+def stored_or_read(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
+    """The counts of one window from the history, else from the warehouse as it is now; nothing is stored."""
     kept = monitor.store.load_reading(window.schedule, window.start, name)
     if kept is not None and _still_holds(monitor, kept):
         return counts_of(window, kept, monitor.config, baselines)
-    source = monitor.config.sources[name].model_copy(update={"segments": ()})  # of no use here, and slow
+    source = monitor.config.sources[name].model_copy(update={"segments": ()})  # not needed here, and slow
     reading = monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False)
     return replace(with_whole(reading), rejected=rejected_in(stored(monitor, reading), monitor.config, baselines))
 
@@ -235,72 +235,76 @@ def by_label(segments: Mapping[Segment, Mapping[str, Counts]]) -> dict[str | Non
 
 def stored(monitor: Monitor, reading: Reading) -> StoredReading:
     """The form in which the history keeps a reading."""
-    found, asked = with_whole(reading), monitor.config.counts_segments(reading.window.schedule)
-    rows = found.whole.digest() if reading.numbers is not None else ""
+    counts, with_parts = with_whole(reading), monitor.config.counts_segments(reading.window.schedule)
+    rows = counts.whole.digest() if reading.numbers is not None else ""
     return StoredReading(
-        source=reading.source, state="ok", error=None, labels=found.labels, versions=reading.versions,
-        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, found.labels, rows),
-        cells=reading.rejected, segments=found.segments, segment_counts=found.segment_counts if asked else None,
+        source=reading.source, state="ok", error=None, labels=counts.labels, versions=reading.versions,
+        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, counts.labels, rows),
+        cells=reading.rejected, segments=counts.segments, segment_counts=counts.segment_counts if with_parts else None,
         fingerprint=reading.fingerprint,
     )  # fmt: skip
 
 
 def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> str:
-    """A hash of counts and of how they were read: with another `automate_at` the same rows count otherwise."""
+    """A hash of the counts and of the settings by which they were read: `automate_at`, for one, changes the counts."""
     config = monitor.config.sources[source]
-    own = sorted((name, label.automate_at) for name, label in config.labels.items() if label.automate_at is not None)
-    how: tuple[object, ...] = (
-        config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, own,
+    acts_at = sorted(
+        (name, label.automate_at) for name, label in config.labels.items() if label.automate_at is not None
+    )
+    settings: tuple[object, ...] = (
+        config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, acts_at,
     )  # fmt: skip
     if config.kind != "multilabel" or config.score is not None:
-        how = (*how, config.kind, config.score, rows)  # older readings know none of these
+        settings = (*settings, config.kind, config.score, rows)  # older readings have none of these
     shape = config.model_dump_json(include={*config.SHAPE})
     if shape != "{}":
-        how = (*how, shape)
+        settings = (*settings, shape)
     text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
-    return hashlib.sha256(f"{how!r} {text}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{settings!r} {text}".encode()).hexdigest()[:16]
 
 
 def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
-    """Whether a kept reading is what the configuration of today would have read."""
+    """Whether the present configuration would have read the same counts as a stored reading."""
     return kept.state == "ok" and kept.digest == _digest(monitor, kept.source, kept.labels)
 
 
 def poolable(config: Config, window: Window) -> list[Window]:
-    """The windows before that may be pooled or compared with a window, newest first."""
+    """The earlier windows that may be pooled or compared with a window, newest first."""
     return list(windows.before(window, windows_needed(config, window) - 1, config.zone))
 
 
 def earlier(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
 ) -> list[WindowCounts]:
-    """The windows before, newest first, as the history has them, else as the warehouse does.
+    """The earlier windows, newest first: from the history, else from the warehouse.
 
-    With ``reread`` the last one is read once more if its rows have changed, since truths come late. Raises as
-    ``Warehouse.read`` does.
+    With ``reread`` the last one is read again if its rows have changed, since truths come late. Raises what
+    ``Warehouse.read`` raises.
     """
     found = []
     before = poolable(monitor.config, window)
     if monitor.config.sources[name].kind == "regression":
-        before = before[:1] if reread else []  # its rows are kept nowhere, so nothing could be pooled
-    asked = monitor.config.counts_segments(window.schedule) and bool(monitor.config.sources[name].segments)
+        before = before[:1] if reread else []  # its rows are not stored, so nothing can be pooled
+    needs_segments = monitor.config.counts_segments(window.schedule) and bool(monitor.config.sources[name].segments)
     for position, past in enumerate(before):
-        kept = monitor.store.load_reading(past.schedule, past.start, name, segment_counts=asked)
-        usable = kept is not None and _still_holds(monitor, kept) and (kept.segment_counts is not None or not asked)
+        kept = monitor.store.load_reading(past.schedule, past.start, name, segment_counts=needs_segments)
+        usable = (
+            kept is not None and _still_holds(monitor, kept) and (kept.segment_counts is not None or not needs_segments)
+        )
         if kept is not None and usable and (position > 0 or not reread or _is_as_it_was(monitor, past, kept)):
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
-        again, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
+        reading, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
         found.append(counts)
-        if store and kept is not None and kept.digest != stored(monitor, again).digest:
-            # late truths change the trend of the window before; its verdicts stay as they were given
-            data = SourceData(name, with_whole(again), segments=again.segments, baselines=baselines)
+        if store and kept is not None and kept.digest != stored(monitor, reading).digest:
+            # late truths change the estimates of the window before; its verdicts are not changed
+            data = SourceData(name, with_whole(reading), segments=reading.segments, baselines=baselines)
             monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
     return found
 
 
 def _is_as_it_was(monitor: Monitor, window: Window, kept: StoredReading) -> bool:
-    """Whether the warehouse still has the rows of a kept reading, by a scan that is much cheaper than to read them."""
+    """Whether the warehouse still has the rows of a stored reading; the scan is much cheaper than reading them."""
     if kept.fingerprint is None:
         return False
     source = monitor.config.sources[kept.source]
@@ -310,7 +314,7 @@ def _is_as_it_was(monitor: Monitor, window: Window, kept: StoredReading) -> bool
 def feature_shifts(
     configured: Config, warehouse: Warehouse, source: Collected, page: Path | None = None
 ) -> tuple[ShiftResult, ...]:
-    """Drift of the configured feature columns against the baseline's time, weekly only; its report goes to ``page``."""
+    """Drift of the feature columns between the baseline's weeks and a weekly window; the report goes to ``page``."""
     config = configured.sources[source.data.name]
     whole = source.data.baselines.get(None)
     window = source.data.current.window
@@ -332,26 +336,26 @@ def feature_shifts(
                 )
             )
     except (RelationError, WarehouseFailed) as error:
-        # the counts have been read: labels are judged all the same, and the report says what is missing
+        # the counts have been read, so labels are judged; the report says what is missing
         return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,
                             {"reason": str(error)}),)  # fmt: skip
     return tuple(feature_drift(source.data.name, window, now, then, html=page))
 
 
 def _most_rows(labels: ByLabel) -> int:
-    """The rows of the largest label: each is another item, but for those that repeat."""
+    """The rows of the largest label: about the number of its items."""
     return max((counts.rows for label, counts in labels.items() if label is not None), default=0)
 
 
 def report_path(monitor: Monitor, window: Window, source: str) -> Path:
-    """Where the drift report of one source and window is kept."""
+    """The path of the drift report of one source and window."""
     return monitor.settings.report_dir / window.schedule / window.name / drift_file(source)
 
 
 def counts_of(
     window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
 ) -> WindowCounts:
-    """A kept reading as it is judged by this configuration."""
+    """The counts of a stored reading for judging by this configuration."""
     rejected = rejected_in(kept, config, baselines)
     return WindowCounts(
         window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments,

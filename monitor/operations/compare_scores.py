@@ -1,4 +1,4 @@
-"""Which way of making scores is best calibrated on a window of a source: each is read from the warehouse in turn."""
+"""Which score construction is best calibrated on a window of a source: the warehouse is read once for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.warehouse.score_construction import CONSTRUCTIONS
 
 
 class NothingToCompare(Exception):
-    """There are no constructions, or no rows, to compare; the message says what to do."""
+    """There are no score constructions or no rows to compare; the message says what to do."""
 
 
 def sources_with_constructions(config: Config) -> list[str]:
@@ -25,10 +25,10 @@ def sources_with_constructions(config: Config) -> list[str]:
 def compare_scores(
     monitor: Monitor, source: str, label: str | None, window: Window, progress: Callable[[str], None] = lambda _: None
 ) -> list[Compared]:
-    """Every construction that the source's column can give, on the rows of a label (None: of all), best first.
+    """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
 
-    These are the ones that need the same kind of numbers as the configured one, and so they have the same rows.
-    Raises :class:`NothingToCompare`, and what reading raises (RelationError, WarehouseFailed).
+    These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises
+    :class:`NothingToCompare`, and what reading raises (RelationError, WarehouseFailed).
     """
     config = monitor.config.sources[source]
     if config.score is None:

@@ -1,4 +1,4 @@
-"""What rules can show of labels, in words: a line a label, and what to change where a rule is not evaluated."""
+"""Which changes rules can detect, in words: one line a label, and what to change if a rule is not evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = {"weekly": "w", "daily": "d"}
 
 
 def cell_of(found: Visible, config: Config) -> str:
-    """The smallest value or change that is seen, and the windows for it; in brackets where these are too many.
+    """The smallest detectable value or change, and the windows it takes; in brackets if these are too many.
 
     >>> from monitor.config.model import Rule
     >>> from monitor.core.records import Subject
@@ -51,7 +51,7 @@ LEGEND = (
 
 
 def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tuple[list[str], list[list[str]]]:
-    """The rules by id, and for each label its name, its rows a week and a cell a rule; most rows first."""
+    """The ids of the rules, and for each label its name, its rows a week and a cell for each rule; most rows first."""
     rules = list(dict.fromkeys(each.rule.id for each in found))
     cells: Mapping[tuple[str, str | None], str] = {
         (each.rule.id, each.subject.label): cell_of(each, config) for each in found
@@ -66,35 +66,39 @@ def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tupl
 
 
 def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typical, tuning: Tuning) -> Iterator[str]:
-    """What is not evaluated at this volume, and what to write so that it is."""
+    """Sentences about what is not evaluated at this volume, and what to write so that it is."""
     yield from _unseen(config, found)
     better = tuning.applied(config)
     if _evaluated(visible_changes(name, better, typical), better) > _evaluated(found, config):
         yield "with these lines in alerts.yaml more is evaluated: " + "; ".join(_lines(config, tuning))
-    whole = typical.labels[None].rows / typical.weeks
+    rows = typical.labels[None].rows / typical.weeks
     if not any(each.subject.label is None and each.within(config.evaluation) for each in found):
         yield (
-            f"no rule is about all labels together ({whole:,.0f} rows a week): what each label has too few rows for is "
+            f"no rule is about all labels together ({rows:,.0f} rows a week): what each label has too few rows for is "
             "seen there first. Add source-ece (docs/rules/source-ece.md)"
         )
 
 
 def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
-    """Of each rule, how many of its labels are not evaluated and why."""
+    """For each rule, how many of its labels are not evaluated, and why."""
     for rule in dict.fromkeys(each.rule for each in found):
-        mine = [each for each in found if each.rule is rule]
-        unseen = [each for each in mine if not each.within(config.evaluation)]
+        of_rule = [each for each in found if each.rule is rule]
+        unseen = [each for each in of_rule if not each.within(config.evaluation)]
         baseless = sum(each.lacks == "baseline" for each in unseen)
         most = max((each.rows for each in unseen), default=0.0)
-        of = f"{len(unseen)} of {len(mine)} labels" if len(mine) > 1 else mine[0].subject.label or "all labels together"
+        text = (
+            f"{len(unseen)} of {len(of_rule)} labels"
+            if len(of_rule) > 1
+            else of_rule[0].subject.label or "all labels together"
+        )
         unit = "week" if rule.schedule == "weekly" else "day"
         if baseless:
             needed, weeks = config.baseline.min_pairs, config.baseline.weeks
-            yield f"{rule.id}: no baseline can be pinned for {of}: fewer than {needed:,} pairs in {weeks} weeks"
+            yield f"{rule.id}: no baseline can be pinned for {text}: fewer than {needed:,} pairs in {weeks} weeks"
         elif unseen:
             pooled = pooled_at_most(rule, config.evaluation)
             yield (
-                f"{rule.id}: {of} are not evaluated, having {most:,.0f} rows a {unit} or fewer that it is about: not "
+                f"{rule.id}: {text} are not evaluated, having {most:,.0f} rows a {unit} or fewer that it is about: not "
                 f"enough in {pooled} {unit}s"
             )
 
@@ -104,7 +108,7 @@ def _evaluated(found: Sequence[Visible], config: Config) -> int:
 
 
 def _lines(config: Config, tuning: Tuning) -> Iterator[str]:
-    """What of the tuning is not as it is configured, as alerts.yaml has it."""
+    """The lines of alerts.yaml for each value of the tuning that differs from the configuration."""
     evaluation, baseline = config.evaluation, config.baseline
     if (evaluation.min_samples, evaluation.pool_weeks) != (tuning.min_samples, tuning.pool_weeks):
         yield f"evaluation: {{min_samples: {tuning.min_samples}, pool_weeks: {tuning.pool_weeks}}}"

@@ -1,4 +1,4 @@
-"""What the data of a source look like, and where they contradict its configuration. In words, for people."""
+"""Describes the data of a source in words, and where they contradict its configuration."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHOWN_LABELS = 8
 _UNDATED = (RejectReason.DATE_MISSING, RejectReason.DATE_MALFORMED, RejectReason.DATE_IN_FUTURE)
 SHOWN_EXAMPLES = 3
 ENOUGH_TRUTHS = 50
-"""Truths below which it says nothing that none is positive."""
+"""With fewer truths than this it means nothing that none is positive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What there is, what the last ready window holds, and what contradicts the configuration."""
+    """Sentences about all data, the last ready window, and what contradicts the configuration."""
 
     data: str
     window: str
@@ -31,14 +31,14 @@ class Description:
 
 
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
-    """One source: its relation as a whole, and ``reading``, its last ready window. Raises as a reading does."""
+    """Describe a source: its whole relation, and ``reading``, its last ready window. Raises the errors of a reading."""
     survey = warehouse.survey(name, source)
     doubts = (*doubts_about(source, survey), *_empty_window(survey, reading))
     return Description(data_in_words(survey), window_in_words(reading), doubts, survey)
 
 
 def data_in_words(survey: Survey) -> str:
-    """Rows, labels, dates and the time zone.
+    """The number of rows and labels, the dates and the time zone, in words.
 
     >>> from datetime import UTC
     >>> day = datetime(2026, 11, 2, tzinfo=UTC)
@@ -55,22 +55,22 @@ def data_in_words(survey: Survey) -> str:
 
 
 def window_in_words(reading: Reading) -> str:
-    """Rows by label, and the share that was rejected by reason, with examples."""
+    """Rows by label, and the rejected share by reason with examples, in words."""
     by_volume = sorted(reading.labels.items(), key=lambda pair: (-pair[1].rows, pair[0]))
     labels = [f"{clean(label)} {counts.rows:,}" for label, counts in by_volume[:SHOWN_LABELS]]
     more = len(by_volume) - SHOWN_LABELS
     if more > 0:
         least = by_volume[-1][1].rows
         labels.append(f"and {more} more labels with {least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows")
-    told = f"{reading.rows:,} rows" + (f": {', '.join(labels)}" if labels else "")
-    return "; ".join([told, *_rejected(reading.quality, reading.rows)])
+    sentence = f"{reading.rows:,} rows" + (f": {', '.join(labels)}" if labels else "")
+    return "; ".join([sentence, *_rejected(reading.quality, reading.rows)])
 
 
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
     for each in (each for each in quality if each.rows):
         items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
         named = f" ({', '.join(items)})" if items else ""
-        if each.reason in _UNDATED:  # such rows are of no window, so there is nothing to have a share of
+        if each.reason in _UNDATED:  # such rows belong to no window, so no share can be given
             yield f"in all of the relation {each.rows:,} rejected as {each.reason}{named}"
         else:
             share = each.rows / (kept + each.rows)
@@ -78,7 +78,7 @@ def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
 
 
 def doubts_about(source: SourceConfig, survey: Survey) -> Iterator[str]:
-    """What of the data contradicts the configuration, with what to write."""
+    """Each contradiction of data and configuration, with the line to write."""
     if not survey.rows:
         yield "there is no row: nothing can be evaluated"
         return

@@ -1,7 +1,7 @@
 """A drill: a test label is switched on and off, and gates are watched until they notice.
 
-The label is reserved (:data:`DRILL_LABEL`): no run judges it, no list of labels counts it, and its
-lease is short, so that a drill that was killed leaves nothing open. Every change has its event.
+The label is reserved (:data:`DRILL_LABEL`): no run judges it and no list of labels has it. Its lease is short, so that
+a killed drill leaves nothing open. Every change has its event.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from monitor.operations.change_switch import change_switch, known_labels
 
 POLL_S = 0.005
 SLACK_S = 1.0  # a gate must notice within its TTL and this
-PATIENCE = 2.0  # times that limit, after which a gate that has not noticed is given up
+PATIENCE = 2.0  # a gate that has not noticed after so many times that limit is given up
 SHORTEST_LEASE = timedelta(minutes=5)
-GOLDEN = 0.618034  # spreads the moments of change evenly over a gate's readings
+GOLDEN = 0.618034  # spreads the changes evenly over the time between a gate's readings
 
 Turn = Literal["on", "off"]
 
 
 class DrillRefused(ValueError):
-    """A drill cannot be done here, or would disturb something; the message says what."""
+    """A drill is not possible here, or would disturb something; the message says what."""
 
 
-class Asked(Protocol):
-    """What a drill needs of a gate."""
+class DrillGate(Protocol):
+    """The part of a gate that a drill needs."""
 
     def allows(self, source: str, label: str, score: float | None = None) -> Decision:
-        """The gate's answer."""
+        """The gate's decision."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One gate and one change: ``seconds`` from before the change was stored until the gate's answer changed.
+    """One gate and one change: ``seconds`` from before the change was stored until the gate's decision changed.
 
-    None where the gate had not noticed in time; ``reason`` is then its last one.
+    ``seconds`` is None if the gate did not notice in time; ``reason`` is the gate's last one.
     """
 
     run: int
@@ -58,7 +58,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DrillSummary:
-    """One gate's notices of one kind of change: how many changes, how many in time, and seconds taken."""
+    """One gate and one kind of change: the number of changes, how many it noticed in time, and the seconds it took."""
 
     gate: str
     turn: Turn
@@ -70,7 +70,7 @@ class DrillSummary:
 
 
 def limit(ttl_s: float) -> float:
-    """How many seconds a gate may take to notice.
+    """How many seconds a gate may take to notice a change.
 
     >>> limit(30)
     31.0
@@ -81,23 +81,22 @@ def limit(ttl_s: float) -> float:
 def drill(
     monitor: Monitor,
     source: str,
-    gates: Mapping[str, Asked],
+    gates: Mapping[str, DrillGate],
     *,
     runs: int,
     ttl_s: float,
     by: str,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Notice]:
-    """Switch the test label of ``source`` on and off ``runs`` times; one notice a gate and change, as they come.
+    """Switch the test label of ``source`` on and off ``runs`` times; yields one notice for each gate and change.
 
-    The label is off at the end, also after an error or Ctrl-C. Raises :class:`DrillRefused` before
-    anything is changed.
+    The label is off at the end, also after an error or Ctrl-C. Raises :class:`DrillRefused` before anything is changed.
     """
     score = check(monitor, source)
     patience = PATIENCE * limit(ttl_s)
     with reserved_label(monitor, source, by, patience) as turn_to:
         turn_to("off", "a drill begins")
-        # every gate has read something before it counts
+        # every gate has read a snapshot before times are measured
         _await(gates, source, score, "off", time.monotonic(), patience)
         for run in range(1, runs + 1):
             for turn in ("on", "off"):
@@ -110,7 +109,7 @@ def drill(
 
 
 def check(monitor: Monitor, source: str) -> float:
-    """A score with which the test label is let through when it is on. Raises :class:`DrillRefused` where none is."""
+    """A score for which the test label may act when it is on. Raises :class:`DrillRefused` if there is none."""
     now = monitor.clock()
     if DRILL_LABEL in known_labels(monitor, source):
         raise DrillRefused(f"{source} has a real label {DRILL_LABEL!r}; a drill would switch it. Rename it in the view")
@@ -134,7 +133,7 @@ def check(monitor: Monitor, source: str) -> float:
 
 @contextmanager
 def reserved_label(monitor: Monitor, source: str, by: str, patience: float) -> Iterator[Callable[[Turn, str], None]]:
-    """Gives a function that switches the test label; it is off when the block is left, however that happens."""
+    """A function that switches the test label, which is off when the block ends, also after an error."""
     lease = max(SHORTEST_LEASE, timedelta(seconds=2 * patience))
     automation = monitor.config.automation.model_copy(update={"lease": lease})
     short = replace(monitor, config=monitor.config.model_copy(update={"automation": automation}))
@@ -150,9 +149,9 @@ def reserved_label(monitor: Monitor, source: str, by: str, patience: float) -> I
 
 
 def _await(
-    gates: Mapping[str, Asked], source: str, score: float, turn: Turn, began: float, patience: float
+    gates: Mapping[str, DrillGate], source: str, score: float, turn: Turn, began: float, patience: float
 ) -> dict[str, tuple[float | None, str]]:
-    """How long each gate took, and its reason; None for those that did not notice in time."""
+    """By gate, the seconds it took (None: it did not notice in time) and its last reason."""
     found: dict[str, tuple[float | None, str]] = {}
     last = dict.fromkeys(gates, "")
     while len(found) < len(gates) and time.monotonic() - began < patience:
@@ -166,7 +165,7 @@ def _await(
 
 
 def summaries(notices: Sequence[Notice], ttl_s: float) -> list[DrillSummary]:
-    """What the notices come to, gate by gate, on and off apart: only "off" protects anybody.
+    """A summary for each gate and kind of change; "on" and "off" are apart, since only "off" protects anybody.
 
     >>> found = summaries([Notice(1, "history", "off", 0.5, "off"), Notice(2, "history", "off", 9.0, "off")], 2)
     >>> found[0].changes, found[0].within, found[0].median

@@ -1,8 +1,8 @@
 """What people and time do to incidents: acknowledge, silence, resolve, the end of a silence, reminders.
 
-The command line, buttons in Slack and the drain call these. Each decides on what is stored, and stores
-its decision with the edit of the living message in one transaction; where somebody else was first, it
-decides again. Sending is the outbox's.
+The command line, buttons in Slack and the drain call these functions. Each decides from the stored incidents, and
+stores its decision with the edit of the living message in one transaction. If somebody else changed an incident first,
+it decides again. The outbox sends.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
 
 Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
-TRIES = 20  # a try takes a second or two where hundreds are open, and somebody else has then been first
+TRIES = 20  # a try takes a second or two with hundreds of open incidents, and somebody else may be faster
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a person's action: ``done``, or why not, in ``words``; ``deliveries`` are pending edits."""
+    """The result of a person's action, in ``words``: what was done, or why not. ``deliveries`` are pending edits."""
 
     decision: IncidentDecision
     words: str
@@ -36,22 +36,22 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether it may not be done at all (what was done already is no refusal)."""
+        """Whether the action is not allowed; an action that was done already is not refused."""
         return self.decision.kind == "refuse"
 
 
 def acknowledge(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
-    """Somebody has it: nobody is called any more. Raises NotFound or Ambiguous."""
+    """Acknowledge an incident: somebody works on it, and reminders end. Raises NotFound or Ambiguous."""
     return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
 
 
 def silence(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
-    """Quiet until then (time zone aware). Raises NotFound or Ambiguous."""
+    """Send no reminders of an incident until ``until`` (time zone aware). Raises NotFound or Ambiguous."""
     return _change(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
 
 
 def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outcome:
-    """A person ends it and says why; a trouble of the monitor itself ends by itself. Raises NotFound or Ambiguous."""
+    """End an incident, with a reason; refused for one of the monitor itself. Raises NotFound or Ambiguous."""
 
     def decide(incident: Incident, now: datetime) -> IncidentDecision:
         if incident.is_of_monitor:
@@ -62,37 +62,37 @@ def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outc
 
 
 def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
-    """Write down that somebody asked for what they may not do; ``key`` makes it once. Raises NotFound or Ambiguous."""
+    """Store that somebody requested what they may not do, once for each ``key``. Raises NotFound or Ambiguous."""
     found = monitor.store.incident(incident_id)
     event = IncidentEvent(key, found.id, monitor.clock(), kind="refused", reason=reason, actor=actor)
     monitor.store.apply_incidents([], [], [], [event])
 
 
 def acknowledge_label(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
-    """Somebody has the label: every incident of it in the same message or on the same route. Raises as above."""
+    """Acknowledge all of a label's incidents in the same message or on the same route. Raises NotFound or Ambiguous."""
     return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor, whole_label=True)
 
 
 def silence_label(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
-    """Quiet until then, for every incident of the label in the same message or on the same route. Raises as above."""
+    """Silence all of a label's incidents in the same message or on the same route. Raises NotFound or Ambiguous."""
     return _change(
         monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor, whole_label=True
     )
 
 
 def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
-    """What a button of a label is about: ``first``, and what is not resolved of its label beside it."""
+    """The incidents that a label's button is about: ``first``, and its label's other unresolved ones beside it."""
     route = compose.route_of(monitor.config, first)
-    others = [
+    beside = [
         each for each in monitor.store.unresolved_incidents(first.source)
         if each.id != first.id and each.label == first.label
         and (each.root == first.root or compose.route_of(monitor.config, each) == route)
     ]  # fmt: skip
-    return [first, *others]
+    return [first, *beside]
 
 
 def _words(decisions: Sequence[IncidentDecision]) -> str:
-    """What was done, and to what: an incident, or a label with the rules that it was done for."""
+    """The result in words, with its incident, or its label and the rules concerned."""
     done = [each for each in decisions if each.changes] or decisions[:1]
     decision, found = done[0], done[0].incident
     if found is None:
@@ -109,31 +109,34 @@ def _words(decisions: Sequence[IncidentDecision]) -> str:
 def _change(
     monitor: Monitor, incident_id: str, decide: Decide, actor: str, why: str = "", *, whole_label: bool = False
 ) -> Outcome:
-    """Decide on an incident, or on all of its label that the same people are called for, and store what comes of it."""
+    """Decide on an incident, or on all of its label that notify the same people, and store the decisions."""
     for _ in range(TRIES):
         with monitor.store.one_moment():
             first, now = monitor.store.incident(incident_id), monitor.clock()
-            about = _of_label(monitor, first) if whole_label and not first.is_of_monitor else [first]
-            decisions = [decide(each, now) for each in about]
+            affected = _of_label(monitor, first) if whole_label and not first.is_of_monitor else [first]
+            decisions = [decide(each, now) for each in affected]
             steps = [IncidentStep(each, actor=actor, why=why) for each in decisions]
-            made = (watchdog if first.is_of_monitor else compose).compose(monitor, steps)
-        if _store(monitor, made):
+            composed = (watchdog if first.is_of_monitor else compose).compose(monitor, steps)
+        if _store(monitor, composed):
             decision = next((each for each in decisions if each.changes), decisions[0])
-            return Outcome(decision, _words(decisions), made.deliveries)
+            return Outcome(decision, _words(decisions), composed.deliveries)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
-def _store(monitor: Monitor, made: Composed) -> bool:
-    """Store decisions with what they make known; False where somebody else was first."""
-    if not made.events and not made.deliveries:
+def _store(monitor: Monitor, composed: Composed) -> bool:
+    """Store decisions with their events and messages; False if somebody else changed an incident first."""
+    if not composed.events and not composed.deliveries:
         return True
-    return monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
+    return (
+        monitor.store.apply_incidents(composed.opened, composed.updated, composed.deliveries, composed.events)
+        == "applied"
+    )
 
 
 def due_repeats(monitor: Monitor) -> list[Delivery]:
-    """What time alone asks for: silences and switches that have ended, one more call for what nobody has acknowledged.
+    """Messages that are due by time alone: ended silences, ended switches, reminders of unacknowledged incidents.
 
-    Stored as pending, each once whoever else does the same at the same time. To be called before each drain.
+    They are stored as pending, each once, even if other processes do the same now. Call this before each drain.
     """
     edits = [*end_silences(monitor), *compose.show_switches(monitor)]
     waiting = monitor.store.incidents("open")
@@ -146,19 +149,19 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
 
 
 def end_silences(monitor: Monitor) -> list[Delivery]:
-    """End the silences whose time has come: their messages are edited."""
+    """End the silences that are over, and edit their messages."""
     for _ in range(TRIES):
         with monitor.store.one_moment():
             silent, now = monitor.store.incidents("silenced"), monitor.clock()
             steps = [IncidentStep(incidents.wake(each, now)) for each in silent]
-            made = compose.compose(monitor, [step for step in steps if step.decision.changes])
-        if _store(monitor, made):
-            return list(made.deliveries)
-    return []  # everybody else is busy with the same: it will be done at the next drain
+            composed = compose.compose(monitor, [step for step in steps if step.decision.changes])
+        if _store(monitor, composed):
+            return list(composed.deliveries)
+    return []  # other processes do the same now: the next drain completes it
 
 
 def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
-    """The next call in one thread, if it is due: never before the message itself has been sent."""
+    """The next reminder in one thread, if it is due; None before the message itself has been sent."""
     thread = monitor.store.thread(root, operations=["reply"])
     post = next((each for each in thread if each.id == root), None)
     routes = [route for route in (compose.route_of(monitor.config, each) for each in waiting) if route is not None]
@@ -166,14 +169,14 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     if post is None or post.sent_at is None or route is None:
         return None
     calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
-    # a date of the future is of a clock that was ahead: then the last call is the newest that is not
+    # a clock that was ahead left dates in the future: they are passed over
     called = (at for at in (post.sent_at, *(each.created_at for each in calls)) if at <= monitor.clock())
     last = max(called, default=datetime.min.replace(tzinfo=UTC))
     if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
         return None
-    desk = IncidentContext(monitor)
+    context = IncidentContext(monitor)
     payload = repeat_message(
-        [desk.brief(each, desk.last(each)) for each in desk.of_message(root)], channel=post.channel, root=root,
+        [context.brief(each, context.last(each)) for each in context.of_message(root)], channel=post.channel, root=root,
         number=1 + sum(change_of(each) == "repeat" for each in calls), mention=route.mention,
     )  # fmt: skip
     payload["incidents"] = [each.id for each in waiting]

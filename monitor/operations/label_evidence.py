@@ -1,4 +1,4 @@
-"""The evidence on one label, for whoever decides about its switch: a run, or a person."""
+"""The evidence on one label, for a run or a person that decides about its switch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.history.store import Store
 
 
 def known_now(store: Store, config: Config, source: str, label: str | None, now: datetime) -> tuple[RuleEvidence, ...]:
-    """What each acting rule of the label (None: of the source's own switch) found last, as it is stored now."""
+    """The stored evidence of each acting rule of the label (None: of the source's own switch)."""
     stored = {(each.label, each.rule): each for each in store.evidence(source, label)}
     return known_of(config, source, label, stored, now)
 
@@ -20,9 +20,9 @@ def known_now(store: Store, config: Config, source: str, label: str | None, now:
 def known_of(
     config: Config, source: str, label: str | None, stored: Mapping[tuple[str | None, str], RuleEvidence], now: datetime
 ) -> tuple[RuleEvidence, ...]:
-    """The evidence of the rules that act on the label by alerts.yaml; of a rule never asked for, an empty one from now.
+    """The evidence of the label's acting rules in alerts.yaml; a new rule starts now, with empty evidence.
 
-    ``stored`` is by (label, rule), and may hold rules that alerts.yaml has lost: they count no longer.
+    ``stored`` is by (label, rule). Rules that are no longer in alerts.yaml are left out.
     """
     return tuple(
         stored.get((label, rule.id), RuleEvidence(source, label, rule.id, rule.schedule, since=now))

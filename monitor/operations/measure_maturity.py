@@ -1,4 +1,4 @@
-"""Truths that come late: how far each window's are known, and which past windows are to be read and judged again."""
+"""Late truths: how complete the truths of each window are, and which past windows to read and judge again."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from monitor.inference.delays import delay_curve, maturity_of
 from monitor.warehouse.reader import Warehouse
 
 WATCHED: Mapping[Schedule, int] = {"weekly": 26, "daily": 56}
-"""Windows before of which delays are asked for: the curve is made of them."""
+"""Number of past windows from whose delays the delay curve is made."""
 RESTATED: Mapping[Schedule, int] = {"weekly": 13, "daily": 28}
-"""Of these the newest, which are judged again where truths came."""
+"""Number of past windows, the newest, that are judged again when truths arrive."""
 
 ByWindow = Mapping[Window, Mapping[str | None, Maturity]]
 
 
 def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> ByWindow:
-    """How far the truths of a window, and of those before that may be judged again, are known ``now``, by label.
+    """By window and label, how complete truths are ``now``: of this window, and of those that may be judged again.
 
-    Nothing for a source whose windows hold what was resolved in them. Raises as ``Warehouse.read`` does.
+    {} for a source whose windows hold the rows resolved in them. Raises what ``Warehouse.read`` raises.
     """
     source = config.sources[name]
     if not source.matures:
@@ -35,15 +35,17 @@ def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str
     confidence = config.evaluation.confidence
     for label, delays in warehouse.delays(name, source, span, now=now).items():
         curve = delay_curve(delays, now)
-        for own in delays[-len(found) :]:
-            if own.items:
+        for delays_of_window in delays[-len(found) :]:
+            if delays_of_window.items:
                 about = Subject(name, label)
-                found[own.window][label] = maturity_of(about, own, curve, now, confidence=confidence)
+                found[delays_of_window.window][label] = maturity_of(
+                    about, delays_of_window, curve, now, confidence=confidence
+                )
     return found
 
 
 def to_restate(monitor: Monitor, window: Window, name: str, known: ByWindow) -> list[Window]:
-    """The windows before that were judged with other truths, or of which rules wait no longer; oldest first."""
+    """The earlier windows to restate, oldest first: truths have changed, or a waiting rule now has enough of them."""
     past = [each for each in known if each.start < window.start]
     if not past:
         return []
@@ -59,14 +61,14 @@ ByLabel = Mapping[str | None, Maturity]
 
 
 def _is_restated(window: Window, known: ByLabel, before: Mapping[Key, Maturity]) -> bool:
-    """Whether the window was judged with other items or truths, or as not final; one that never was is left alone."""
+    """Whether the window was judged with other items or truths, or as not final; False if it was never judged."""
     then = {label: found for (start, label), found in before.items() if start == window.start}
     return bool(then) and any(label not in then or not then[label].says_the_same(m) for label, m in known.items())
 
 
 def _wait_no_longer(monitor: Monitor, window: Window, name: str, known: ByLabel) -> bool:
-    """Whether a rule waited for truths when the window was judged last, and there are enough by now."""
-    asks = {rule.id: rule.mature for rule in monitor.config.rules}
+    """Whether a rule waited for truths when the window was last judged, and there are enough now."""
+    least = {rule.id: rule.mature for rule in monitor.config.rules}
     waiting = monitor.store.not_judged(window.schedule, window.start, Reason.NOT_MATURE)
-    mine = [row for row in waiting if row["source"] == name and row["label"] in known]
-    return any(known[row["label"]].of_expected >= (asks.get(row["rule"]) or 0.0) for row in mine)
+    waiting_rows = [row for row in waiting if row["source"] == name and row["label"] in known]
+    return any(known[row["label"]].of_expected >= (least.get(row["rule"]) or 0.0) for row in waiting_rows)

@@ -1,4 +1,4 @@
-"""Opens what an operation works with, and closes it again."""
+"""Opens the adapters of an operation, and closes them again."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def open_monitor(
     creates: bool = True,
     reads: bool = True,
 ) -> Iterator[Monitor]:
-    """The adapters of these settings, closed again at the end.
+    """The adapters of these settings, closed at the end of the block.
 
-    A store that never existed is created where ``writes`` and ``creates``; without ``creates`` it is an error. Where
-    nothing is written, an empty one in memory is in its place. ``reads`` opens the warehouse, else there is none.
-    Raises ConfigProblems, WrongWarehouseAddress or HistoryError, each saying what to do.
+    A store that never existed is created with ``writes`` and ``creates``; with ``writes`` alone it is an error; without
+    ``writes`` an empty store in memory replaces it. Only ``reads`` opens the warehouse. Raises ConfigProblems,
+    WrongWarehouseAddress or HistoryError, each of which says what to do.
     """
     config = load_config(settings.config)
-    # what may be wrong with the settings shows before a store is made
+    # the warehouse first: wrong settings fail before a store is created
     opened = open_warehouse(settings, config) if reads else nullcontext()
     with opened as warehouse, open_store(settings, writes=writes, creates=creates) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
 
 
 def open_warehouse(settings: Settings, config: Config) -> Warehouse:
-    """The warehouse of these settings, which may read the files that the sources name; nothing is reached yet."""
+    """The warehouse of these settings, which may read the files of the sources; it is not contacted yet."""
     return warehouse_of(settings, relations_of(config))
 
 
 def relations_of(config: Config) -> frozenset[str]:
-    """What the sources read, and so all files that the warehouse may read."""
+    """All relations of the sources, and so all files that the warehouse may read."""
     return frozenset(each for source in config.sources.values() for each in source.relations)
 
 
 def warehouse_of(settings: Settings, relations: frozenset[str]) -> Warehouse:
-    """The same, where the relations are known already."""
-    from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    """The warehouse of these settings, which may read ``relations``."""
+    from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - imports NumPy, which a stop does not need
 
     url = settings.warehouse_url.get_secret_value()
     return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
@@ -61,7 +61,7 @@ def warehouse_of(settings: Settings, relations: frozenset[str]) -> Warehouse:
 
 @contextmanager
 def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Iterator[Store]:
-    """The history of these settings; one that was lost is an error, whoever asks."""
+    """The history of these settings; ``writes`` and ``creates`` as in :func:`open_monitor`. Raises if it was lost."""
     url = settings.store_url.get_secret_value()
     if writes and not creates:
         with Store.from_url(url, create=False) as existing:

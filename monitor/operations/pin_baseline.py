@@ -1,4 +1,4 @@
-"""Pinning a baseline: reading its weeks, refusing what is too small, freezing the rest."""
+"""Pins baselines: reads their weeks, refuses labels with too few rows, freezes the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.evaluate import WindowCounts
-from monitor.operations.collect import again, read
+from monitor.operations.collect import read, stored_or_read
 from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
 
 @dataclass(frozen=True, slots=True)
 class PinSummary:
-    """What a label would be pinned as: its rows in the span, and its ECE."""
+    """A label as it would be pinned: its rows in the span, and its ECE."""
 
     subject: Subject
     rows: int
@@ -33,10 +33,10 @@ class PinSummary:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What pinning gave: new versions, the labels that were refused with the count, the sources that were not read.
+    """The result of pinning: new versions, refused labels with their counts, and sources that could not be read.
 
-    ``unread`` maps such a source to the reason in words. ``concerns`` speak against the baseline: where there are some,
-    nothing was pinned unless it was asked for ``anyway``. ``versions`` maps source -> model version -> rows.
+    ``unread`` maps such a source to the reason in words. ``concerns`` are reasons against the baseline: if there are
+    any, nothing was pinned, except with ``anyway``. ``versions`` maps source -> model version -> rows.
     """
 
     baselines: tuple[Baseline, ...]
@@ -69,10 +69,10 @@ def pin(
 ) -> Pinned:
     """Freeze the weeks from ``first`` to ``last`` as a new version of each label's baseline.
 
-    With ``label`` only that label of each source that has it: the versions of the others stay. Where something changed
-    within the weeks, or they differ from those around them, nothing is pinned unless ``anyway``.
-    A source that cannot be read stops no other. With ``try_again`` a warehouse that does not answer
-    raises WarehouseFailed instead, and nothing is pinned: for a caller that will try again.
+    ``label`` limits this to one label of each source; the others keep their versions. If something changed within the
+    weeks, or they differ from those around them, nothing is pinned without ``anyway``. A source that cannot be read
+    stops no other. With ``try_again``, for a caller that will try again, a warehouse that does not answer raises
+    WarehouseFailed, and nothing is pinned.
     """
     spans: list[SpanSeen] = []
     rejected: list[Concern] = []
@@ -83,31 +83,31 @@ def pin(
         progress(f"reading {name}")
         try:
             with monitor.warehouse.kept_open():
-                seen = _seen(monitor, name, first, last)
+                read_weeks = _seen(monitor, name, first, last)
         except (RelationError, WarehouseFailed) as error:
             if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
                 raise
-            unread[name] = _said(error)
+            unread[name] = _reason_of(error)
             continue
-        mine = _spans(name, seen, label)
-        spans += mine
-        weeks[name] = seen.inside
-        rejected += _rejected(name, seen, label) if mine else ()
-        versions[name] = dict(sorted(sum((Counter(part.versions) for part in seen.inside), Counter()).items()))
+        spans_of_source = _spans(name, read_weeks, label)
+        spans += spans_of_source
+        weeks[name] = read_weeks.inside
+        rejected += _rejected(name, read_weeks, label) if spans_of_source else ()
+        versions[name] = dict(sorted(sum((Counter(part.versions) for part in read_weeks.inside), Counter()).items()))
     progress("comparing the weeks")
     checked = [(span, _refusal(monitor, span)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
     kept = usable if anyway or not against else []
-    found = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason) for each in kept]
-    monitor.store.save_baselines(found)
+    baselines = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason) for each in kept]
+    monitor.store.save_baselines(baselines)
     summaries = _summaries(monitor.config, usable, first, last)
     refusals = tuple(refused for _, refused in checked if refused is not None)
-    return Pinned(tuple(found), refusals, unread, summaries, versions, tuple(against))
+    return Pinned(tuple(baselines), refusals, unread, summaries, versions, tuple(against))
 
 
-def _said(error: RelationError | WarehouseFailed) -> str:
-    """The error without the source's name, under which it is kept."""
+def _reason_of(error: RelationError | WarehouseFailed) -> str:
+    """The text of the error without the source's name, which is the key."""
     if isinstance(error, RelationError):
         return "; ".join(f"{problem.message}: {problem.remedy}" for problem in error.problems)
     return str(error)
@@ -115,7 +115,7 @@ def _said(error: RelationError | WarehouseFailed) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The weeks of one source in the span, those around it, and the counts of each model version in it by label."""
+    """The weeks of one source in the span and around it; by label, the counts of each model version in the span."""
 
     inside: tuple[WindowCounts, ...]
     before: tuple[WindowCounts, ...]
@@ -124,7 +124,7 @@ class _Seen:
 
 
 def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
-    """Read the weeks of the span, oldest first; those around it from the history where it has them."""
+    """Read the weeks of the span, oldest first, and those around it, which may come from the history."""
     zone, baselines = monitor.config.zone, monitor.store.latest_baselines(source)
     inside: list[WindowCounts] = []
     by_version: dict[str, dict[str, list[Counts]]] = {}
@@ -136,20 +136,22 @@ def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
                 by_version.setdefault(label, {}).setdefault(version, []).append(part)
     if monitor.config.sources[source].kind == "regression":
         return _Seen(tuple(inside), (), (), {})
-    before = [again(monitor, window, source, baselines) for window in reversed(windows.before(first, AROUND, zone))]
-    after = [again(monitor, window, source, baselines) for window in _following(monitor, last)]
+    before = [
+        stored_or_read(monitor, window, source, baselines) for window in reversed(windows.before(first, AROUND, zone))
+    ]
+    after = [stored_or_read(monitor, window, source, baselines) for window in _following(monitor, last)]
     return _Seen(tuple(inside), tuple(before), tuple(after), by_version)
 
 
 def _following(monitor: Monitor, last: Window) -> list[Window]:
-    """The weeks after, as far as they are ready."""
+    """The ready weeks after ``last``, at most as many as are compared."""
     zone = monitor.config.zone
     after, newest = windows.following(last, zone), windows.last_ready("weekly", monitor.clock(), zone)
     return windows.span(after, newest, zone)[:AROUND] if after.start <= newest.start else []
 
 
 def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
-    """Each label, by name, the source as a whole last; only ``label`` where it is given."""
+    """The weeks of each label, by name, the source as a whole last; of one label only if ``label`` is given."""
     names = {name for part in seen.inside for name in part.labels if label in (None, name)}
     found = []
     for name in sorted(names, key=lambda each: (each is None, each or "")):
@@ -164,7 +166,7 @@ def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
 
 
 def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[str, Counts]:
-    """The weeks by the model version of most of their rows: where the version is no segment."""
+    """The counts of weeks by their most frequent model version, for sources whose version is not a segment."""
     parts: dict[str, list[Counts]] = {}
     for part in weeks:
         if part.main_version is not None and label in part.labels:
@@ -173,12 +175,12 @@ def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[s
 
 
 def _rejected(source: str, seen: _Seen, label: str | None) -> Iterator[Concern]:
-    """The weeks of the span of which rows were rejected."""
+    """A concern for each week of the span in which too many rows were rejected."""
     for part in seen.inside:
-        found = part.rejected.gravest if label is None else part.rejected.of(label)
-        if found is not None:
+        rejection = part.rejected.gravest if label is None else part.rejected.of(label)
+        if rejection is not None:
             about = Subject(source, label)
-            yield Concern(about, "rejected", Between.HALVES, part.window.name, rejection=found)
+            yield Concern(about, "rejected", Between.HALVES, part.window.name, rejection=rejection)
 
 
 def _pooled(span: SpanSeen) -> Counts:
@@ -190,7 +192,7 @@ def _refusal(monitor: Monitor, span: SpanSeen) -> PinRefusal | None:
 
 
 def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: Window) -> tuple[PinSummary, ...]:
-    """Rows and ECE of each label over all weeks, through the bins that would be frozen."""
+    """Rows and ECE of each label over all weeks, in the bins that would be frozen."""
     evaluation, weeks = config.evaluation, f"{first.name}..{last.name}"
     counts = [_pooled(span) for span in spans]
     tables = [bin_counts(each, population_edges(each, evaluation)) for each in counts]
@@ -219,7 +221,7 @@ def _freeze(
 
 
 def _segments(config: Config, weeks: Sequence[WindowCounts], label: str | None) -> SegmentCounts | None:
-    """The counts of each part of a label's rows over all weeks; None where no rule compares segments."""
+    """The counts of each segment of a label over all weeks; None if no rule compares segments."""
     if not any(config.counts_segments(schedule, compared=True) for schedule in SCHEDULES):
         return None
     parts: dict[Segment, list[Counts]] = {}

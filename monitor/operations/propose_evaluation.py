@@ -1,6 +1,6 @@
-"""How a source of this volume is best evaluated: which weeks to pin and to judge, and how many rows to ask for.
+"""Proposes how to evaluate a source of this volume: weeks to pin and to judge, and rows to require.
 
-Proposed from some weeks as they are, for ``calmon check`` and ``calmon init``; nothing is stored.
+The proposal is made from some weeks of the warehouse, for ``calmon check`` and ``calmon init``; nothing is stored.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from monitor.warehouse.survey import Survey
 TYPICAL_WEEKS = 8
 EVALUATED_WEEKS = 4
 BASELINE_WEEKS = (8, 26)
-"""How many weeks a baseline has at least (as far as there are any), and at most where rows are few."""
+"""Weeks of a baseline: the usual number (fewer if there are no more), and the most, where rows are few."""
 FEW_PAIRS = 10_000
 POOLS = (4, 8, 13)
 MOST_LABELS = 0.9
-"""The share of what can be seen in a quarter for which more weeks are pooled than usual: not for one label alone."""
+"""Enough weeks are pooled to evaluate this share of the visible (rule, label) pairs; one rare label adds none."""
 SAMPLES = (500, 200)
-"""Rows to ask for; below the last one intervals were never studied (docs/statistics.md)."""
+"""Values of ``min_samples``; with fewer rows than the last one intervals were never studied (docs/statistics.md)."""
 PAIRS = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50)
 
 
@@ -43,13 +43,15 @@ class Tuning:
 
     @property
     def sections(self) -> dict[str, dict[str, int]]:
-        """What of it alerts.yaml has to say, by section: what is not the default."""
-        said = {
+        """The sections that alerts.yaml needs, because a value differs from its default."""
+        chosen = {
             "evaluation": {"min_samples": self.min_samples, "pool_weeks": self.pool_weeks},
             "baseline": {"weeks": self.weeks, "min_pairs": self.min_pairs},
         }
         plain = {"evaluation": EvaluationConfig().model_dump(), "baseline": BaselineConfig().model_dump()}
-        return {name: values for name, values in said.items() if any(plain[name][key] != values[key] for key in values)}
+        return {
+            name: values for name, values in chosen.items() if any(plain[name][key] != values[key] for key in values)
+        }
 
     def applied(self, config: Config) -> Config:
         """The configuration with these values."""
@@ -65,21 +67,22 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Weeks:
-    """The weeks that a source has, oldest first: those of a baseline, and the last ones, which are judged."""
+    """The weeks of a source, oldest first: those for a baseline, and the last ones, which are judged."""
 
     baseline: Sequence[Window]
     judged: Sequence[Window]
 
     @property
     def every(self) -> Sequence[Window]:
-        """All of them."""
+        """The weeks of both parts."""
         return [*self.baseline, *self.judged]
 
 
 def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo, most: int = BASELINE_WEEKS[1]) -> Weeks:
     """The ready weeks between the first and the last date: a baseline of at most ``most``, then up to four to judge.
 
-    With fewer than three weeks there is no baseline. The first week counts only where there are few: it may be a part.
+    With fewer than three weeks there is no baseline. The first week may be incomplete, so it is used only if there are
+    few.
 
     >>> from datetime import UTC
     >>> first, last = datetime(2026, 9, 2, tzinfo=UTC), datetime(2026, 11, 13, tzinfo=UTC)
@@ -107,7 +110,7 @@ def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo, most: int = BASELINE
 def typical_of(
     warehouse: Warehouse, name: str, config: Config, weeks: Sequence[Window], *, now: datetime
 ) -> Typical | None:
-    """The last of ``weeks`` read as one; None where there is no row. Raises as a reading does."""
+    """The last of ``weeks``, read as one window; None without rows. Raises the errors of a reading."""
     source = config.sources[name].model_copy(update={"segments": ()})
     if not weeks or source.kind == "regression":
         return None
@@ -118,23 +121,23 @@ def typical_of(
 
 
 def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tuning:
-    """The values with which nearly all labels that can be evaluated are, and no more is pooled than that needs.
+    """The values by which nearly all labels that can be evaluated are evaluated, with the least pooling.
 
-    ``available`` is how many weeks there are for a baseline.
+    ``available`` is the number of weeks for a baseline.
     """
-    fewest = min(counts.rows for counts in typical.labels.values()) / typical.weeks
+    fewest_weekly = min(counts.rows for counts in typical.labels.values()) / typical.weeks
     shortest, longest = BASELINE_WEEKS
-    weeks = max(1, min(available or shortest, shortest if fewest * shortest >= FEW_PAIRS else longest))
+    weeks = max(1, min(available or shortest, shortest if fewest_weekly * shortest >= FEW_PAIRS else longest))
     pairs = [counts.rows * weeks / typical.weeks for counts in typical.labels.values()]
     enough = [each for each in pairs if each >= PAIRS[-1]]
     min_pairs = next((step for step in PAIRS if step <= min(enough, default=0)), PAIRS[-1])
-    ready = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
-    seen = [each for each in visible_changes(name, ready, typical) if each.within(ready.evaluation)]
+    widest = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
+    seen = [each for each in visible_changes(name, widest, typical) if each.within(widest.evaluation)]
     weekly = [each for each in seen if each.rule.schedule == "weekly"]
     pool = next(step for step in POOLS if _share_within(weekly, step) >= MOST_LABELS)
     pooled = [each for each in weekly if (each.windows or 1) <= pool]
-    asked = [each.rows * (each.windows or 1) for each in pooled if each.rule.min_samples is None]
-    min_samples = next((step for step in SAMPLES if step <= min(asked, default=SAMPLES[0])), SAMPLES[-1])
+    rows_judged = [each.rows * (each.windows or 1) for each in pooled if each.rule.min_samples is None]
+    min_samples = next((step for step in SAMPLES if step <= min(rows_judged, default=SAMPLES[0])), SAMPLES[-1])
     return Tuning(min_samples, pool, weeks, min_pairs)
 
 
@@ -143,26 +146,26 @@ def _share_within(found: Sequence[Visible], windows: int) -> float:
 
 
 def aside_of(config: Config, found: Sequence[Visible], typical: Typical) -> dict[str, str]:
-    """The rules about single labels that no label has enough rows for, with the reason; never those that act."""
+    """The reason for each rule on labels for which no label has enough rows; acting rules are never left out."""
     reasons = {}
     for rule in config.rules:
-        mine = [each for each in found if each.rule is rule]
-        if rule.acts or rule.scope == "source" or any(each.within(config.evaluation) for each in mine):
+        visible = [each for each in found if each.rule is rule]
+        if rule.acts or rule.scope == "source" or any(each.within(config.evaluation) for each in visible):
             continue
-        most = max((counts.rows / typical.weeks for label, counts in typical.labels.items() if label is not None))
-        if mine:
+        most_rows = max((counts.rows / typical.weeks for label, counts in typical.labels.items() if label is not None))
+        if visible:
             pool = config.evaluation.pool_weeks
-            rows = max(each.rows for each in mine)
+            rows = max(each.rows for each in visible)
             reasons[rule.id] = f"no label has rows enough (at most {rows:,.0f} a week), even in {pool} weeks"
-        elif rule.test is not None and most < config.evaluation.min_samples:
+        elif rule.test is not None and most_rows < config.evaluation.min_samples:
             reasons[rule.id] = (
-                f"no label has the {config.evaluation.min_samples} rows a week that it takes (at most {most:,.0f})"
+                f"no label has the {config.evaluation.min_samples} rows a week that it takes (at most {most_rows:,.0f})"
             )
     return reasons
 
 
 def round_pairs(pairs: int) -> int:
-    """The number of pairs to ask for where ``pairs`` are there: a round one, or just those.
+    """The ``min_pairs`` to propose if ``pairs`` exist: a round number that is not larger, or ``pairs`` itself.
 
     >>> round_pairs(4928), round_pairs(64), round_pairs(7)
     (2000, 50, 7)

@@ -1,7 +1,7 @@
-"""Which shape a table has, and which of its columns means what: a proposal from names and values. Pure.
+"""Proposes the shape of a table and the meaning of its columns, from names and values. Pure.
 
-Every column that is needed is found by its name among those that have fitting values; where none has a known name, the
-only column that fits is taken. What cannot be recognised is a question, never a guess.
+Each needed column is found by its name among the columns with fitting values; if none has a known name, the only
+fitting column is taken. What is not recognised becomes a question, never a guess.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "model_version": ("model_version", "model", "version"),
 }  # fmt: skip
 OURS = frozenset({*NAMES, "label", "confidence", "predicted"})
-"""What columns are called where they need no other name."""
+"""The canonical names of columns."""
 _CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated", "loaded_at", "inserted_at")
 SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team", "product")
 YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
@@ -65,7 +65,7 @@ _MOST_LABELS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A source as alerts.yaml would have it, without its relation; ``shape`` says in words what was recognised."""
+    """A source as written in alerts.yaml, without its relation; ``shape`` describes in words what was recognised."""
 
     shape: str
     settings: Mapping[str, Any]
@@ -73,16 +73,16 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """What cannot be recognised: the column that is missing, in our words, and those that it could be."""
+    """What was not recognised: the canonical name of the ``missing`` column, and the columns that it could be."""
 
-    wanted: str
+    missing: str
     question: str
     candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Column:
-    """What the values of a column look like."""
+    """One column, and what its sampled values look like."""
 
     sample: ColumnSample
     texts: tuple[str, ...] = field(init=False)
@@ -97,7 +97,7 @@ class _Column:
 
     @cached_property
     def numbers(self) -> tuple[float, ...]:
-        """All values as numbers; empty where a value is none, but for one in fifty."""
+        """All values as numbers; empty if more than one value in fifty is not a number."""
         if self.sample.kind in ("boolean", "timestamp", "timestamptz", "date"):
             return ()
         read = [_number(text) for text in self.texts]
@@ -110,7 +110,7 @@ class _Column:
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """How dates are written, most likely first: "" for dates and ISO texts; nothing where these are no dates."""
+        """How dates are written, most likely first; "" for dates and ISO texts; empty if the values are no dates."""
         if self.sample.kind in ("timestamp", "timestamptz", "date"):
             return ("",)
         if not self.texts or self.sample.kind in ("number", "integer") or self.numbers:
@@ -126,7 +126,7 @@ class _Column:
 
     @property
     def is_share(self) -> bool:
-        """Whether values lie where scores do, in shares or in percent, but for one in fifty."""
+        """Whether at most one value in fifty is outside the range of scores, 0 to 1 or 0 to 100 percent."""
         inside = [0 <= number <= 100 for number in self.numbers]
         return bool(inside) and sum(inside) >= 0.98 * len(inside)
 
@@ -136,7 +136,7 @@ class _Column:
 
     @property
     def is_truth(self) -> bool:
-        """Whether all values say yes or no."""
+        """Whether all values mean yes or no."""
         if self.sample.kind == "boolean":
             return True
         if self.numbers:
@@ -146,7 +146,7 @@ class _Column:
 
     @property
     def is_labels(self) -> bool:
-        """Whether values repeat as names do."""
+        """Whether values repeat as the names of labels do."""
         few = len(self.words) <= min(_MOST_LABELS, max(2, len(self.texts) // 2))
         return bool(self.words) and few and not self.patterns and not self.is_truth
 
@@ -156,22 +156,22 @@ class _Column:
 
     @property
     def is_mostly_distinct(self) -> bool:
-        """Whether few values come again, as items do whose truth was corrected."""
+        """Whether few values repeat, as an item does whose truth was corrected."""
         return bool(self.words) and len(self.texts) < 1.5 * len(self.words)
 
 
 def propose(
     columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool, repeated: bool = False
 ) -> Proposal | Unclear:
-    """What a table is. ``files`` says whether columns may be given types.
+    """Propose how to read a table, or say what is unclear. With ``files`` columns may be given types.
 
-    ``given`` are columns that somebody named, ours: theirs; "date_format" is how dates are written. ``repeated`` says
-    that items have several rows each, which a few rows of a table in the order of its labels do not show.
+    ``given`` maps canonical names to columns that a person named; its "date_format" is how dates are written.
+    ``repeated``: items have several rows each, which the first rows of a table ordered by label do not show.
     """
     found = [_Column(column) for column in columns]
-    named = {_SAME.get(ours, ours): theirs for ours, theirs in given.items()}
+    named = {_SAME.get(name, name): given_name for name, given_name in given.items()}
     pattern = named.pop("date_format", None)
-    unknown = [theirs for theirs in named.values() if theirs not in {column.name for column in found}]
+    unknown = [given_name for given_name in named.values() if given_name not in {column.name for column in found}]
     if unknown:
         return Unclear("item", f"there is no column {unknown[0]}", tuple(column.name for column in found))
     if not found or found[0].sample.rows == 0:
@@ -180,18 +180,18 @@ def propose(
 
 
 def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample]) -> list[ColumnSample]:
-    """The columns of a table whose truths are in another one, as if they were one table.
+    """The columns of a table of predictions and of its table of truths, as if they were one table.
 
-    A column that both have is taken from the predictions, but for the date on which the truth became known.
+    A column of both is taken from the predictions, except the date when the truth became known.
     """
-    mine, its = ({column.name: column for column in table} for table in (predictions, truths))
-    dates = {name: column for name, column in its.items() if plain_name(name) in NAMES["resolved_at"]}
-    undated = {name: column for name, column in mine.items() if not dates or not _Column(column).patterns}
-    return [*{**its, **undated, **dates}.values()]
+    of_predictions, of_truths = ({column.name: column for column in table} for table in (predictions, truths))
+    dates = {name: column for name, column in of_truths.items() if plain_name(name) in NAMES["resolved_at"]}
+    undated = {name: column for name, column in of_predictions.items() if not dates or not _Column(column).patterns}
+    return [*{**of_truths, **undated, **dates}.values()]
 
 
 def holds_dates(column: ColumnSample) -> bool:
-    """Whether its values are dates, in whatever form."""
+    """Whether the column's values are dates, in any known format."""
     return bool(_Column(column).patterns)
 
 
@@ -200,7 +200,7 @@ _SAME = {"label": "predicted_label", "confidence": "score"}
 
 @dataclass(frozen=True)
 class _Table:
-    """The columns of a table, and what is known of them."""
+    """The columns of one table, with what a person said about them."""
 
     columns: list[_Column]
     given: Mapping[str, str]
@@ -221,18 +221,18 @@ class _Table:
             distinct = [c for c in self.columns if c.is_distinct]
             return self._unclear("item", "which column identifies the item?", distinct)
         types = {"types": {"resolved_at": patterns[0]}} if self.files and patterns and patterns[0] else {}
-        mine = {"item": item.name, "resolved_at": when.name}
+        columns = {"item": item.name, "resolved_at": when.name}
         wide = self._wide()
         if wide is not None:
-            return self._finished(f"one column a label ({_listed(wide[1])})", mine, {**wide[0], **types})
+            return self._finished(f"one column a label ({_listed(wide[1])})", columns, {**wide[0], **types})
         latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(when)}
         rest = [c for c in self.columns if c not in (item, when)]
-        return self._rows(mine, rest, {**latest, **types}, alone=item.is_mostly_distinct and not self.repeated)
+        return self._rows(columns, rest, {**latest, **types}, alone=item.is_mostly_distinct and not self.repeated)
 
     def _rows(
-        self, mine: dict[str, str], rest: list[_Column], types: Mapping[str, Any], *, alone: bool
+        self, columns: dict[str, str], rest: list[_Column], types: Mapping[str, Any], *, alone: bool
     ) -> Proposal | Unclear:
-        """Of a table with one label a row; ``alone`` where no item has two."""
+        """The proposal for a table with one label a row; ``alone``: no item has two rows."""
         score = self._named("score", [c for c in rest if c.is_share and not c.is_truth])
         if score is None:
             numbers = [c for c in rest if c.numbers]
@@ -245,20 +245,20 @@ class _Table:
             question = "which column says what was true: a label (true_label), or yes and no (actual)?"
             return self._unclear("true_label", question, [c for c in others if c is not label])
         more: dict[str, Any] = {**_words(actual), **({"score_scale": 100} if score.is_percent else {}), **types}
-        mine |= {"true_label": truth.name} if truth is not None else {}
-        mine |= {"actual": actual.name} if actual is not None else {}
+        columns |= {"true_label": truth.name} if truth is not None else {}
+        columns |= {"actual": actual.name} if actual is not None else {}
         if alone:
-            mine |= {"predicted_label": label.name, "confidence": score.name}
-            return self._finished("one row an item", mine, {"kind": "single_label", **more})
-        mine |= {"label": label.name, "score": score.name}
+            columns |= {"predicted_label": label.name, "confidence": score.name}
+            return self._finished("one row an item", columns, {"kind": "single_label", **more})
+        columns |= {"label": label.name, "score": score.name}
         decided = [c for c in others if plain_name(c.name) in ("predicted", "is_predicted") and c.is_truth]
-        mine |= {"predicted": decided[0].name} if decided else {}
+        columns |= {"predicted": decided[0].name} if decided else {}
         kind = {"kind": "multiclass"} if truth is not None else {}
         settings = {**kind, "score_is": "probability_of_label", **more}
-        return self._finished("one row for each item and label", mine, settings)
+        return self._finished("one row for each item and label", columns, settings)
 
     def _labels(self, others: list[_Column]) -> tuple[_Column | None, _Column | None, _Column | None]:
-        """The label that a row is about, the one that was true, and whether that is the same (one of the two)."""
+        """The columns of the label, of the true label, and of "label was true"; at most one of the last two."""
         aside = (*SEGMENTS, *NAMES["model_version"])
         names = [c for c in others if c.is_labels and plain_name(c.name) not in aside]
         unknown = [c for c in others if c.is_empty and plain_name(c.name) != "actual"]  # no truth yet
@@ -266,19 +266,19 @@ class _Table:
         labels = [c for c in names if c is not truth]
         label = self._named("predicted_label", labels)
         if label is None and not labels and truth is not None:
-            label, truth = truth, None  # one column of labels: a row is about it, whatever its name
+            label, truth = truth, None  # one column of labels: it is the row's label, whatever its name
         if truth is not None:
             return label, truth, None
         fitting = [c for c in others if c is not label and (c.is_truth or c.is_empty)]
         return label, None, self._named("actual", fitting, only=False)
 
-    def _finished(self, shape: str, mine: dict[str, str], more: Mapping[str, Any]) -> Proposal:
-        rest = [c for c in self.columns if c.name not in mine.values() and c.is_labels]
+    def _finished(self, shape: str, mapping: dict[str, str], more: Mapping[str, Any]) -> Proposal:
+        rest = [c for c in self.columns if c.name not in mapping.values() and c.is_labels]
         version = self._named("model_version", rest, only=False)
-        mine |= {"model_version": version.name} if version is not None else {}
-        # which of the two columns of truths is meant is said, but for the one that the shape has by itself
-        said = "actual" if more.get("kind") == "single_label" else "true_label"
-        columns = {ours: theirs for ours, theirs in mine.items() if ours != theirs or ours == said}
+        mapping |= {"model_version": version.name} if version is not None else {}
+        # the column of truths is always written, unless it is the one that the shape implies
+        written_out = "actual" if more.get("kind") == "single_label" else "true_label"
+        columns = {name: column for name, column in mapping.items() if name != column or name == written_out}
         columns |= dict(more.get("columns", {}))
         segments = [c.name for c in rest if plain_name(c.name) in SEGMENTS]
         settings = {**more, "columns": columns, "segments": segments}
@@ -288,12 +288,12 @@ class _Table:
         return [c for c in self.columns if c.patterns]
 
     def _latest(self, when: _Column) -> str:
-        """The column that says which row of an item is the latest."""
+        """The column by which the latest row of an item is chosen."""
         changed = [c.name for c in self._dates() if plain_name(c.name) in _CHANGES and c is not when]
         return changed[0] if changed else "resolved_at"
 
     def _item(self, fitting: list[_Column]) -> _Column | None:
-        """By its name, else the only column whose values are all different and no measurement."""
+        """The column of the item: by its name, else the only one with distinct values that are not measurements."""
         named = self._named("item", [c for c in fitting if not c.is_truth], only=False)
         if named is not None:
             return named
@@ -323,7 +323,7 @@ class _Table:
     def _groups(
         self, words: Sequence[str], fits: Callable[[_Column], bool], labels: Sequence[str] = ()
     ) -> tuple[str, list[str]] | None:
-        """The pattern like ``p_{label}`` that most columns fit, and the labels."""
+        """The pattern, such as ``p_{label}``, that most columns fit, and their labels; None if no column fits one."""
         best: tuple[str, list[str]] | None = None
         for word in words:
             for before, after in ((f"{word}_", ""), ("", f"_{word}")):
@@ -338,17 +338,17 @@ class _Table:
                     best = f"{before}{{label}}{after}", members
         return best
 
-    def _named(self, ours: str, fitting: Sequence[_Column], *, only: bool = True) -> _Column | None:
-        """The column that was given, else the one with the best name, else the only one that fits (with ``only``)."""
-        if ours in self.given:
-            return next(c for c in self.columns if c.name == self.given[ours])
+    def _named(self, canonical: str, fitting: Sequence[_Column], *, only: bool = True) -> _Column | None:
+        """The column that a person named, else the best-named fitting one, else, with ``only``, one that fits alone."""
+        if canonical in self.given:
+            return next(c for c in self.columns if c.name == self.given[canonical])
         free = [c for c in fitting if c.name not in self.given.values()]
         by_name = {plain_name(c.name): c for c in reversed(free)}
-        known = next((by_name[name] for name in NAMES[ours] if name in by_name), None)
+        known = next((by_name[name] for name in NAMES[canonical] if name in by_name), None)
         return free[0] if known is None and only and len(free) == 1 else known
 
-    def _unclear(self, wanted: str, question: str, fitting: Sequence[_Column]) -> Unclear:
-        return Unclear(wanted, question, tuple(c.name for c in fitting or self.columns))
+    def _unclear(self, missing: str, question: str, fitting: Sequence[_Column]) -> Unclear:
+        return Unclear(missing, question, tuple(c.name for c in fitting or self.columns))
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -357,16 +357,16 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _words(actual: _Column | None) -> dict[str, Any]:
-    """The words of yes and no, where truths are text."""
+    """The settings with the words for yes and no, if truths are text."""
     if actual is None or actual.numbers or actual.sample.kind == "boolean" or actual.is_empty:
         return {}
-    said = sorted({word.lower() for word in actual.words})
-    yes, no = [word for word in said if word in YES], [word for word in said if word in NO]
-    return {"positive": yes, **({"negative": no} if no else {})}
+    words = sorted({word.lower() for word in actual.words})
+    positive, negative = [word for word in words if word in YES], [word for word in words if word in NO]
+    return {"positive": positive, **({"negative": negative} if negative else {})}
 
 
 def plain_name(name: str) -> str:
-    """A name in lower case with underscores.
+    """A column's name in lower case with underscores.
 
     >>> plain_name("ticketId"), plain_name("Closed At"), plain_name("Score (%)")
     ('ticket_id', 'closed_at', 'score')

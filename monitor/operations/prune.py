@@ -1,4 +1,4 @@
-"""Removing from the history what is old and only describes; what it must keep follows from what runs look back at."""
+"""Removing old details from the history. It must keep whatever later runs read back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from monitor.metrics.names import CONTRACT
 from monitor.operations.measure_maturity import RESTATED
 
 WEEKS_OF_COUNTS = LONGEST + RESTATED["weekly"]
-"""The least for which counts of weeks stay: a replay of a year, and evidence of a year before a restated week."""
+"""The fewest weeks of counts to keep: a replay of a year, and a year of evidence before a restated week."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was removed (``dry_run``: would be), and the bytes of the history before and after.
+    """What was removed (with ``dry_run``: would be), and the size of the history before and after, in bytes.
 
-    ``shrunk``: a SQLite file was written anew. ``in_the_way`` says why it could not be, though much of it is free.
+    ``shrunk``: the SQLite file was rewritten to its smaller size. ``in_the_way`` says why it could not be, although
+    much of it is free.
     """
 
     removed: Removed
@@ -39,9 +40,9 @@ class Pruned:
 
 
 def retention(store: Store, config: Config, now: datetime) -> Retention:
-    """What stays: the contract, what rules of today or stored verdicts name, and counts as long as runs may need them.
+    """What is kept: metrics of the contract, of present rules and of stored verdicts, and counts that runs may need.
 
-    Weeks are counted back from the last one that is ready.
+    Weeks are counted back from the last ready one.
     """
     named = {rule.measure for rule in config.rules} | store.judged_measures()
     details, days = config.history.keep_details, config.history.keep_day_counts
@@ -67,13 +68,13 @@ def prune(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Pruned:
-    """Remove it window by window, each at once or not at all; ``progress`` gets each. Raises HistoryError."""
+    """Remove old details window by window, each in one transaction; ``progress`` gets each. Raises HistoryError."""
     keep, before = retention(store, config, now), store.size()
     removed = Removed()
     if not dry_run:
         store.drop_note(
             f"{FAILED_NOTE}calmon-prune"
-        )  # it is tried again now; where it fails, its hook says so once more
+        )  # pruning is tried again now; if it fails, the flow's hook leaves the note again
     for schedule, start in store.windows_due(keep):
         progress(f"{schedule} {start:%Y-%m-%d}")
         due = store.due_of(schedule, start, keep) if dry_run else store.remove_details(schedule, start, keep, now)

@@ -1,4 +1,4 @@
-"""Publishing the scores from which labels act (``automate_at``): by whom, and who is notified when one is lowered."""
+"""Publishes the scores from which labels act (``automate_at``), and notifies people when one is lowered."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ log = logging.getLogger(__name__)
 
 
 def publisher(config: Config, actor: str | None = None) -> Publisher:
-    """This machine with its alerts.yaml; ``actor`` None is the system user."""
+    """This machine, its alerts.yaml and the actor (None: the system user) as the publisher."""
     return Publisher(config.revision, platform.node(), actor or _user())
 
 
 def publish(
     store: Store, config: Config, now: datetime, *, actor: str | None = None, anyway: bool = False, reason: str = ""
 ) -> Publication | None:
-    """Publish the scores of this alerts.yaml; whoever answers for critical incidents is notified of a lower one.
+    """Publish the scores of this alerts.yaml; the route of critical incidents is notified of a lower one.
 
-    A lower score takes effect with ``anyway`` only, which is a person's word; else it is logged as a warning.
+    A lower score takes effect only with ``anyway``, which a person sets; otherwise it is refused and logged as a
+    warning.
     """
     by, notices = publisher(config, actor), partial(_notices, config, now)
     done = store.publish_thresholds(config.thresholds, now, by, anyway=anyway, reason=reason, notices=notices)
@@ -53,7 +54,7 @@ def publish(
 
 
 def refusal(done: Publication) -> str:
-    """What was not published, and how it can be."""
+    """A sentence about what was not published, and how to publish it."""
     scores = "; ".join(words_of(done.changes))
     return (
         f"automate_at was not lowered to what alerts.yaml here says, rules revision {done.by.revision} ({scores}): "
@@ -84,13 +85,13 @@ def _notices(config: Config, now: datetime, done: Publication) -> list[Delivery]
 
 
 def lowered_message(done: Publication, now: datetime, *, channel: str, mention: str | None) -> Payload:
-    """The message that labels now act at lower scores, one sentence a label, with who published that."""
+    """The message that labels now act from lower scores: one sentence a label, and who published it."""
     top, lowered = "automate_at was lowered", words_of(done.lowered)
     rest = [f"and {len(lowered) - LOWERED_SHOWN} more"] if len(lowered) > LOWERED_SHOWN else []
-    told = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
+    changes = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
     by = f"{done.by.actor} on {done.by.host}"
     blocks = [
-        header(top), *mention_block(mention), section(told),
+        header(top), *mention_block(mention), section(changes),
         section(f"Published by {escape(by)}, rules revision {escape(done.by.revision)}."),
         section(
             "*Do now:* if nobody meant this, put the older alerts.yaml back and run "
@@ -98,7 +99,7 @@ def lowered_message(done: Publication, now: datetime, *, channel: str, mention: 
         ),
         context(f"{now:%Y-%m-%d %H:%M} UTC"),
     ]  # fmt: skip
-    text = cut(f"{mention_text(mention)} {top}: {told}".strip(), FALLBACK)
+    text = cut(f"{mention_text(mention)} {top}: {changes}".strip(), FALLBACK)
     return payload_of(channel, text, blocks, hashed("thresholds", channel, done.by.revision, str(done.sequence)))
 
 

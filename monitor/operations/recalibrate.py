@@ -1,4 +1,4 @@
-"""Recalibrating a label from what the history holds: its cells of some weeks, or its baseline."""
+"""Recalibrates a label from the history: from its counts of some weeks, or from its baseline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NothingToFit(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittingRows:
-    """The rows a map is fitted on, and where they are from."""
+    """The rows on which a map is fitted, and their windows or baseline."""
 
     subject: Subject
     counts: Counts
@@ -32,7 +32,7 @@ class FittingRows:
 
 @dataclass(frozen=True, slots=True)
 class Recalibrated:
-    """What was found: the gains of every method, what to choose, and the map (None where there is none)."""
+    """The gains of every method, the choice among them, and the map (None if there is none)."""
 
     gains: dict[Method, Gain]
     choice: Choice
@@ -40,7 +40,7 @@ class Recalibrated:
 
 
 def sources_with(store: Store, label: str | None, sources: Sequence[str], window: Window) -> list[str]:
-    """Those of the sources whose reading of the window has the label (any reading, where label is None)."""
+    """The sources whose stored reading of the window has the label; None is in every reading with rows."""
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in sources}
     return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
 
@@ -75,30 +75,30 @@ def from_baseline(store: Store, subject: Subject) -> FittingRows:
     return FittingRows(subject, baseline.counts, f"baseline {baseline.version}")
 
 
-def recalibrate(material: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
-    """The gains on these rows, and the map of the method (None: the one that helps most, if any does).
+def recalibrate(rows: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
+    """The gains on these rows, and the map of ``method`` (None: the one that helps most, if any does).
 
-    The same rows give the same folds, and so the same result. Raises :class:`NothingToFit` where the method asked for
-    cannot be fitted.
+    The same rows give the same folds, and so the same result. Raises :class:`NothingToFit` if ``method`` cannot be
+    fitted.
     """
-    rng = generator(evaluation.seed, material.subject, "recalibration", material.fitted_on)
-    gains = cross_validated([material.counts], [rng], evaluation)[0]
+    rng = generator(evaluation.seed, rows.subject, "recalibration", rows.fitted_on)
+    gains = cross_validated([rows.counts], [rng], evaluation)[0]
     choice = choose(gains)
     chosen = method or choice.method
     if chosen is None:
         return Recalibrated(gains, choice, None)
-    refused = refusal(chosen, material.counts)
-    if refused is not None:
-        raise NothingToFit(f"{chosen} is not offered for {material.counts.rows:,} rows: {refused}")
+    obstacle = refusal(chosen, rows.counts)
+    if obstacle is not None:
+        raise NothingToFit(f"{chosen} is not offered for {rows.counts.rows:,} rows: {obstacle}")
     try:
-        made = fit(chosen, material.counts)
+        made = fit(chosen, rows.counts)
     except CannotFit as error:
         raise NothingToFit(f"{chosen} cannot be fitted: {error}") from error
     if method is not None:
         choice = Choice(method, *_asked_for(gains[method]))
-    subject = material.subject
+    subject = rows.subject
     return Recalibrated(
-        gains, choice, replace(made, source=subject.source, label=subject.label, fitted_on=material.fitted_on)
+        gains, choice, replace(made, source=subject.source, label=subject.label, fitted_on=rows.fitted_on)
     )
 
 

@@ -1,4 +1,4 @@
-"""One map for the k highest scores of items, fitted jointly on their rows of a week."""
+"""One score map for the k highest scores of each item, fitted jointly on the rows of a week."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.recalibration.score_map import Method, ScoreMap
 
 @dataclass(frozen=True, slots=True)
 class RecalibratedRanks:
-    """A source's joint map with what it is worth for each k."""
+    """A source's joint score map, and its gain for each k."""
 
     source: str
     gain: RankedGain
@@ -24,9 +24,10 @@ class RecalibratedRanks:
 
 
 def recalibrate_ranks(monitor: Monitor, source: str | None, window: Window, method: Method | None) -> RecalibratedRanks:
-    """The map of the method (None: the one that helps most on the rows of the largest k, else temperature).
+    """The map of ``method`` (None: the one that helps most on the rows of the largest k, else temperature).
 
-    Raises NothingToAsk where there is no such source or no row, CannotFit where no map can be fitted, and as a reading.
+    Raises NothingToAsk without such a source or without rows, CannotFit if no map can be fitted, and the errors of a
+    reading.
     """
     evaluation = monitor.config.evaluation
     name, ranked = ranked_of(monitor, source, window)

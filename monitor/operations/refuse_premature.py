@@ -1,7 +1,7 @@
-"""Refuse a window that cannot have any data yet: it is how a clock that is ahead shows.
+"""Refuse a window that cannot have data yet: then this machine's clock is ahead.
 
-A run under such a clock would store a window of the future, call people at dates that have not come, and, where
-``when_not_evaluated`` is ``disable``, turn everything off. So it is refused before anything is stored.
+A run under such a clock would store a window of the future, notify people with future dates and, with
+``when_not_evaluated: disable``, turn everything off. So it is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.core.windows import WindowError
 from monitor.warehouse.reader import RelationError, WarehouseFailed
 
 PERIOD = timedelta(days=7)
-"""How far a window may begin after the newest row. Days, too, have a week: weekends and holidays bring no row."""
+"""How far a window may begin after the newest row. Days get a week too: weekends and holidays bring no rows."""
 
 
 class WindowRefusal(StrEnum):
@@ -35,12 +35,12 @@ class WindowRefused(WindowError):
 
 
 def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> None:
-    """Raise :class:`WindowRefused` for a window that is not over by a database's clock, or far beyond all data.
+    """Raise :class:`WindowRefused` for a window that is not over by the database's clock, or far beyond all data.
 
-    A source without any row says nothing, and neither does one that cannot be read: the run reports that itself.
-    Where one of the sources is up to date, the clock is right, and the others are evaluated as having no rows.
+    A source without rows, or one that cannot be read, is ignored here: the run reports it. If one source is up to date,
+    the clock is right, and the others are evaluated as having no rows.
     """
-    now = monitor.store.now()  # two machines know the time: this one, and the one of a database server
+    now = monitor.store.now()  # the clock of the database server, if there is one
     if now is not None and window.end > now:
         raise WindowRefused(
             WindowRefusal.AFTER_DATABASE_CLOCK,
@@ -59,7 +59,7 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
 
 
 def _newest_before(monitor: Monitor, window: Window, name: str) -> datetime | None:
-    """When the newest row of a source is from, at least roughly; None where nobody knows."""
+    """The approximate time of a source's newest row; None if it is not known."""
     try:
         return monitor.warehouse.newest(
             name, monitor.config.sources[name], near=window.start - PERIOD, now=monitor.clock()

@@ -1,7 +1,7 @@
-"""Windows that were judged again since truths came late: what is stored of them, and what they may change.
+"""Windows that were judged again because truths came late: what is stored, and what they may change.
 
-A rule with ``mature`` acts on such a window as on a new one, unless it has judged a newer one of the label. Any other
-rule has acted on the window before, so that it only corrects an open incident of it.
+A rule with ``mature`` acts on such a window as on a new one, unless it has judged a newer window of the label. Any
+other rule has acted on the window before, so it only corrects an open incident.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from monitor.operations import act as acting
 
 
 def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Store the new estimates and verdicts of restated windows; those of before stay readable.
+    """Store the new estimates and verdicts of restated windows; the former ones stay readable.
 
-    How many truths they rest on is stored by :func:`act`: until then a run that ended too early begins them anew.
+    :func:`act` stores how many truths they are based on. If a run ends before that, the next one restates the windows
+    again.
     """
     for past in chain.from_iterable(part.restated for part in evaluated):
         now = monitor.clock()
@@ -28,38 +29,41 @@ def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
         monitor.store.save_evaluation(past.window, [past.source], past.estimates, past.verdicts, past.shifts, now)
 
 
-def act(monitor: Monitor, evaluated: Sequence[Evaluated], may: Mapping[str, str]) -> None:
-    """Let restated windows change evidence, switches and incidents, oldest first, where the run may act.
+def act(monitor: Monitor, evaluated: Sequence[Evaluated], refusals: Mapping[str, str]) -> None:
+    """Let restated windows change evidence, switches and incidents, oldest first, if the run may act.
 
-    Then store how many truths each rests on, by which later runs see that it is done.
+    Then store how many truths each is based on, so that later runs do not restate it again. ``refusals`` are those of
+    ``act.refusals_of``.
     """
     for part in evaluated:
-        for past in () if may[part.source] else part.restated:
+        for past in () if refusals[part.source] else part.restated:
             _act_on(monitor, past)
             monitor.store.save_maturities(past.maturity, monitor.clock())
 
 
 def _act_on(monitor: Monitor, past: Evaluated) -> None:
-    waited = {rule.id for rule in monitor.config.rules if rule.mature is not None}
+    waiting_rules = {rule.id for rule in monitor.config.rules if rule.mature is not None}
     later = monitor.store.judged_after(past.window.schedule, past.source, past.window.start)
     acts = [
         v for v in past.verdicts
-        if v.rule in waited and v.reason is not Reason.NOT_MATURE and (v.rule, v.subject.label) not in later
+        if v.rule in waiting_rules and v.reason is not Reason.NOT_MATURE and (v.rule, v.subject.label) not in later
     ]  # fmt: skip
     ids = {verdict.id for verdict in acts}
-    others = [v for v in past.verdicts if v.id not in ids]
-    acting.take_evidence(monitor, replace(past, verdicts=tuple(others)))
+    corrections = [v for v in past.verdicts if v.id not in ids]
+    acting.take_evidence(monitor, replace(past, verdicts=tuple(corrections)))
     acting.switch_source(monitor, past.window, replace(past, verdicts=tuple(acts)), requested=False)
-    _change_incidents(monitor, past, acts, others)
+    _change_incidents(monitor, past, acts, corrections)
 
 
-def _change_incidents(monitor: Monitor, past: Evaluated, acts: Sequence[Verdict], others: Sequence[Verdict]) -> None:
-    """Open, go on with and resolve by the rules that waited; correct what the others had said of this window."""
+def _change_incidents(
+    monitor: Monitor, past: Evaluated, acts: Sequence[Verdict], corrections: Sequence[Verdict]
+) -> None:
+    """Open, continue and resolve incidents of the rules that waited; correct those of the other rules."""
     final = {maturity.subject.label for maturity in past.maturity if maturity.is_final}
 
     def decided(known: Sequence[Incident]) -> list[IncidentStep]:
         by_key = newest(known)
-        corrects = [v for v in others if v.outcome in ("ok", "breach") and _counted_last(by_key, v)]
+        corrects = [v for v in corrections if v.outcome in ("ok", "breach") and _counted_last(by_key, v)]
         steps = steps_of([*acts, *corrects], by_key, monitor.clock())
         return [corrected(s) if s.verdict is not None and s.verdict.subject.label in final else s for s in steps]
 
@@ -67,7 +71,7 @@ def _change_incidents(monitor: Monitor, past: Evaluated, acts: Sequence[Verdict]
 
 
 def _counted_last(known: Mapping[str, Incident], verdict: Verdict) -> bool:
-    """Whether an open incident counted the window of a verdict as its last one."""
+    """Whether the verdict's window is the last one that its open incident counted."""
     subject = verdict.subject
     incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
     open_ = incident is not None and incident.state != "resolved"

@@ -1,9 +1,9 @@
-"""What a press of a button in Slack does: acknowledge, silence, automation off, and back on for operators.
+"""What a press of a button in Slack does: acknowledge, silence, turn automation off, or on for operators.
 
-A payload is read into a :class:`Press` or refused with a named reason (pure); then it is done through
-:mod:`monitor.operations.incident_actions` and :mod:`monitor.operations.change_switch`, with who pressed. The same press
-twice does nothing twice: a silence counts from the press, and a change of the switch has the press as its key. A
-payload is foreign text: whatever is in it, the loop goes on.
+A payload is read into a :class:`Press`, or refused with a named reason (pure). Then
+:mod:`monitor.operations.incident_actions` or :mod:`monitor.operations.change_switch` does it, in the name of the person
+who pressed. A press that Slack delivers twice acts once: a silence counts from the press, and a change of the switch
+has the press as its key. No payload may end the loop, whatever text it holds.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ class PressRefused(Exception):
 
     @property
     def words(self) -> str:
-        """For the person who pressed."""
+        """The answer to the person who pressed."""
         return f"{_ANSWERS[self.reason]}{f' ({self.details})' if self.details else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """One press, or one sent modal: who, where, when, which button, about which incident.
+    """One press, or one submitted modal: who, where, when, which button, about which incident.
 
-    ``key`` is the same for the same press however often Slack delivers it. ``trigger`` opens a modal;
-    ``reason`` is what was written into one (None: a button was pressed).
+    ``key`` is the same for each delivery of the same press. ``trigger`` opens a modal; ``reason`` is the text of a
+    submitted one (None: a button was pressed).
     """
 
     key: str
@@ -106,7 +106,7 @@ class Press:
 
     @property
     def actor(self) -> str:
-        """How the person is stored."""
+        """The person's name in stored events."""
         return f"{self.name} (Slack {self.user})"
 
 
@@ -114,19 +114,19 @@ class SlackResponder(Protocol):
     """What a press needs of Slack (:class:`monitor.alerting.slack.socket_mode.SocketModeResponder`)."""
 
     def whisper(self, channel: str, user: str, text: str) -> None:
-        """Show one person a text."""
+        """Show a text to one person only."""
 
     def open_modal(self, trigger: str, view: Mapping[str, Any]) -> None:
-        """Show a modal to who pressed."""
+        """Show a modal to the person who pressed."""
 
     def members(self, group: str) -> frozenset[str]:
-        """The users in a group."""
+        """The users in a user group."""
 
 
 def read_press(payload: Mapping[str, Any], team: str) -> Press:
     """The press in a payload of Slack's; ``team`` is the app's own workspace. Raises :class:`PressRefused`.
 
-    In a channel shared with another workspace, people of that one are refused.
+    In a channel that is shared with another workspace, people of the other one are refused.
     """
     user = _part(payload, "user")
     teams = {_text(_part(payload, "team"), "id"), _text(user, "team_id")} - {""}
@@ -160,29 +160,29 @@ def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Pres
 def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
     if _text(view, "callback_id") != MODAL:
         raise PressRefused(PressRefusal.UNKNOWN_ACTION)
-    kept = _kept(view)
+    metadata = _metadata(view)
     values = _part(_part(view, "state"), "values")
     reason = clean(_text(_part(_part(values, "reason"), "reason"), "value"), REASON_LENGTH)
-    if not _text(kept, "incident"):
+    if not _text(metadata, "incident"):
         raise PressRefused(PressRefusal.NO_INCIDENT)
     if not reason.strip():
         raise PressRefused(PressRefusal.REASON_MISSING)
     return Press(
-        key=f"slack:view:{_text(view, 'id')}"[:200], action=MODAL, incident=_text(kept, "incident"),
-        user=_text(user, "id"), name=_name(user), channel=_text(kept, "channel"), at=_moment(_text(kept, "ts")),
+        key=f"slack:view:{_text(view, 'id')}"[:200], action=MODAL, incident=_text(metadata, "incident"),
+        user=_text(user, "id"), name=_name(user), channel=_text(metadata, "channel"), at=_moment(_text(metadata, "ts")),
         reason=reason,
     )  # fmt: skip
 
 
 def channel_of(payload: Mapping[str, Any]) -> str:
-    """Where the person is to be answered; empty where the payload does not say."""
+    """The channel in which to answer the person; empty if the payload has none."""
     modal = payload.get("type") == "view_submission"
     pressed = _text(_part(payload, "channel"), "id") or _text(_part(payload, "container"), "channel_id")
-    return _text(_kept(_part(payload, "view")), "channel") if modal else pressed
+    return _text(_metadata(_part(payload, "view")), "channel") if modal else pressed
 
 
-def _kept(view: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What :func:`reason_modal` wrote into the modal for its return."""
+def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The data that :func:`reason_modal` put into the modal."""
     try:
         found = json.loads(_text(view, "private_metadata") or "{}")
     except ValueError:
@@ -212,19 +212,21 @@ def _moment(ts: str) -> datetime:
 
 
 def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[str]]:
-    """The Slack users and the user groups who may turn automation on; what is neither is left out.
+    """The Slack users and user groups who may turn automation on; entries that are neither are left out.
 
     >>> users, groups = operators(AutomationConfig(when_not_evaluated="keep",
     ...     operators=("<@U0123>", "W0456", "<!subteam^S0789|on-call>", "ada")))
     >>> sorted(users), sorted(groups)
     (['U0123', 'W0456'], ['S0789'])
     """
-    found = [match[1] for match in map(_OPERATOR.fullmatch, automation.operators) if match]
-    return frozenset(i for i in found if not i.startswith("S")), frozenset(i for i in found if i.startswith("S"))
+    ids = [match[1] for match in map(_OPERATOR.fullmatch, automation.operators) if match]
+    return frozenset(id_ for id_ in ids if not id_.startswith("S")), frozenset(
+        id_ for id_ in ids if id_.startswith("S")
+    )
 
 
-def require_operator(user: str, automation: AutomationConfig, desk: SlackResponder) -> None:
-    """Raise :class:`PressRefused` unless ``user`` is an operator; groups are asked for only where that decides."""
+def require_operator(user: str, automation: AutomationConfig, slack: SlackResponder) -> None:
+    """Raise :class:`PressRefused` unless ``user`` is an operator. Groups are read only if needed."""
     users, groups = operators(automation)
     if not users and not groups:
         raise PressRefused(PressRefusal.NO_OPERATORS)
@@ -233,7 +235,7 @@ def require_operator(user: str, automation: AutomationConfig, desk: SlackRespond
     problems = []
     for group in sorted(groups):
         try:
-            if user in desk.members(group):
+            if user in slack.members(group):
                 return
         except TransportError as error:
             problems.append(error.message)
@@ -243,15 +245,15 @@ def require_operator(user: str, automation: AutomationConfig, desk: SlackRespond
 
 
 def reason_modal(incident: Incident, press: Press) -> dict[str, Any]:
-    """The modal that asks an operator why automation shall be on again."""
+    """The modal that asks an operator for the reason to turn automation on."""
     name = escape(Subject(incident.source, clean(incident.label) if incident.label else None).name)
-    kept = {"incident": incident.id, "channel": press.channel, "ts": f"{press.at.timestamp():.6f}"}
-    told = f"*{name}* may act alone again, also against the last evaluation. Your name and reason are stored."
+    metadata = {"incident": incident.id, "channel": press.channel, "ts": f"{press.at.timestamp():.6f}"}
+    text = f"*{name}* may act alone again, also against the last evaluation. Your name and reason are stored."
     return {
-        "type": "modal", "callback_id": MODAL, "private_metadata": json.dumps(kept),
+        "type": "modal", "callback_id": MODAL, "private_metadata": json.dumps(metadata),
         "title": _plain("Turn automation on"), "submit": _plain("Turn on"), "close": _plain("Leave off"),
         "blocks": [
-            {"type": "section", "text": {"type": "mrkdwn", "text": told, "verbatim": True}},
+            {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}},
             {
                 "type": "input", "block_id": "reason", "label": _plain("Why?"),
                 "element": {
@@ -269,26 +271,26 @@ def _plain(text: str) -> dict[str, str]:
 class Buttons:
     """Handles presses, one at a time, and never raises.
 
-    ``team`` is the app's own workspace, ``config`` reads alerts.yaml anew (who is an operator may have changed),
-    ``deliver`` sends what a press has written, so that the message shows it at once.
+    ``team`` is the app's own workspace. ``config`` reads alerts.yaml again (operators may have changed). ``deliver``
+    sends the messages that a press has stored, so that people see them at once.
     """
 
     def __init__(
         self,
         monitor: Monitor,
-        desk: SlackResponder,
+        slack: SlackResponder,
         team: str,
         *,
         config: Callable[[], Config],
         deliver: Callable[[], object],
     ) -> None:
-        self._monitor, self._desk, self._team = monitor, desk, team
+        self._monitor, self._slack, self._team = monitor, slack, team
         self._config, self._deliver = config, deliver
         self._one = threading.Lock()
         self._handled: OrderedDict[str, str] = OrderedDict()
 
     def handle(self, payload: Mapping[str, Any]) -> str:
-        """Do what was pressed and answer privately; gives the result in words."""
+        """Do what was pressed and answer privately; returns the result in words."""
         with self._one:
             try:
                 words, changed = self._handle(payload)
@@ -298,7 +300,7 @@ class Buttons:
                     channel_of(payload), _text(_part(payload, "user"), "id"), _ANSWERS[PressRefusal.FAILED]
                 )
         if changed:
-            self._send()  # not within the lock: a modal must open within three seconds of its press
+            self._send()  # outside the lock: a modal must open within three seconds of its press
         return words
 
     def _handle(self, payload: Mapping[str, Any]) -> tuple[str, bool]:
@@ -333,12 +335,12 @@ class Buttons:
             found = self._monitor.store.incident(press.incident)
         except HistoryError as error:
             raise PressRefused(PressRefusal.UNKNOWN_INCIDENT) from error
-        if found.id != press.incident:  # a beginning is good for a terminal, not for a button
+        if found.id != press.incident:  # the beginning of an id is accepted in a terminal, not from a button
             raise PressRefused(PressRefusal.UNKNOWN_INCIDENT)
         return found
 
     def _mark(self, press: Press) -> str:
-        """Acknowledge or silence; a silence counts from the press, so that a late delivery makes it no longer."""
+        """Acknowledge or silence. A silence counts from the press, so a late delivery does not prolong it."""
         if press.action in SILENCES:
             until = press.at + SILENCES[press.action]
             done = incident_actions.silence_label(self._monitor, press.incident, until, press.actor)
@@ -349,9 +351,9 @@ class Buttons:
         return done.words
 
     def _ask(self, press: Press, incident: Incident) -> str:
-        require_operator(press.user, self._automation(), self._desk)
+        require_operator(press.user, self._automation(), self._slack)
         try:
-            self._desk.open_modal(press.trigger, reason_modal(incident, press))
+            self._slack.open_modal(press.trigger, reason_modal(incident, press))
         except TransportError as error:
             raise PressRefused(PressRefusal.FAILED, error.message) from error
         return "asked for a reason"
@@ -359,7 +361,7 @@ class Buttons:
     def _switch(self, press: Press, incident: Incident) -> str:
         enable = press.action == "automation_on"
         if enable:
-            require_operator(press.user, self._automation(), self._desk)
+            require_operator(press.user, self._automation(), self._slack)
         reason = press.reason or f"a button in Slack, incident {incident.id[:8]} ({incident.rule})"
         try:
             done = change_switch(
@@ -373,7 +375,7 @@ class Buttons:
             state = self._monitor.store.switch(incident.source, incident.label)
             if state.state == "on" and state.lease_until is not None:
                 until = f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        except Exception:  # the switch has changed: whatever breaks now, no answer may say that it has not
+        except Exception:  # the switch has changed, so the answer must not report a failure
             log.exception("automation was changed; until when is not known")
         return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
 
@@ -386,11 +388,11 @@ class Buttons:
             ) from error
 
     def _refuse(self, refused: PressRefused, press: Press | None, payload: Mapping[str, Any]) -> str:
-        """Say it to the person, to the log, and in the incident's own history where it has one."""
+        """Report the refusal to the person, to the log and, if the press names an incident, in its history."""
         user = _text(_part(payload, "user"), "id")
         log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
         if press is not None and refused.reason != PressRefusal.UNKNOWN_INCIDENT:
-            key = hashlib.sha256(f"refused:{press.key}".encode()).hexdigest()[:32]  # it fits its column
+            key = hashlib.sha256(f"refused:{press.key}".encode()).hexdigest()[:32]  # hashed to fit its column
             why = f"{press.action}: {refused}"
             incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=key)
         self._answer(channel_of(payload), user, refused.words)
@@ -399,7 +401,7 @@ class Buttons:
     def _answer(self, channel: str, user: str, words: str) -> str:
         if channel and user:
             try:
-                self._desk.whisper(channel, user, escape(clean(words, 1_000)))
+                self._slack.whisper(channel, user, escape(clean(words, 1_000)))
             except TransportError as error:
                 log.warning("the person who pressed could not be answered: %s", error.message)
         return words
@@ -407,5 +409,5 @@ class Buttons:
     def _send(self) -> None:
         try:
             self._deliver()
-        except Exception:  # stored already: the next drain sends it
+        except Exception:  # the messages are stored: the next drain sends them
             log.exception("the change of the message waits for the next drain")

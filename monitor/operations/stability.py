@@ -1,4 +1,4 @@
-"""How much the numbers of a label vary between random parts of its rows: k-fold, from counts."""
+"""How much the metrics of a label vary between random parts of its rows: k folds, from counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.recalibration.gain import shared_out
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """One metric of all rows with its interval, and of each fold; None where a fold does not define it."""
+    """One metric: its interval over all rows, and its value in each fold (None if undefined there)."""
 
     metric: str
     whole: Interval
@@ -43,22 +43,22 @@ class Stability:
 def stability(
     subject: Subject, counts: Counts, window: Window, folds: int, names: Sequence[str], evaluation: EvaluationConfig
 ) -> list[Stability]:
-    """Metrics of counts, by name, of all rows and of each of ``folds`` random parts of equal size.
+    """The metrics ``names`` over all rows and over each of ``folds`` random parts of equal size.
 
-    All in the bins of all rows, with intervals of the analytic form. The same rows give the same folds. A fold's rows
-    are taken one by one, also where they come in clusters.
+    All use the bins of all rows and analytic intervals. The same rows give the same folds. Rows are assigned to folds
+    one by one, even if they come in clusters.
     """
     quick = evaluation.model_copy(update={"interval": "analytic"})
     rng = generator(evaluation.seed, subject, f"stability {folds}", window.name)
-    held = counts.take(counts.w > 0)
-    edges = edges_of(held, quick)
-    samples = [Sample(subject, each, edges) for each in (held, *(fold.held for fold in shared_out(held, folds, rng)))]
+    kept = counts.take(counts.w > 0)
+    edges = edges_of(kept, quick)
+    samples = [Sample(subject, each, edges) for each in (kept, *(fold.held for fold in shared_out(kept, folds, rng)))]
     found = [_values(sample, window, names, quick) for sample in samples]
     whole, parts = found[0], found[1:]
     return [Stability(name, whole[name], tuple(part[name].value for part in parts)) for name in names]
 
 
 def _values(sample: Sample, window: Window, names: Sequence[str], evaluation: EvaluationConfig) -> dict[str, Interval]:
-    others: list[tuple[str, Where]] = [(name, "all") for name in names if name not in CONTRACT]
+    extra: list[tuple[str, Where]] = [(name, "all") for name in names if name not in CONTRACT]
     found = {e.metric: e.interval for e in estimate([sample], window, evaluation) if e.where == "all"}
-    return found | {e.metric: e.interval for e in extra_estimates([sample], others, window, evaluation)}
+    return found | {e.metric: e.interval for e in extra_estimates([sample], extra, window, evaluation)}

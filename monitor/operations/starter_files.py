@@ -17,7 +17,7 @@ rules:
 
 @dataclass(frozen=True, slots=True)
 class StarterRule:
-    """A rule that is proposed: why, as a comment, and the rule; ``kinds`` are those of sources that have it."""
+    """A proposed rule, with its purpose as a comment; ``kinds`` are the kinds of sources that get it."""
 
     id: str
     why: str
@@ -25,7 +25,7 @@ class StarterRule:
     kinds: frozenset[str] = EVERY_KIND
 
     def in_words(self, aside: str | None = None) -> str:
-        """The lines of alerts.yaml; behind a # with the reason where it is put ``aside``."""
+        """The rule's lines in alerts.yaml; with a reason in ``aside`` the rule is commented out."""
         reason = "" if aside is None else f"  # Not used: {aside}\n"
         return f"  # {self.why}\n{reason}  {'' if aside is None else '# '}- {{id: {self.id}, {self.rule}}}\n"
 
@@ -109,10 +109,10 @@ def starter_config(
     tuning: Mapping[str, Mapping[str, int]] | None = None,
     aside: Mapping[str, str] | None = None,
 ) -> str:
-    """alerts.yaml with one source; it loads as it is.
+    """The text of a valid alerts.yaml with one source.
 
-    ``tuning`` holds values of the sections evaluation and baseline; ``aside`` names rules that are written behind a #,
-    each with the reason.
+    ``tuning`` holds values of the sections evaluation and baseline. ``aside`` maps rules that are commented out to the
+    reason.
 
     >>> print(starter_config("mail", "data/*.csv", {"kind": "single_label"}, "UTC").partition("\\n# A")[0])
     # What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check
@@ -141,7 +141,7 @@ def starter_config(
 
 
 def _fitting(tuning: Mapping[str, Mapping[str, int]]) -> str:
-    """The sections that fit how many rows there are."""
+    """The sections whose values fit the number of rows."""
     if not tuning:
         return ""
     lines = [

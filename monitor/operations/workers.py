@@ -1,8 +1,7 @@
 """Other processes that read and judge windows: on this machine, on a Dask cluster, or where a flow sends its tasks.
 
-What they are given is a function of a module with its arguments, pickled here, and what they give back is its result:
-so every kind of worker is asked in the same way. A worker with other versions than this process refuses, since the last
-digits of its results could be others.
+A worker gets a pickled call of a function of a module, and returns its pickled result, whatever the kind of worker. A
+worker with other package versions than this process refuses, since the last digits of its results could differ.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 DASK_PATIENCE_S = 10
 PRELOADED = ["monitor.backfill", "monitor.operations.replay.replay", "duckdb", "pandas", "scipy.stats"]
-"""What reading and judging need, imported once for all processes of this machine."""
+"""The modules that reading and judging need, imported once for all processes of this machine."""
 _SAME = ("calibration-monitor", "numpy", "scipy")
-_one_at_a_time = threading.Lock()  # a Dask worker may have several threads; what is kept in memory is for one
+_one_at_a_time = threading.Lock()  # a Dask worker may have several threads, but cached objects are for one thread
 
 
 class WorkersFailed(Exception):
@@ -39,17 +38,17 @@ class WorkersFailed(Exception):
 
 
 class Awaited(Protocol[R_co]):
-    """Work that was handed over."""
+    """Work that a worker has begun or will begin."""
 
     def result(self) -> R_co:
-        """Wait for it; gives its result, or raises its error."""
+        """Wait for the work; returns its result or raises its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """``count`` processes; ``hand_over`` lets one of them do the :func:`work` of a payload.
+    """``count`` processes; ``hand_over`` lets one of them call :func:`work` on a payload.
 
-    ``lost`` are the errors that say that a worker was ended from outside.
+    ``lost`` are the error types which mean that a worker was ended from outside.
     """
 
     count: int
@@ -57,13 +56,13 @@ class Workers:
     lost: tuple[type[Exception], ...] = ()
 
     def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaited[R]:
-        """Let one of them call a function of a module."""
+        """Let a worker call a function of a module."""
         return _Answer(self.hand_over(_packed((versions(), _packed((function, args, kwargs))))), self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[R]):
-    """The result of a payload, unpacked."""
+    """The unpacked result of a payload."""
 
     pending: Awaited[bytes]
     lost: tuple[type[Exception], ...]
@@ -73,7 +72,7 @@ class _Answer(Generic[R]):
             packed = self.pending.result()
         except self.lost as error:
             raise WorkersFailed("a worker was ended from outside, perhaps for want of memory; use fewer") from error
-        found: R = pickle.loads(packed)  # noqa: S301 - packed by work(), in a process of ours
+        found: R = pickle.loads(packed)  # noqa: S301 - packed by work() in one of our processes
         return found
 
 
@@ -83,7 +82,7 @@ def _packed(content: object) -> bytes:
 
 @cache
 def versions() -> dict[str, str]:
-    """What must be the same here and in the workers, so that results are the same to the byte."""
+    """The versions that must be the same here and in the workers, so that results are equal to the byte."""
     return {"Python": platform.python_version()} | {name: _version(name) for name in _SAME}
 
 
@@ -95,24 +94,28 @@ def _version(name: str) -> str:
 
 
 def work(payload: bytes) -> bytes:
-    """In a worker: call the function of a payload. Raises WorkersFailed where the versions are others."""
-    asked, call = pickle.loads(payload)  # noqa: S301 - packed by Workers.submit()
-    mine = versions()
-    if asked != mine:
-        other = ", ".join(f"{name} {mine[name]} instead of {asked[name]}" for name in mine if mine[name] != asked[name])
-        raise WorkersFailed(f"a worker has {other}; install the versions of this process there")
+    """In a worker: call the function of a payload. Raises WorkersFailed if the versions differ."""
+    expected, call = pickle.loads(payload)  # noqa: S301 - packed by Workers.submit()
+    installed = versions()
+    if expected != installed:
+        differences = ", ".join(
+            f"{name} {installed[name]} instead of {expected[name]}"
+            for name in installed
+            if installed[name] != expected[name]
+        )
+        raise WorkersFailed(f"a worker has {differences}; install the versions of this process there")
     function, args, kwargs = pickle.loads(call)  # noqa: S301 - as above
     with _one_at_a_time:
         return _packed(function(*args, **kwargs))
 
 
-def own_history(asked: str) -> Store:
-    """In a worker: the history that its own environment names, open until it ends; ``asked`` is the id of ours.
+def own_history(expected: str) -> Store:
+    """In a worker: the history of its own environment, kept open; ``expected`` is the id of the sender's history.
 
-    Raises WorkersFailed where it is another one, and HistoryError where it cannot be read.
+    Raises WorkersFailed if that is another history, and HistoryError if it cannot be read.
     """
-    store, mine = _opened(load_settings(os.environ).store_url.get_secret_value())
-    if mine != asked:
+    store, found = _opened(load_settings(os.environ).store_url.get_secret_value())
+    if found != expected:
         raise WorkersFailed("a worker reads another history; give it the CALMON_STORE_URL of this process")
     return store
 
@@ -125,11 +128,11 @@ def _opened(url: str) -> tuple[Store, str]:
 
 @contextmanager
 def processes(count: int) -> Iterator[Workers]:
-    """So many processes of this machine, with the environment of this one; ended with it."""
+    """``count`` processes of this machine, with this process's environment; they end with the block."""
     from concurrent.futures import process  # noqa: PLC0415 - most commands start no process
     from multiprocessing import get_all_start_methods, get_context  # noqa: PLC0415 - as above
 
-    # Forked from one process that has imported what work needs, and nothing else: so it is imported once.
+    # Workers are forked from one process that has imported what they need, so that it is imported once.
     context = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
     context.set_forkserver_preload(PRELOADED)
     pool = process.ProcessPoolExecutor(
@@ -142,7 +145,7 @@ def processes(count: int) -> Iterator[Workers]:
 
 
 def _begin_in(environment: Mapping[str, str], folder: Path) -> None:
-    """A process begins where the command is, whose Ctrl-C ends the work in order; not with what its server began."""
+    """Give a new process the command's environment and folder, not the fork server's. Only the command sees Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(environment)
@@ -153,7 +156,7 @@ def _begin_in(environment: Mapping[str, str], folder: Path) -> None:
 def dask_cluster(address: str) -> Iterator[Workers]:
     """The workers of the Dask scheduler at an address like ``tcp://scheduler:8786``.
 
-    Raises WorkersFailed where it does not answer or has no worker, and where Dask is not installed.
+    Raises WorkersFailed if it does not answer or has no worker, and if Dask is not installed.
     """
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415 - an extra
@@ -169,7 +172,7 @@ def dask_cluster(address: str) -> Iterator[Workers]:
             raise WorkersFailed(f"the Dask scheduler at {address} has no worker; start some with `dask worker`")
 
         def hand_over(payload: bytes) -> Awaited[bytes]:
-            # scattered, since a payload of megabytes does not belong into the scheduler's graph
+            # scattered, since the scheduler's graph should not hold megabytes
             found: Awaited[bytes] = client.submit(work, client.scatter(payload, hash=False), pure=False)
             return found
 

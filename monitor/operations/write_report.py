@@ -1,4 +1,4 @@
-"""Reports from the history: the page beside each run, and the tables of the terminal."""
+"""Reports from the history: the page of each run, and the data of the terminal's tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from monitor.report.summary import summary_html
 
 
 def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURACY) -> ReportData:
-    """Everything the history knows about one window; ``target`` is the accuracy that thresholds are to reach."""
+    """All that the history holds about one window; ``target`` is the accuracy that thresholds shall reach."""
     return collect_report(monitor.store, monitor.config, window, monitor.clock(), target=target)
 
 
 def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the summary of one window (default: beside the run) and give back where it is."""
+    """Write the summary of one window, by default beside the run; returns its path and its data."""
     data = report_of(monitor, window)
     target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
     write_whole(target, summary_html(data))

@@ -1,4 +1,4 @@
-"""A score map on many scores, and on counts."""
+"""Applies a score map to many scores, and to counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def clipped_logit(scores: Floats) -> Floats:
 
 
 def moved(counts: Counts, score: Floats) -> Counts:
-    """The groups (K,) of positive weight with other scores (K,), sorted into the cells these belong to."""
+    """The groups (K,) of positive weight with new scores (K,), in the cells of these."""
     cell = np.floor(score * CELLS + 0.5).astype(np.int64)
     held, index = distinct(cell)
 

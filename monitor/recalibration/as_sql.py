@@ -1,4 +1,4 @@
-"""A score map as one SQL expression, for a view or a query: LN, EXP and CASE, which all engines have."""
+"""A score map as one SQL expression, for a view or a query, with LN, EXP and CASE, which all engines have."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from monitor.recalibration.score_map import CLIP, ScoreMap
 
 
 def as_sql(score_map: ScoreMap, column: str) -> str:
-    """The new score of the old one in ``column`` (a name or an expression, taken as it is); NULL stays NULL.
+    """SQL for the new score of the old one in ``column`` (a name or an expression, not quoted); NULL stays NULL.
 
-    Scores are taken as numbers in [0, 1]: set aside all others before.
+    Scores must be numbers in [0, 1]: exclude all others before.
 
     >>> as_sql(ScoreMap("isotonic", knots=((0.2, 0.1), (0.6, 0.5))), "s")
     'CASE WHEN s <= 0.2 THEN 0.1 WHEN s <= 0.6 THEN 0.1 + (s - 0.2) * 1.0 WHEN s > 0.6 THEN 0.5 END'
@@ -41,6 +41,6 @@ def _between(knots: tuple[tuple[float, float], ...], score: str) -> str:
 
 
 def _number(value: float) -> str:
-    """A number as SQL reads it everywhere: with a point, and without a plus sign in its exponent."""
+    """A number in a form that every SQL engine reads: with a point, and without a plus sign in its exponent."""
     text = f"{value:.15g}".replace("e+", "e")
     return text if any(sign in text for sign in ".e") else f"{text}.0"

@@ -1,4 +1,4 @@
-"""Which recalibration to take, from cross-validated gains; pure, with a named reason."""
+"""Chooses a recalibration method from cross-validated gains, with a named reason. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from monitor.recalibration.gain import Gain
 from monitor.recalibration.score_map import METHODS, Method
 
 LEAST_GAIN = 0.005
-"""An ECE that falls by less is not worth a change of the scores."""
+"""The smallest fall of the ECE that is worth a change of the scores."""
 KEPT = 0.95
-"""The simpler method is taken where it keeps this share of the best gain in Brier score."""
+"""The simplest method with at least this share of the best gain in Brier score is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Choice:
 
 
 def brier_gain(gain: Gain) -> float:
-    """By how much the Brier score falls on rows not seen; negative where it rises, 0 where there is no map."""
+    """By how much the Brier score falls on held-out rows; negative if it rises, 0 without a map."""
     if gain.after is None or gain.after.brier is None or gain.before.brier is None:
         return 0.0
     return gain.before.brier - gain.after.brier
 
 
 def ece_gain(gain: Gain) -> float:
-    """By how much the debiased ECE falls on rows not seen; 0 where there is no map."""
+    """By how much the debiased ECE falls on held-out rows; 0 without a map."""
     if gain.after is None or gain.after.ece.value is None or gain.before.ece.value is None:
         return 0.0
     return gain.before.ece.value - gain.after.ece.value
@@ -40,13 +40,13 @@ def ece_gain(gain: Gain) -> float:
 def helps(gain: Gain) -> bool:
     """Whether there is a significant error, the ECE falls enough, and the Brier score falls too.
 
-    The Brier score is on the same rows not seen; no bins can hide from it what a map got wrong.
+    The Brier score is on the same held-out rows; it has no bins, which could hide a map's errors.
     """
     return (gain.before.ece.low or 0.0) > 0 and ece_gain(gain) >= LEAST_GAIN and brier_gain(gain) > 0
 
 
 def choose(gains: Mapping[Method, Gain]) -> Choice:
-    """The method with the lowest Brier score among those that help; of nearly equal ones the simplest."""
+    """The method with the lowest Brier score among those that help; among nearly equal ones the simplest."""
     helping = [method for method in METHODS if method in gains and helps(gains[method])]
     if helping:
         best = max(brier_gain(gains[method]) for method in helping)

@@ -1,4 +1,4 @@
-"""Which way of making scores is best calibrated on the same rows."""
+"""Compares the calibration of score constructions on the same rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.metrics.calibration import brier, nll
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One construction on the rows: ECE (debiased, with its interval), Brier score, log loss and ROC AUC."""
+    """One construction: ECE (debiased, with its interval), Brier score, log loss and ROC AUC."""
 
     name: str
     rows: int
@@ -29,8 +29,8 @@ class Compared:
 def compare(constructions: Mapping[str, Counts], *, bins: int = 15, confidence: float = 0.95) -> list[Compared]:
     """Every construction with its calibration and discrimination, the best calibrated first.
 
-    ECE on equal-frequency bins of the construction's own scores, with the analytic interval. Of equal ECEs (several may
-    be 0 when debiased) the one with the lower Brier score comes first; those without rows come last.
+    The ECE is on equal-frequency bins of the construction's own scores, with the analytic interval. Among equal ECEs
+    (several may be 0 when debiased) the lower Brier score comes first; constructions without rows come last.
     """
     tables = [bin_counts(counts, equal_frequency_edges(counts, bins)) for counts in constructions.values()]
     eces = ece_intervals(tables, [], confidence=confidence, form="analytic")

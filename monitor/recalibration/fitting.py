@@ -1,11 +1,11 @@
-"""Score maps from counts: temperature, Platt, isotonic. Cells count as many rows as they hold."""
+"""Fits score maps to counts: temperature, Platt, isotonic. Cells are weighted by their rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 from scipy.linalg.blas import dnrm2
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.special import expit
@@ -23,7 +23,7 @@ _REVERSED = "higher scores do not come true more often: a map would turn their o
 
 
 class CannotFit(ValueError):
-    """These counts give no map of this method; ``reason`` is a heading of docs/recalibration.md."""
+    """No map of this method can be fitted to these counts; ``reason`` is a heading of docs/recalibration.md."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -31,10 +31,10 @@ class CannotFit(ValueError):
 
 
 def fit(method: Method, counts: Counts) -> ScoreMap:
-    """The map of this method fitted on these counts, outcomes as they are (soft ones too) and rows by weight.
+    """A map of this method, fitted to these counts, with soft outcomes and with rows by weight.
 
-    Raises :class:`CannotFit` where there are not two outcomes, or where the scores are the wrong way round, so
-    that a map would turn their order.
+    Raises :class:`CannotFit` if there are not two outcomes, or if low scores come true more often, so that a map would
+    reverse their order.
     """
     held = counts.by_cell().weighted()
     positives, total = float(held.wy.sum()), float(held.w.sum())
@@ -46,8 +46,8 @@ def fit(method: Method, counts: Counts) -> ScoreMap:
 def fit_temperature(counts: Counts) -> ScoreMap:
     """The temperature T at which expit(logit(s) / T) has the least log loss. Guo et al. 2017.
 
-    Sought between 1/20 and 20; scores for which it would be larger say nothing, or are the wrong way round:
-    raises CannotFit.
+    It is searched between 1/20 and 20. Raises CannotFit if it would be larger: such scores carry no information, or are
+    in reverse order.
     """
     z, w, wy = clipped_logit(counts.score), counts.w, counts.wy
 
@@ -61,7 +61,7 @@ def fit_temperature(counts: Counts) -> ScoreMap:
     least, most = 1 / MOST_TEMPERATURE, 1 / LEAST_TEMPERATURE
     if rise(least) >= 0:
         raise CannotFit("order_reversed", _REVERSED)
-    # the loss is convex in the slope, so it is least where it stops falling
+    # the loss is convex in the slope, so its minimum is where it stops falling
     slope = most if rise(most) <= 0 else float(scipy.optimize.brentq(rise, least, most))
     return ScoreMap("temperature", slope=slope, rows=counts.rows)
 
@@ -69,9 +69,8 @@ def fit_temperature(counts: Counts) -> ScoreMap:
 def fit_platt(counts: Counts) -> ScoreMap:
     """Logistic regression of the outcome on logit(s), without penalty. Platt 1999.
 
-    As in the source, outcomes are held off 0 and 1 by (N+ + 1) / (N+ + 2) and 1 / (N- + 2), so that rows
-    which a score separates without an error still have an answer. Raises CannotFit where
-    the slope is not positive.
+    As in the paper, outcomes 1 and 0 are replaced by (N+ + 1) / (N+ + 2) and 1 / (N- + 2), so that perfectly separated
+    rows have a finite solution. Raises CannotFit if the slope is not positive.
     """
     yes, no = counts.wy, np.maximum(counts.w - counts.wy, 0.0)
     effective = counts.effective_rows / float(counts.w.sum())
@@ -152,12 +151,12 @@ def _newton(looks: _Looks, start: Floats) -> Floats | None:
 
 
 def fit_isotonic(counts: Counts) -> ScoreMap:
-    """The rising steps of least squared error, their middles joined by lines: centered isotonic regression.
+    """Centered isotonic regression: the rising steps of least squared error, with their centers joined by lines.
 
-    Zadrozny & Elkan 2002; Oron & Flournoy 2017 for the middles (a step's mean score), which lie nearer to the truth
-    than the steps, and keep different scores different between the first and the last. New scores stay 1 / (n + 2)
-    off 0 and 1, n the effective rows. Of more than 200 steps 200 are kept, evenly by their number. Raises
-    CannotFit where no step rises.
+    Zadrozny & Elkan 2002; Oron & Flournoy 2017 for the centers (a step's mean score), which are closer to the truth
+    than the steps and keep different scores different between the first and the last. New scores stay 1 / (n + 2) away
+    from 0 and 1, n being the effective rows. Of more than 200 steps, 200 are kept, evenly spaced by number. Raises
+    CannotFit if no step rises.
     """
     scores, place = np.unique(counts.score, return_inverse=True)
     w, wy, ws = (np.bincount(place, weights=sums) for sums in (counts.w, counts.wy, counts.ws))

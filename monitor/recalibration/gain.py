@@ -1,4 +1,4 @@
-"""What recalibration is worth on rows it has not seen: k-fold cross-validation, on counts."""
+"""The gain of recalibration on held-out rows: k-fold cross-validation, on counts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from monitor.recalibration.score_map import METHODS, Method
 
 FOLDS = 5
 LEAST_ROWS = 200
-"""Of fewer effective rows no map is fitted; and of fewer than 10 of either outcome."""
+"""No map is fitted to fewer effective rows, nor with fewer than 10 of either outcome."""
 LEAST_OUTCOMES = 10
 ISOTONIC_ROWS = 2_000
-"""Of fewer effective rows an isotonic map follows their noise. By `python -m benchmarks.recalibration` it leaves, in
+"""With fewer effective rows an isotonic map follows their noise. By `python -m benchmarks.recalibration` it leaves, in
 the worst of 15 populations, an ECE of about .04 at 500 rows; at 2,000 about half of the .05 that is well calibrated.
 """
 _OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff")
-_EXACT_DRAWS = 10**9  # what numpy's hypergeometric draws can hold
-_COUNTED = 2_000_000  # rows up to which drawing one by one is quicker than drawing by cell
+_EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws
+_COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than drawing by cell
 
 METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{method}" for method in METHODS})
-"""The name under which each method's cross-validated ECE is stored as an estimate."""
+"""The metric name of each method's cross-validated ECE in stored estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreQuality:
-    """How good scores are: the debiased ECE with its interval, the Brier score, the log loss, and the debiased MCE."""
+    """The quality of scores: debiased ECE with its interval, Brier score, log loss, and debiased MCE."""
 
     ece: Interval
     brier: float | None
@@ -45,16 +45,16 @@ class ScoreQuality:
     mce: float | None = None
 
     def plain(self) -> dict[str, float | None]:
-        """As plain data, for the history and for JSON."""
+        """The quality as plain data, for the history and for JSON."""
         ece = {"ece": self.ece.value, "ece_low": self.ece.low, "ece_high": self.ece.high}
         return ece | {"brier": self.brier, "nll": self.nll, "mce": self.mce}
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One method on one subject: scores before, and after on rows that the map had not seen.
+    """One method on one subject: the quality before, and after on held-out rows.
 
-    ``refused`` is why there is no ``after`` (a heading of docs/recalibration.md), None where there is one.
+    ``refused`` is why there is no ``after`` (a heading of docs/recalibration.md); None if there is one.
     """
 
     method: Method
@@ -66,14 +66,14 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The rows that are ``held`` out, and the ``rest`` on which a map for them is fitted."""
+    """The ``held`` out rows, and the ``rest`` on which their map is fitted."""
 
     held: Counts
     rest: Counts
 
 
 def refusal(method: Method, counts: Counts) -> str | None:
-    """Why this method is not offered for these counts, or None where it is."""
+    """Why this method is not offered for these counts; None if it is."""
     least = ISOTONIC_ROWS if method == "isotonic" else LEAST_ROWS
     if counts.effective_rows < least:
         return "too_few_rows"
@@ -82,17 +82,17 @@ def refusal(method: Method, counts: Counts) -> str | None:
 
 
 def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
-    """The rows of the counts shared out at random among k folds of (almost) equal size.
+    """Split the rows at random into k folds of (almost) equal size.
 
-    Which rows go together is drawn as if the rows themselves were shuffled: multivariate hypergeometric draws over
-    the hits and misses of each cell. Where rows weigh differently, a cell's hits share its ``wy`` alike, and its misses
-    the rest. A cell whose soft outcomes round to hits only, or misses only, gives all its rows its mean outcome.
+    The split has the law of shuffled rows: multivariate hypergeometric draws of the hits and misses of each cell. With
+    unequal weights a cell's hits share its ``wy`` equally, and its misses the rest. If a cell's soft outcomes round to
+    only hits or only misses, all its rows get its mean outcome.
     """
     return shared_out(counts.by_cell().weighted(), k, rng)
 
 
 def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
-    """As :func:`folds`, of groups of positive weight as they are, so that what was decided stays known."""
+    """As :func:`folds`, for groups of positive weight, which are kept apart by decision."""
     hits = np.rint(held.n * held.rate).astype(np.int64)
     everything = np.concatenate([hits, held.n - hits])
     left, made = everything, []
@@ -104,9 +104,9 @@ def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
 
 
 def _drawn(left: Ints, folds_left: int, rng: np.random.Generator) -> Ints:
-    """One of so many equal shares of the rows left, by colour."""
+    """A draw of 1 / ``folds_left`` of the rows left, by kind (hits and misses of each cell)."""
     total = int(left.sum())
-    if total >= _EXACT_DRAWS:  # so many rows that each on its own, or exactly one share of them, is the same
+    if total >= _EXACT_DRAWS:  # with so many rows, independent draws and exact shares are equivalent
         return rng.binomial(left, 1 / folds_left)
     if total <= _COUNTED:
         return rng.multivariate_hypergeometric(left, total // folds_left, method="count")
@@ -114,7 +114,7 @@ def _drawn(left: Ints, folds_left: int, rng: np.random.Generator) -> Ints:
 
 
 def _part(whole: Counts, hits: Ints, drawn: Ints) -> Counts:
-    """The counts of the drawn hits and misses (2K,) of each cell, the cell's sums being shared out among them."""
+    """The counts of the drawn hits and misses (2K,) of each cell, which get their share of the cell's sums."""
     misses, own_hits, own_misses = whole.n - hits, drawn[: len(hits)], drawn[len(hits) :]
     mixed = (hits > 0) & (misses > 0)
     share = (own_hits + own_misses) / whole.n
@@ -126,19 +126,19 @@ def _part(whole: Counts, hits: Ints, drawn: Ints) -> Counts:
 
 
 def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
-    """The rows of each fold under new scores, by a map fitted on the other folds. Raises :class:`CannotFit`."""
+    """The rows of each fold with new scores, by a map fitted on the other folds. Raises :class:`CannotFit`."""
     return [moved(part.held, apply(fit(method, part.rest), part.held.score)) for part in parts]
 
 
 def cross_validated(
     counts: Sequence[Counts], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
 ) -> list[dict[Method, Gain]]:
-    """The gain of every method on each of the counts (all rows of a label, say), with one generator each.
+    """The gain of every method on each of the counts (for example all rows of a label), with one generator each.
 
-    The ECE before and after are on bins of their own scores, as configured; after, each fold has its own row in
-    each bin. Put together, the folds would hide what their maps got wrong: what one fold's map has too low by chance,
-    another's has too high, since the rows that one lacked the others had. The intervals take the analytic form.
-    Folds are of rows: where clusters reach across folds, the gain looks somewhat larger than it is.
+    The ECE before and after are on bins of their own scores, as configured; after, each fold has its own row in each
+    bin. Merged folds would hide the errors of their maps: if one fold's map is too low by chance, another's is too
+    high, since it was fitted on the rows that the first one lacked. Intervals are analytic. Folds are of rows: if
+    clusters span several folds, the gain looks slightly larger than it is.
     """
     plans = [list(_held_outs(one, rng)) for one, rng in zip(counts, rngs, strict=True)]
     made = [
@@ -167,7 +167,7 @@ def _held_outs(counts: Counts, rng: np.random.Generator) -> Iterator[tuple[Metho
 
 
 def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[ScoreQuality]:
-    """How good each sample is, its folds put together for all but the ECE."""
+    """The quality of each sample; its folds are merged, except for the ECE."""
     whole = [pool(parts) for parts in made]
     tables, bins = [], []
     for parts, one in zip(made, whole, strict=True):  # the bins of every fold, one fold after the other
@@ -205,7 +205,7 @@ def gains(
 
 
 def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
-    """The gains of one subject back from its stored estimates (others are passed over)."""
+    """The gains of one subject, from its stored estimates (others are ignored)."""
     by_name = {name: method for method, name in METRIC_OF.items()}
     found = ((by_name.get(one.metric), one.detail) for one in estimates)
     return {

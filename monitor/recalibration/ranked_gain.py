@@ -31,7 +31,7 @@ class RankedQuality:
 
 @dataclass(frozen=True, slots=True)
 class RankedGain:
-    """One method: each k before, and after by maps that had not seen the rows."""
+    """One method: the quality for each k before, and after by maps that were fitted on other rows."""
 
     method: Method
     before: tuple[RankedQuality, ...]
@@ -39,11 +39,11 @@ class RankedGain:
 
 
 def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Generator, bins: int = 10) -> RankedGain:
-    """What one joint map is worth for each k. Ullah et al., extreme multi-label classification.
+    """The gain of one joint map for each k. Ullah et al., extreme multi-label classification.
 
-    ``ranked`` are counts of the rows of rank 1 to k, by k. The map of a fold is fitted on the rows of the largest k of
-    the other folds, whatever their rank, so that it keeps the order of an item's labels: P@k stays as it is, and so
-    does nDCG@k. Raises :class:`~monitor.recalibration.fitting.CannotFit`.
+    ``ranked`` are counts of the rows of rank 1 to k, by k. The map of a fold is fitted on all ranks of the other folds'
+    rows of the largest k, so that it keeps the order of an item's labels: P@k and nDCG@k do not change. Raises
+    :class:`~monitor.recalibration.fitting.CannotFit`.
     """
     ks = sorted(ranked)
     bands = [ranked[ks[0]], *(_without(ranked[k], ranked[less]) for less, k in pairwise(ks))]
@@ -65,7 +65,7 @@ def _quality(k: int, parts: Sequence[Counts], bins: int) -> RankedQuality:
 
 
 def _without(whole: Counts, part: Counts) -> Counts:
-    """The groups of a sample less those of a part of it."""
+    """The groups of a sample without those of a part of it."""
     keys = [np.stack([getattr(each, name).astype(np.int64) for name in _KEY], axis=1) for each in (whole, part)]
     place = {tuple(key): index for index, key in enumerate(keys[0].tolist())}
     index = np.array([place[tuple(key)] for key in keys[1].tolist()], dtype=np.intp)

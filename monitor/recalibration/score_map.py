@@ -1,12 +1,12 @@
-"""A map of scores that a router can load and apply: plain Python, a small JSON file, plain errors.
+"""A score map that a router can load and apply: plain Python, a small JSON file, plain errors.
 
 Written as JSON::
 
     {"format": "calmon-score-map", "version": 1, "method": "temperature", "temperature": 1.5,
      "source": "tickets", "label": "billing", "rows": 50000, "fitted_on": "2026-W40..2026-W46"}
 
-``platt`` has ``slope`` and ``intercept`` in the place of ``temperature``, ``isotonic`` has ``knots``: pairs of an old
-and a new score, both rising. ``label`` null is a map for all labels of the source.
+``platt`` has ``slope`` and ``intercept`` instead of ``temperature``, ``isotonic`` has ``knots``: pairs of an old and a
+new score, both rising. With ``label`` null the map is for all labels of the source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from monitor.core.files import write_whole
 
 FORMAT, VERSION = "calmon-score-map", 1
 CLIP = 1e-6
-"""Scores nearer than this to 0 or 1 count as this far from it, since 0 and 1 have no logit."""
+"""Scores closer to 0 or 1 are moved to this distance, since 0 and 1 have no logit."""
 MOST_KNOTS = 200
 
 Method = Literal["temperature", "platt", "isotonic"]
@@ -45,10 +45,9 @@ class ScoreMapError(ValueError):
 class ScoreMap:
     """New score = expit(slope * logit(s) + intercept), or the line through ``knots``, by ``method``.
 
-    A temperature is 1 / slope, with intercept 0. ``knots`` are (old, new) pairs of scores in [0, 1]: old ones rise,
-    new ones never fall; outside them the nearest one holds. ``rows`` is how many rows it was fitted on,
-    ``fitted_on`` the windows they are from.
-    Raises :class:`ScoreMapError` for parameters that would turn the order of scores round.
+    A temperature is 1 / slope, with intercept 0. ``knots`` are (old, new) pairs of scores in [0, 1]: old ones rise, new
+    ones never fall; beyond the first and last knot their new scores hold. It was fitted on ``rows`` rows from the
+    windows ``fitted_on``. Raises :class:`ScoreMapError` for parameters that would reverse the order of scores.
     """
 
     method: Method
@@ -70,19 +69,19 @@ class ScoreMap:
 
     @property
     def temperature(self) -> float:
-        """1 / slope: above 1 the scores were too extreme, below 1 too timid."""
+        """1 / slope: above 1 the scores were too extreme, below 1 too close to 0.5."""
         return 1 / self.slope
 
     def to_json(self) -> str:
         """The map as JSON; :func:`from_json` reads it back."""
-        own: dict[Method, dict[str, Any]] = {
+        parameters: dict[Method, dict[str, Any]] = {
             "temperature": {"temperature": self.temperature},
             "platt": {"slope": self.slope, "intercept": self.intercept},
             "isotonic": {"knots": [list(knot) for knot in self.knots]},
         }
         about = {"source": self.source, "label": self.label, "rows": self.rows, "fitted_on": self.fitted_on}
         head = {"format": FORMAT, "version": VERSION, "method": self.method}
-        return json.dumps({**head, **own[self.method], **about}, ensure_ascii=False)
+        return json.dumps({**head, **parameters[self.method], **about}, ensure_ascii=False)
 
 
 def _check_knots(knots: tuple[tuple[float, float], ...]) -> None:
@@ -126,7 +125,7 @@ def save(score_map: ScoreMap, path: Path) -> None:
 
 
 def load(path: Path) -> ScoreMap:
-    """The map of a file. Raises :class:`ScoreMapError` that names the file and what is wrong."""
+    """The map in a file. Raises :class:`ScoreMapError`, which names the file and what is wrong."""
     try:
         return from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -136,7 +135,7 @@ def load(path: Path) -> ScoreMap:
 
 
 def from_json(text: str) -> ScoreMap:
-    """The map of a JSON text. Raises :class:`ScoreMapError` that says what is wrong."""
+    """The map in a JSON text. Raises :class:`ScoreMapError`, which says what is wrong."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -152,9 +151,9 @@ def _from_fields(found: Mapping[str, Any]) -> ScoreMap:
     method = found.get("method")
     if method not in METHODS:
         raise ScoreMapError(f"the method must be one of {', '.join(METHODS)}, not {method!r}")
-    wanted = {*_COMMON, *_OWN[method]}
-    if set(found) != wanted:
-        missing, unknown = sorted(wanted - set(found)), sorted(set(found) - wanted)
+    expected = {*_COMMON, *_OWN[method]}
+    if set(found) != expected:
+        missing, unknown = sorted(expected - set(found)), sorted(set(found) - expected)
         raise ScoreMapError(f"keys missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}")
     kept: dict[str, Any] = {key: _text(found, key, or_null=True) for key in ("source", "label")}
     kept |= {"rows": int(_number(found, "rows")), "fitted_on": _text(found, "fitted_on")}

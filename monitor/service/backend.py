@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.alerting.compose import show_switches
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import SwitchSnapshot, board_of
+from monitor.automation.gate.snapshot import SwitchSnapshot, snapshot_of
 from monitor.automation.state import GateReason
 from monitor.config.load import parse_config, text_of
 from monitor.config.model import Config
@@ -165,7 +165,7 @@ class Service:
         with self._history() as store:
             at = self._clock()  # before reading, so that the snapshot's time is never later than its content
             found = store.stored_switches()
-            board = board_of(at, found.switches, found.automate_at, found.identity)
+            board = snapshot_of(at, found.switches, found.automate_at, found.identity)
             refusal = self._past.refusal(board.mark, before)
         if refusal is None:
             return board

@@ -1,7 +1,7 @@
 """A monitor whose evaluations are written by hand: real store, real decisions and messages, no warehouse.
 
-Verdicts are stored as a run stores them and acted on as a run acts, so what a test reads are the
-messages that a run with these verdicts would have stored.
+Verdicts are stored and acted on as in a run, so a test reads the messages that a run with these verdicts would have
+stored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SEEN = ("ok", "unconfirmed", "breach")
 
 @dataclass
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that shows one time until it is moved."""
 
     now: datetime = START
 
@@ -62,7 +62,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Judged:
-    """One line of an evaluation: what a rule said of a label; ``outcome`` is ok, unconfirmed, breach, gone or few."""
+    """One line of an evaluation: the outcome of a rule on a label, which is ok, unconfirmed, breach, gone or few."""
 
     label: str
     rule: str
@@ -72,14 +72,14 @@ class Judged:
 
 @dataclass
 class AlertsWorld:
-    """The monitor with its clock, and what happens to it."""
+    """The monitor with its clock, and functions for the events of a test."""
 
     monitor: Monitor
     clock: Clock
     sends: bool = True
 
     def evaluate(self, name: str, judged: Iterable[Judged], *, version: str = "v3") -> None:
-        """The evaluation of a week, six hours and five minutes after its end unless the clock is later."""
+        """Evaluate a week, six hours and five minutes after its end unless the clock is later."""
         window = week(name, UTC_ZONE)
         self.clock.now = max(self.clock.now, window.end + timedelta(hours=6, minutes=5))
         part = self.evaluated(window, list(judged))
@@ -91,14 +91,14 @@ class AlertsWorld:
             deliver(self.monitor)
 
     def evaluated(self, window: Window, judged: Sequence[Judged]) -> Evaluated:
-        """What judging would have given back."""
+        """The results that the judging stage would have returned."""
         rules = {rule.id: rule for rule in self.monitor.config.rules}
         verdicts = tuple(verdict_of(rules[line.rule], window, line) for line in judged)
         estimates = tuple(e for line in judged if line.outcome in SEEN for e in estimates_of(window, line))
         return Evaluated("tickets", window, estimates, verdicts, (), ())
 
     def drain(self, at: datetime) -> None:
-        """The drain flow comes round: ended silences, reminders, then sending."""
+        """Do what the drain flow does: end silences, make reminders, then send."""
         self.clock.now = at
         deliver(self.monitor)
 
@@ -107,7 +107,7 @@ class AlertsWorld:
         return max((i for i in self.monitor.store.incidents() if i.label == label), key=lambda i: i.opened_at)
 
     def person(self, what: str, label: str, who: str, **more: Any) -> incident_actions.Outcome:
-        """Somebody acts on the newest incident of a label."""
+        """A person acts on the newest incident of a label."""
         id = self.incident(label).id
         if what == "acknowledges":
             return incident_actions.acknowledge(self.monitor, id, who)
@@ -116,7 +116,7 @@ class AlertsWorld:
         return incident_actions.resolve(self.monitor, id, who, more["why"])
 
     def deliveries(self) -> list[Delivery]:
-        """All that was ever composed, in that order."""
+        """All deliveries that were composed, in order."""
         found = self.monitor.store.deliveries()
         order = {"post": 0, "file": 1, "edit": 2, "reply": 3}
         return sorted(found, key=lambda d: (d.created_at, order[d.operation], d.channel, d.sequence))
@@ -126,7 +126,7 @@ UTC_ZONE = ZoneInfo("UTC")
 
 
 def verdict_of(rule: Rule, window: Window, line: Judged) -> Verdict:
-    """A verdict with all its numbers, made up from one."""
+    """A verdict with all its numbers, which are derived from one."""
     outcome: Outcome = "not_evaluated" if line.outcome in ("gone", "few") else line.outcome  # type: ignore[assignment]
     reason = _REASONS[line.outcome, rule.condition if outcome == "breach" else None]
     known: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Canary secrets in every setting, every command tried in many bad situations, and what shows a canary afterwards.
+"""Canary secrets in every setting, commands in many bad situations, and a search for canaries afterwards.
 
 The parts of each canary are made-up words, so that half a secret is found as well, however it is encoded.
 """
@@ -54,7 +54,7 @@ class Trial:
 
 @dataclass
 class Aviary:
-    """Where what a command says arrives: a heartbeat, a Slack, folders; what was read of them already."""
+    """All places that receive a command's output (a heartbeat, a Slack, folders), and what was read already."""
 
     folder: Path
     heartbeat: Calls
@@ -62,13 +62,13 @@ class Aviary:
     read: dict[str, int] = field(default_factory=dict)
 
     def new(self, place: str, items: Sequence[object]) -> str:
-        """What has arrived since the last look."""
+        """The items that have arrived since the last call."""
         found = repr(list(items)[self.read.get(place, 0) :])
         self.read[place] = len(items)
         return found
 
     def written(self) -> str:
-        """The pages that were written since the last look."""
+        """The pages that were written since the last call."""
         found = ""
         for path in self.folder.rglob("*"):
             if path.suffix in (".html", ".md", ".csv", ".json") and path.is_file():
@@ -78,7 +78,7 @@ class Aviary:
         return found
 
     def places(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Everything that a command may have left somewhere, by where."""
+        """By place, everything that a command may have left there."""
         calls = [body for _, body in self.heartbeat.made]
         slack = [{k: v for k, v in sent.items() if k != "token"} for _, sent in self.slack.calls]
         return {
@@ -89,7 +89,7 @@ class Aviary:
 
 
 def stored(url: str) -> str:
-    """Every value of every table of a history, as text; nothing where none can be read."""
+    """Every value of every table of a history, as text; empty if it cannot be read."""
     if not url.startswith("sqlite:///"):
         return ""
     path = Path(url.removeprefix("sqlite:///").partition("?")[0])
@@ -112,7 +112,7 @@ def _texts(connection: sqlite3.Connection, table: str) -> str:
 
 
 def stored_postgresql(url: str) -> str:
-    """The same of PostgreSQL, asked as somebody who may read everything."""
+    """Every value of every table of PostgreSQL, read as a user who may read everything."""
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         names = sa.inspect(connection).get_table_names()
@@ -123,7 +123,7 @@ def stored_postgresql(url: str) -> str:
 
 @contextmanager
 def own_edges() -> Iterator[None]:
-    """What a process sets for itself at its start, put back after the test."""
+    """Restore after the test what a process sets at its start."""
     factory, hook, in_threads = logging.getLogRecordFactory(), sys.excepthook, threading.excepthook
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -155,7 +155,7 @@ def called(words: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
         main()
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
-    except BaseException as error:  # noqa: BLE001 - what Python would print of it
+    except BaseException as error:  # noqa: BLE001 - printed as Python would
         import traceback
 
         output.write("".join(traceback.format_exception(error)))
@@ -172,13 +172,13 @@ def called(words: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
 
 
 def parts_in(text: str) -> list[str]:
-    """The parts of canaries in a text; where there is none, which plain search says first, without the pattern."""
+    """The parts of canaries in a text. A plain search comes first, since it is faster and usually finds none."""
     small = text.lower()
     return WORDS.findall(text) if any(part in small for part in PARTS) else []
 
 
 def tried(situation: str, words: Sequence[str], environ: Mapping[str, str], aviary: Aviary) -> Trial:
-    """The command run once, and every place in which a canary is seen now."""
+    """Run the command once; returns every place where a canary is found now."""
     code, output = called(words, environ)
     trial = Trial(situation, " ".join(words), code, output)
     for place, text in ({"output": output} | aviary.places(environ)).items():

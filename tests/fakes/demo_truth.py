@@ -1,4 +1,4 @@
-"""What an endless window of the demo would show, computed from what is true in it."""
+"""The true values of the demo: the metrics of an infinitely large window, computed from its populations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def candidate_share(source: str, label: str) -> float:
 def carried_over() -> float:
     """The share of the rows resolved in a week that had been predicted in the week before.
 
-    An item with delay d belongs to it when it comes in the last d hours of its week.
+    An item with delay d is among them if it comes in the last d hours of its week.
     """
     quantiles = stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000)
     delays = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * quantiles), *DELAY_RANGE)
@@ -45,7 +45,7 @@ def carried_over() -> float:
 
 @cache
 def population(source: str, label: str, week: int, points: int = 40_000) -> Counts:
-    """The rows resolved in a week as they would be with endlessly many: each outcome its own probability.
+    """The rows resolved in a week in the limit of infinitely many: each outcome is its probability.
 
     The scores are quantiles of their distribution, ``points`` in all; so any metric of these counts
     is the true value, to about 1 / points.
@@ -70,7 +70,7 @@ def _score_quantiles(source: str, label: str, points: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What an endless window would show: true values, free of noise and of bias."""
+    """The true values of an infinitely large window, without noise and bias."""
 
     ece: float
     shortfall: float

@@ -1,6 +1,6 @@
-"""``calmon`` in a process of its own that is forked from one which has imported the large libraries already.
+"""``calmon`` in its own process, forked from one that has imported the large libraries already.
 
-For tests of what a process does or leaves behind; how one starts is tested with ``python -m monitor``.
+For tests of what a process does or leaves behind; tests of its start use ``python -m monitor``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ LIBRARIES = (
     "scipy.stats", "sqlalchemy.dialects.sqlite", "typer.main", "uvicorn",
 )  # fmt: skip
 CALMON = Path(monitor.__file__).parent
-#: All of calmon but what looks at its process when it is imported: the migrations, and the commands with their console.
+#: All modules of calmon, except those that inspect their process at import: migrations, and commands with their
+#: console.
 ROOMS = [
     ".".join(path.relative_to(CALMON.parent).with_suffix("").parts)
     for path in sorted(CALMON.rglob("*.py"))
@@ -53,7 +54,7 @@ def start(
     folder: Path, environment: Mapping[str, str], *words: str, output: Path, errors: Path,
     main: Callable[[], None] | None = None,
 ) -> BaseProcess:  # fmt: skip
-    """The same without waiting for its end; what it says is appended to two files, or to one."""
+    """Start ``calmon`` without waiting for its end; its output is appended to two files, or to one."""
     output.touch()
     errors.touch()
     process = processes.Process(target=_become, args=(folder, dict(environment), words, output, errors, main))
@@ -65,7 +66,7 @@ def _become(
     folder: Path, environment: Mapping[str, str], words: tuple[str, ...], output: Path, errors: Path,
     main: Callable[[], None] | None,
 ) -> None:  # fmt: skip
-    """Be that process: its streams, folder, environment and arguments. What was imported is no garbage."""
+    """Become that process: its streams, folder, environment and arguments. Imported objects are never collected."""
     gc.freeze()
     for number, file in ((1, output), (2, errors)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)

@@ -1,4 +1,4 @@
-"""A real server that a heartbeat can call: it notes who called, and answers, hangs or hangs up as told."""
+"""A real server for heartbeats: it notes the calls, and answers, hangs or hangs up, as a test sets it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Calls:
-    """``url`` to be called, and what was: (path, body). ``answer`` is a status, "hang", "reset" or "redirect"."""
+    """The ``url`` to call, and the calls: (path, body). ``answer`` is a status, "hang", "reset" or "redirect"."""
 
     url: str = ""
     answer: int | str = 200

@@ -11,9 +11,9 @@ RANDOM = {"run", "history_id"}
 
 
 def content(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every row of every table of an SQLite history in the order in which they lie, but for what is random.
+    """Every row of every table of an SQLite history in stored order, without random columns.
 
-    The estimates, which are a view, as well, in an order of their own.
+    The view of the estimates is included, in sorted order.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row

@@ -1,4 +1,4 @@
-"""The HTTP service in this process: the real application on a real history, asked without a socket."""
+"""The HTTP service in this process: the real application on a real history, without a socket."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from monitor.service.backend import Service
 from monitor.service.tokens import TokensFile
 
 
-class Asked:
+class ServiceClient:
     """A client of the application, with these headers; every request runs on one event loop."""
 
     def __init__(self, app: ASGIApp, runner: asyncio.Runner, headers: dict[str, str]) -> None:
         self._app, self._runner, self._headers = app, runner, headers
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Ask, and wait for the whole answer."""
+        """Send a request, and wait for the whole answer."""
 
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
@@ -48,10 +48,10 @@ class Asked:
 @contextmanager
 def in_process(
     settings: Settings, tokens: Path | None = None, *, token: str = "", clock: Callable[[], datetime] = utc_now
-) -> Iterator[Asked]:
-    """The service of these settings, asked with this token."""
+) -> Iterator[ServiceClient]:
+    """A client of the service with these settings and this token."""
     service = Service(settings, clock=clock)
     guard = Guard(TokensFile(tokens) if tokens else None, local=True)
     with asyncio.Runner() as runner:
-        yield Asked(create_app(service, guard), runner, {"Authorization": f"Bearer {token}"} if token else {})
+        yield ServiceClient(create_app(service, guard), runner, {"Authorization": f"Bearer {token}"} if token else {})
     service.close()

@@ -1,8 +1,8 @@
 """The program as a person gets it: a wheel, built from an sdist of this checkout, in an environment outside of it.
 
-Its dependencies are not installed again, which would take a minute: a line of a .pth file names the folder where the
-tests have them. The checkout is not found that way, since .pth files of a folder that is named so are not read.
-Its processes reach this machine only, and note in a file what else they wanted.
+Its dependencies are not installed again, which would take a minute: a .pth file names the folder with those of the
+tests. The checkout is not found that way, since .pth files in such a folder are not read. Its processes can connect
+only to this machine, and note other attempts in a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ for kind in kinds:
     getattr(build_meta, f"build_{kind}")(target)
 """
 
-#: Python runs this before anything else. An address of this machine, or a socket of a file, is let through.
+#: Python runs this before anything else. Addresses of this machine and Unix sockets are allowed.
 OFFLINE = """
 import socket, sys
 from pathlib import Path
@@ -56,7 +56,7 @@ class Installed:
 
     @property
     def wanted(self) -> str:
-        """Which other machines its processes wanted to reach."""
+        """The other machines that its processes tried to reach."""
         noted = self.folder / "wanted.txt"
         return noted.read_text("utf-8") if noted.exists() else ""
 
@@ -66,7 +66,7 @@ class Installed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of this process without what would lead to the checkout, or to a configuration of its own."""
+        """The environment of this process, without variables that lead to the checkout or to a configuration."""
         ours = ("CALMON_", "PREFECT_", "PYTHONPATH", "VIRTUAL_ENV", "COLUMNS")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return kept | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "DO_NOT_TRACK": "1"}
@@ -84,7 +84,7 @@ class Installed:
 
 
 def build(source: Path, target: Path, *kinds: str) -> list[Path]:
-    """The wheel or the sdist of a source tree, which is left with what building leaves."""
+    """Build the wheel or the sdist of a source tree, in which build files remain."""
     target.mkdir(exist_ok=True)
     known = set(target.iterdir())
     done = subprocess.run(
@@ -96,7 +96,7 @@ def build(source: Path, target: Path, *kinds: str) -> list[Path]:
 
 
 def copy_checkout(target: Path) -> Path:
-    """What is built from; a build leaves folders in its tree."""
+    """Copy the sources to build from, since a build leaves folders in its tree."""
     target.mkdir()
     for path in ROOT.iterdir():
         if path.name in OURS:
@@ -107,7 +107,7 @@ def copy_checkout(target: Path) -> Path:
 
 
 def contents(wheel: Path) -> dict[str, int]:
-    """The files of a wheel with their checksums, but the list of them."""
+    """The files of a wheel with their checksums, without the RECORD file."""
     with zipfile.ZipFile(wheel) as opened:
         return {each.filename: each.CRC for each in opened.infolist() if not each.filename.endswith("/RECORD")}
 

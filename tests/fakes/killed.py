@@ -1,8 +1,7 @@
 """``calmon``, killed with SIGKILL just before its n-th stored step.
 
-A step is a commit that changes the history, or the moment when Slack has accepted a message and we
-have not yet written that down. With n = 0 nothing is killed, and the number of steps is printed to
-standard error at the end.
+A step is a commit that changes the history, or the moment when Slack has accepted a message and this is not stored yet.
+With n = 0 nothing is killed, and the number of steps is printed to standard error at the end.
 """
 
 from __future__ import annotations

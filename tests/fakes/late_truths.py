@@ -1,4 +1,4 @@
-"""A world in which easy items are resolved first: a DuckDB warehouse that knows what was known at a moment."""
+"""A world in which easy items are resolved first: a DuckDB warehouse with the truths known at a given time."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ routes:
 
 @dataclass(frozen=True)
 class LateTruths:
-    """A warehouse whose truths are known as of a moment, and the histories of several ways to judge it."""
+    """A warehouse with the truths known at a given time, and one history for each way of judging it."""
 
     folder: Path
     weeks: tuple[Window, ...]
     moment: list[datetime] = field(default_factory=list)
 
     def at(self, moment: datetime, *, at_once: bool = False) -> None:
-        """Let the warehouse know what was known at a moment; ``at_once``: truths without delays."""
+        """Fill the warehouse with the truths known at a time; ``at_once``: truths without delays."""
         self.moment[:] = [moment]
         with duckdb.connect(str(self.folder / "warehouse.duckdb")) as connection:
             connection.execute("UPDATE clock SET now = ?, at_once = ?", [moment, at_once])
 
     def environment(self, way: str, mature: float | None) -> dict[str, str]:
-        """Rules that wait or not, and a history of its own."""
+        """The environment of a way of judging: rules that wait or not, and its own history."""
         (self.folder / f"{way}.yaml").write_text(CONFIG.format(mature="" if mature is None else f"mature: {mature}, "))
         return {
             "CALMON_WAREHOUSE_URL": f"duckdb:///{self.folder / 'warehouse.duckdb'}",
@@ -70,7 +70,7 @@ class LateTruths:
 
     @contextmanager
     def judged_by(self, way: str, *, mature: float | None) -> Iterator[Monitor]:
-        """The program at the world's moment."""
+        """The program at the world's time."""
         with open_monitor(load_settings(self.environment(way, mature)), clock=lambda: self.moment[0]) as monitor:
             yield monitor
 

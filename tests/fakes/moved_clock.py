@@ -10,7 +10,7 @@ from monitor import context
 
 
 def move(days: float) -> None:
-    """Must run before the commands are imported: they take the clock by its name."""
+    """Move the clock. This must run before the commands are imported, since they import the clock by name."""
 
     def moved() -> datetime:
         return datetime.now(UTC) + timedelta(days=days)

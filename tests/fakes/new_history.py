@@ -1,6 +1,7 @@
 """A new history with the tables that the migrations make, without running the migrations again.
 
-The real ones run once a process. A test whose subject they are calls :data:`REAL`, or has tables of an older revision.
+The real migrations run once in each process. Tests of migrations call :data:`REAL`, or begin with tables of an older
+revision.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RELATIONS = "SELECT 1 FROM pg_class WHERE relnamespace = current_schema()::regna
 
 
 def upgrade(engine: sa.Engine, *, by_operator: bool = False) -> None:
-    """As :func:`monitor.history.schema.upgrade` does; an empty database gets what it made of another one."""
+    """Like :func:`monitor.history.schema.upgrade`, but an empty database gets the recorded result."""
     if engine.dialect.name == "sqlite" and _from_made(engine, by_operator):
         return
     if engine.dialect.name == "postgresql" and RECORDED and _from_recorded(engine, by_operator):
@@ -34,7 +35,7 @@ def upgrade(engine: sa.Engine, *, by_operator: bool = False) -> None:
 
 
 def _from_recorded(engine: sa.Engine, by_operator: bool) -> bool:
-    """Whether the schema was empty; it then has its tables, from one call of the server, and an id of its own."""
+    """Whether the schema was empty. If so, it now has its tables, from one call of the server, and its own id."""
     with for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
         if connection.exec_driver_sql(RELATIONS).first() is not None:
@@ -53,7 +54,7 @@ def _is_empty(engine: sa.Engine) -> bool:
 
 @contextmanager
 def _recording(engine: sa.Engine) -> Iterator[None]:
-    """What the migrations change in an empty schema goes to :data:`RECORDED`, once all is done."""
+    """Record the migrations' changes of an empty schema in :data:`RECORDED`, when all are done."""
     if RECORDED or engine.dialect.name != "postgresql" or not _is_empty(engine):
         yield
         return
@@ -73,7 +74,7 @@ def _recording(engine: sa.Engine) -> Iterator[None]:
 
 
 def _from_made(engine: sa.Engine, by_operator: bool) -> bool:
-    """Whether the database was empty; it then has its tables, all or nothing, and an id of its own."""
+    """Whether the database was empty. If so, it now has its tables, all or none, and its own id."""
     with for_writing(engine).begin() as connection:
         if connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
             return False
@@ -92,7 +93,7 @@ def _from_made(engine: sa.Engine, by_operator: bool) -> bool:
 
 @cache
 def _made() -> tuple[list[str], list[tuple[str, tuple[object, ...]]], list[str]]:
-    """What makes the tables of an empty history, its rows, and the indexes, views and triggers."""
+    """The statements for the tables, rows, indexes, views and triggers of an empty history."""
     engine = open_engine(store_url("sqlite://"))
     REAL(engine)
     with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""One table (or sample) at a time, of the functions that answer for many together."""
+"""Functions for one table (or sample), made from those for many together."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def level_detectable(name: str, counts: Counts, threshold: float, side: Side, ra
 
 
 def smallest(chance: Callable[[float], float], target: float, most: float, guess: float, sd: float) -> float | None:
-    """One question of many."""
+    """The answer for one case, from the function for many."""
     (found,) = smallest_of_each(
         lambda distance, _: np.array([chance(float(distance[0]))]), target, *np.array([[most], [guess], [sd]])
     ).tolist()

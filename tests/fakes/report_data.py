@@ -44,7 +44,7 @@ RULES = (
 
 @dataclass(frozen=True)
 class Story:
-    """How one label behaves: from week ``since`` on it promises ``gap`` more than it keeps."""
+    """The behaviour of one label: from week ``since`` on it is overconfident by ``gap``."""
 
     label: str | None
     gap: float = 0.0
@@ -103,7 +103,7 @@ def estimates_of(subject: Subject, window: Window, counts: Counts, edges: Sequen
 
 
 def verdict(estimate: Estimate, rule: Rule, baseline: float) -> Verdict:
-    """What a rule without any statistics says."""
+    """The verdict of a rule without any statistics."""
     value = estimate.interval.value or 0.0
     change = value - baseline
     held = change if rule.condition == "increase" else value

@@ -98,14 +98,14 @@ class Running:
         return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE_S, verify=CERTIFICATES, **more)  # type: ignore[arg-type]
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it; the exit code."""
+        """End the service, and return its exit code."""
         os.kill(self.process.pid or 0, number)
         self.process.join(PATIENCE_S)
         assert self.process.exitcode is not None
         return self.process.exitcode
 
     def output(self) -> str:
-        """Everything it has said, on both streams."""
+        """All its output so far, of both streams."""
         return self.log.read_text("utf-8")
 
 

@@ -1,9 +1,9 @@
-"""A local HTTP server that speaks as much of Slack's Web API as this project uses, faults included.
+"""A local HTTP server with the part of Slack's Web API that this project uses, faults included.
 
-It keeps every message it accepts and never removes a repeat, so a test sees what a channel would
-show. Faults are scripted per method, one a call: ``fake.fail("chat.postMessage", Fault.status(500))``.
-With ``running(socket_mode=True)`` it speaks Socket Mode too (:mod:`tests.fakes.slack_socket`), and
-:class:`InProcessClient` speaks with it without a network.
+It keeps every accepted message and never removes a repeat, so a test sees what a channel would show. Faults are
+scripted per method, one a call: ``fake.fail("chat.postMessage", Fault.status(500))``. With
+``running(socket_mode=True)`` it speaks Socket Mode too (:mod:`tests.fakes.slack_socket`), and :class:`InProcessClient`
+speaks with it without a network.
 
 ``python -m tests.fakes.slack --port 8099`` runs it alone; then ``GET /_control/messages`` lists what
 came, ``POST /_control/faults`` with ``{"method": ..., "faults": [{"kind": "status", "status": 500}]}``
@@ -48,7 +48,7 @@ Work = Callable[[], Answer]
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one call. ``accept``: the call does its work all the same."""
+    """A fault of one call. ``accept``: the call has its effect nevertheless."""
 
     kind: str  # status | error | hang | reset
     accept: bool = False
@@ -108,7 +108,7 @@ class FakeSlack:
     files: dict[str, Answer] = field(default_factory=dict)
     socket: SocketServer | None = None
     calls: list[tuple[str, Answer]] = field(default_factory=list)
-    worked: int = 0  # calls that have had their effect, if any; the answer may still be to come
+    worked: int = 0  # calls that have had their effect, if any, perhaps without an answer yet
     scripts: dict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     always: dict[str, Fault] = field(default_factory=dict)
     url: str = ""
@@ -117,7 +117,7 @@ class FakeSlack:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def fail(self, method: str, *faults: Fault) -> None:
-        """The next calls of ``method`` meet these faults, one each."""
+        """The next calls of ``method`` have these faults, one each."""
         self.scripts[method].extend(faults)
 
     def fail_always(self, method: str, fault: Fault) -> None:
@@ -157,7 +157,7 @@ class FakeSlack:
         return f"{self._last_ts:.6f}"
 
     def add(self, channel: str, text: str, blocks: list[Any], metadata: Any, thread: str) -> Answer:
-        """Show a new message. What answers a message that is gone comes into the channel itself, as in Slack."""
+        """Show a new message. An answer to a deleted message is posted in the channel itself, as in Slack."""
         ts = self.next_ts()
         message = {"type": "message", "channel": channel, "ts": ts, "text": text, "blocks": blocks}
         message |= {"metadata": metadata} if metadata else {}
@@ -272,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             if fault.kind == "hang":
                 self.server.slack._over.wait(fault.seconds)
-            # close with RST: the client sees "connection reset", not an orderly end
+            # close with RST, so that the client gets "connection reset" and not an orderly end
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
@@ -330,7 +330,7 @@ def running(port: int = 0, *, socket_mode: bool = False, **settings: Any) -> Ite
 class InProcessClient(WebClient):
     """The SDK's client, its HTTP replaced by a call of the fake: the same answers and faults without a network.
 
-    ``during`` is called in the middle of a call that hangs, with what Slack will do sooner or later: it says when.
+    ``during`` is called within a call that hangs, with a function for Slack's later work, and decides when to call it.
     """
 
     def __init__(self, slack: FakeSlack, token: str = TOKEN, during: Callable[[Work], None] | None = None) -> None:
@@ -372,8 +372,8 @@ class InProcessClient(WebClient):
 def timed_out_where_scripted(slack: FakeSlack) -> Iterator[None]:
     """Every slack-sdk client of this process times out where a hang is scripted, and nowhere else.
 
-    One time-out for all calls would be too long for the many that hang, or too short for a sound one
-    on a busy machine. A call that hangs has had its effect, if any, when its client gives up.
+    One time-out for all calls would be too long for the many that hang, or too short for normal calls on a busy
+    machine. A call that hangs has had its effect, if any, when its client gives up.
     """
     plain = WebClient.api_call
 

@@ -1,4 +1,4 @@
-"""The forms that Slack takes: the limits of messages, blocks and modals, refused in Slack's own words."""
+"""The limits that Slack has for messages, blocks and modals, with Slack's own texts of refusal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 Answer = dict[str, Any]
-TOTAL_BLOCKS = 16_000  # Slack names no number; 17,700 characters of JSON were seen refused
+TOTAL_BLOCKS = 16_000  # not documented by Slack; it refused 17,700 characters of JSON
 PLAIN, ANY_TEXT = ("plain_text",), ("mrkdwn", "plain_text")
 
 
 def form_problem(text: str, blocks: Any, metadata: Any) -> Answer | None:
-    """The refusal of a message whose form is wrong, or None."""
+    """The refusal of an invalid message; None if it is valid."""
     if not text and not blocks:
         return {"ok": False, "error": "no_text"}
     if len(text) > 40_000:
@@ -31,7 +31,7 @@ def form_problem(text: str, blocks: Any, metadata: Any) -> Answer | None:
 
 
 def view_problem(view: Any) -> Answer | None:
-    """The refusal of a modal whose form is wrong, or None."""
+    """The refusal of an invalid modal; None if it is valid."""
     if not isinstance(view, dict) or view.get("type") != "modal":
         return refused("invalid_arguments", ["must be a modal [json-pointer:/view/type]"])
     problems = list(_text_problems(view.get("title"), "/view/title", 24, PLAIN))
@@ -52,7 +52,7 @@ def refused(error: str, problems: list[str]) -> Answer:
 
 
 def block_problems(blocks: list[Any], most: int = 50) -> Iterator[str]:
-    """What Slack would not take, with the pointer it gives."""
+    """The problems for which Slack would refuse the blocks, with Slack's pointers."""
     if len(blocks) > most:
         yield f"no more than {most} items allowed [json-pointer:/blocks]"
     named = Counter(b["block_id"] for b in blocks if isinstance(b, dict) and b.get("block_id"))

@@ -25,7 +25,7 @@ def _auth_test(slack: FakeSlack, _: Answer) -> Answer:
 
 
 def _cannot_write(slack: FakeSlack, id: str | None) -> Answer | None:
-    """The refusal where nothing can be posted to the channel of that id."""
+    """The refusal if nothing can be posted to the channel with that id, else None."""
     name = next((n for n, i in slack.channels.items() if i == id), "")
     if id is None:
         return error("channel_not_found")
@@ -56,7 +56,7 @@ def _update(slack: FakeSlack, arguments: Answer) -> Answer:
         return refused or error("message_not_found")
     if next(n for n, i in slack.channels.items() if i == id) in slack.archived:
         return error("is_archived")
-    # what is not given stays, the metadata among it
+    # parts that are not given do not change, nor does the metadata
     message |= {"text": text, "blocks": blocks, "edited": {"user": "U0BOT", "ts": slack.next_ts()}}
     message |= {"metadata": arguments["metadata"]} if arguments.get("metadata") else {}
     return {"ok": True, "channel": id, "ts": message["ts"], "text": text, "message": message}
@@ -91,7 +91,7 @@ def _list(slack: FakeSlack, arguments: Answer) -> Answer:
 
 
 def _history(slack: FakeSlack, arguments: Answer) -> Answer:
-    """The channel's own messages, newest first: answers in a thread are not among them."""
+    """The channel's messages, newest first, without answers in threads."""
     low, high = float(arguments.get("oldest") or 0), float(arguments.get("latest") or "inf")
     found = [m for m in reversed(slack.messages) if m["channel"] == arguments.get("channel") and _is_top(m)]
     return _told(slack, [m for m in found if low < float(m["ts"]) < high], arguments)
@@ -172,7 +172,7 @@ def _open_view(slack: FakeSlack, arguments: Answer) -> Answer:
     refused = view_problem(view)
     if refused:
         return refused
-    slack.triggers.discard(trigger)  # good for one modal
+    slack.triggers.discard(trigger)  # valid for one modal
     opened = dict(view or {}) | {"id": f"V{len(slack.views) + 1:03d}", "team_id": slack.team}
     slack.views.append(opened)
     return {"ok": True, "view": opened}
@@ -208,5 +208,5 @@ METHODS = {
     "files.completeUploadExternal": _complete_upload, "views.open": _open_view,
     "usergroups.users.list": _group_users, "users.info": _user,
 }  # fmt: skip
-#: Asked with the app token instead of the bot token.
+#: Methods that need the app token instead of the bot token.
 APP_METHODS = {"apps.connections.open": _open_socket}

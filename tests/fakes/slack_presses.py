@@ -13,7 +13,7 @@ _numbers = itertools.count(1)
 
 
 def button(slack: FakeSlack, action: str, incident: str, user: str = "U1", /, **changed: Any) -> Answer:
-    """The payload of a press, as block_actions: each one another press. ``changed`` replaces parts of it."""
+    """The block_actions payload of a press; each call is a new press. ``changed`` replaces parts of it."""
     number = next(_numbers)
     trigger = f"trigger.{number}"
     slack.triggers.add(trigger)
@@ -31,7 +31,7 @@ def button(slack: FakeSlack, action: str, incident: str, user: str = "U1", /, **
 
 
 def modal(slack: FakeSlack, reason: str, user: str = "U1", view: Answer | None = None) -> Answer:
-    """The payload of the newest modal sent with a reason, as view_submission."""
+    """The view_submission payload of the newest modal, submitted with a reason."""
     shown = dict(view or slack.views[-1])
     shown["state"] = {"values": {"reason": {"reason": {"type": "plain_text_input", "value": reason}}}}
     return {

@@ -1,4 +1,4 @@
-"""Random schedules of faults for the outbox, seeded: what is composed, what goes wrong, who drains, and what must hold.
+"""Random, seeded schedules for the outbox: deliveries, faults and workers, and the promises that must hold.
 
 A schedule is a few evaluations (a message, edits of it, replies, a file) and a list of rounds. In each round
 something is composed, faults are scripted, and one or two workers drain; a worker may die before or after a call.
@@ -30,12 +30,12 @@ REPEAT = "(possible repeat)"
 
 
 class Killed(BaseException):
-    """The worker is gone: nothing of it is executed any more."""
+    """The worker was killed: nothing of it runs any more."""
 
 
 @dataclass
 class Clock:
-    """The time of the workers and of Slack: it moves when told."""
+    """The clock of the workers and of Slack, which a test moves."""
 
     now: datetime = START
 
@@ -56,8 +56,8 @@ class Clock:
 class Round:
     """What happens next: composed deliveries, faults by method, a lasting condition, who drains, who is killed.
 
-    ``lasting``: outage | revoked | archived | healed | "" (as before). ``kill`` is the call at which the first
-    worker dies, and whether after the call; None: it lives.
+    ``lasting``: outage | revoked | archived | healed | "" (as before). ``kill`` is the call at which the first worker
+    dies, and whether after the call; None: it is not killed.
     """
 
     composed: Sequence[Delivery]
@@ -168,21 +168,21 @@ class DyingClient(InProcessClient):
 
 
 def broken(store: Store, slack: FakeSlack, given: Schedule) -> list[str]:
-    """The promises that do not hold: nothing lost, once each, newest content, repeats only marked and unsearchable."""
+    """The broken promises among: nothing lost, sent once, newest content, repeats only if marked and unsearchable."""
     stored = {d.id: d for d in store.deliveries()}
-    wanted = [d for round in given.rounds for d in round.composed]
-    found = [f"{d.id} is not stored" for d in wanted if d.id not in stored]
+    expected = [d for round in given.rounds for d in round.composed]
+    found = [f"{d.id} is not stored" for d in expected if d.id not in stored]
     for delivery in stored.values():
-        found += _broken_end(delivery, wanted)
+        found += _broken_end(delivery, expected)
         if delivery.state == "sent" and delivery.operation != "edit":
             found += _broken_copies(delivery, stored.get(delivery.root or ""), slack, given)
         if delivery.state == "sent" and delivery.operation == "post":
-            found += _broken_content(delivery, wanted, slack)
+            found += _broken_content(delivery, expected, slack)
     return found
 
 
-def _broken_end(delivery: Delivery, wanted: Sequence[Delivery]) -> Iterator[str]:
-    newest = max((d.sequence for d in wanted if d.root == delivery.root and d.operation == "edit"), default=0)
+def _broken_end(delivery: Delivery, expected: Sequence[Delivery]) -> Iterator[str]:
+    newest = max((d.sequence for d in expected if d.root == delivery.root and d.operation == "edit"), default=0)
     outdated = delivery.operation == "edit" and delivery.sequence < newest
     if delivery.state != "sent" and not (outdated and delivery.state == "superseded"):
         yield f"{delivery.id} ends as {delivery.state}: {delivery.error}"
@@ -208,8 +208,8 @@ def _is_marked(message: Answer, slack: FakeSlack) -> bool:
     return any(text.startswith(REPEAT) for text in (slack.first_texts[message["ts"]], *titles))
 
 
-def _broken_content(root: Delivery, wanted: Sequence[Delivery], slack: FakeSlack) -> Iterator[str]:
-    edits = [d for d in wanted if d.root == root.id and d.operation == "edit"]
+def _broken_content(root: Delivery, expected: Sequence[Delivery], slack: FakeSlack) -> Iterator[str]:
+    edits = [d for d in expected if d.root == root.id and d.operation == "edit"]
     newest = max(edits, key=lambda d: d.sequence, default=root)
     shown = slack.message(slack.channels[CHANNEL], root.external_id or "")
     text = "nothing" if shown is None else shown["text"].removeprefix(REPEAT).strip()

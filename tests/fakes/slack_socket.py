@@ -1,7 +1,7 @@
 """Socket Mode of the local Slack: a real WebSocket on which envelopes go out and acknowledgements come back.
 
-As with Slack, an envelope that is not acknowledged comes again (:meth:`SocketServer.redeliver`), on any
-connection, and a connection may be told to go (:meth:`SocketServer.refresh`) or just break (:meth:`SocketServer.drop`).
+As with Slack, an envelope that is not acknowledged is sent again (:meth:`SocketServer.redeliver`), on any connection,
+and a connection may be closed after a notice (:meth:`SocketServer.refresh`) or just break (:meth:`SocketServer.drop`).
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ class SocketServer:
             self._changed.notify_all()
 
     def wait(self, what: Any, seconds: float = PATIENT) -> None:
-        """Until ``what()`` holds of this server; AssertionError where it does not come."""
+        """Wait until ``what()`` is true; AssertionError after ``seconds``."""
         with self._changed:
             assert self._changed.wait_for(what, seconds), "the Socket Mode client did not get there"
 
     def connected(self, opened: int = 1) -> None:
-        """Until the client has connected ``opened`` times and is there."""
+        """Wait until the client has connected ``opened`` times and is connected."""
         self.wait(lambda: self.opened >= opened and self.connections)
 
     def send(self, payload: Envelope, kind: str = "interactive") -> str:
-        """Send one envelope on the newest connection; gives its id."""
+        """Send one envelope on the newest connection; returns its id."""
         id = f"envelope-{len(self.sent) + 1}"
         self.sent[id] = {
             "envelope_id": id, "type": kind, "accepts_response_payload": True, "payload": payload,
@@ -88,17 +88,17 @@ class SocketServer:
         return id
 
     def redeliver(self, id: str) -> None:
-        """The same envelope (once more)."""
+        """Send the same envelope again."""
         attempt = {"retry_attempt": len(self.acked.get(id, ())), "retry_reason": ""}
         self.raw(json.dumps(self.sent[id] | attempt))
 
     def raw(self, text: str) -> None:
-        """Anything at all, on the newest connection."""
+        """Send any text on the newest connection."""
         self.wait(lambda: bool(self.connections))
         self.connections[-1].send(text)
 
     def acknowledged(self, id: str, times: int = 1) -> None:
-        """Until the envelope was acknowledged so often."""
+        """Wait until the envelope was acknowledged ``times`` times."""
         self.wait(lambda: len(self.acked.get(id, ())) >= times)
 
     def refresh(self) -> None:
@@ -106,7 +106,7 @@ class SocketServer:
         self.raw(json.dumps({"type": "disconnect", "reason": "refresh_requested", "debug_info": {}}))
 
     def drop(self) -> None:
-        """Break every connection without a word."""
+        """Break every connection without a notice."""
         for connection in list(self.connections):
             connection.socket.shutdown(2)
 

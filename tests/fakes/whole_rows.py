@@ -24,7 +24,7 @@ def rows_of(
 
 
 def classifier(seed: int, n: int, classes: int = 4, sharpness: float = 1.5) -> ProbabilityRows:
-    """Scores that add up to 1 and lean to the truth; the later a class, the commoner."""
+    """Scores that add up to 1 and favour the truth; later classes are more frequent."""
     rng = np.random.default_rng(seed)
     logit = rng.normal(size=(n, classes))
     share = np.arange(1, classes + 1) / np.arange(1, classes + 1).sum()
@@ -54,13 +54,13 @@ def any_rows(draw: st.DrawFn, *, soft: bool = False, whole_weights: bool = False
 
 
 def as_plain_items(rows: ProbabilityRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(label, scores, weight) with each item once for every label of which it has a share."""
+    """(label, scores, weight), with each item once for every label in which it has a share."""
     item, label = np.nonzero(rows.truth)
     return label, rows.probability[item], rows.weight[item] * rows.truth[item, label]
 
 
 def within_rank(rows: ProbabilityRows, k: int) -> Bools:
-    """Which scores are among their item's k highest, shape (N, K): of equal scores the label first by name comes first.
+    """Which scores are among their item's k highest, shape (N, K); ties: the label first by name ranks higher.
 
     Labels that were not scored have no rank.
     """

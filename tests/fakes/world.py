@@ -1,4 +1,4 @@
-"""A small world for the main job: twelve weeks, three labels, one of which goes wrong in the eleventh.
+"""A small world for the main job: twelve weeks and three labels, one of which gets worse in the eleventh.
 
 Scores are seven verbal confidences, so that counts lose nothing and every number can be checked
 against plain code on the rows.
@@ -121,7 +121,7 @@ def write_postgresql(url: str, frame: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """Where a world lies, and the environment that points calmon to it."""
+    """The files of a world, and the environment with which calmon uses it."""
 
     folder: Path
     warehouse_url: str
@@ -148,7 +148,7 @@ class World:
 def make_world(
     folder: Path, *, config: str = CONFIG, warehouse_url: str | None = None, store_url: str | None = None
 ) -> World:
-    """A world in ``folder``: a DuckDB warehouse and an SQLite history unless told otherwise."""
+    """A world in ``folder``, by default with a DuckDB warehouse and an SQLite history."""
     (folder / "alerts.yaml").write_text(config, "utf-8")
     if warehouse_url is None:
         (folder / "warehouse.duckdb").write_bytes(_warehouse())
@@ -158,7 +158,7 @@ def make_world(
 
 @cache
 def _warehouse() -> bytes:
-    """The DuckDB file of a world, made once a process."""
+    """The DuckDB file of a world, made once in each process."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "warehouse.duckdb"
         write_duckdb(path, rows())
@@ -166,9 +166,9 @@ def _warehouse() -> bytes:
 
 
 def pinned_world(folder: Path, *, config: str = CONFIG) -> World:
-    """The same with its baseline pinned: the history is a copy of one that is made once a process.
+    """A world with a pinned baseline: its history is a copy of one that is made once in each process.
 
-    ``config`` says nothing else of how the source is read.
+    ``config`` must read the source as :data:`CONFIG` does.
     """
     for name, content in _pinned().items():
         (folder / name).write_bytes(content)
@@ -177,7 +177,7 @@ def pinned_world(folder: Path, *, config: str = CONFIG) -> World:
 
 @cache
 def _pinned() -> dict[str, bytes]:
-    """The files of a history in which nothing but the baseline of :data:`CONFIG` is pinned."""
+    """The files of a history with only the pinned baseline of :data:`CONFIG`."""
     with TemporaryDirectory() as folder:
         world = make_world(Path(folder))
         with world.opened() as monitor:

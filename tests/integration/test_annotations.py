@@ -20,7 +20,7 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
 from monitor.operations import annotate as notes
-from tests.fakes.in_process import Asked, in_process
+from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.service import Place, make_place
 from tests.fakes.world import World, make_world
 
@@ -176,13 +176,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture
-def client(place: Place) -> Iterator[Asked]:
+def client(place: Place) -> Iterator[ServiceClient]:
     """The service in this process, asked with the token that has every scope."""
     with in_process(load_settings(place.environment), place.folder / "tokens", token=place.tokens["boss"]) as found:
         yield found
 
 
-def test_a_deployment_notes_itself_over_http_once_for_each_key(client: Asked, place: Place) -> None:
+def test_a_deployment_notes_itself_over_http_once_for_each_key(client: ServiceClient, place: Place) -> None:
     body = {"source": "tickets", "label": "billing", "at": "2026-09-28T08:00:00Z", "text": HOSTILE}
     first = client.post("/v1/annotations", json=body, headers={"Idempotency-Key": "release-7"})
     again = client.post("/v1/annotations", json=body, headers={"Idempotency-Key": "release-7"})
@@ -208,12 +208,12 @@ def test_a_deployment_notes_itself_over_http_once_for_each_key(client: Asked, pl
         ({"who": "me"}, "request_invalid"),
     ],
 )  # fmt: skip
-def test_a_wrong_annotation_is_refused_over_http(client: Asked, body: dict[str, str], reason: str) -> None:
+def test_a_wrong_annotation_is_refused_over_http(client: ServiceClient, body: dict[str, str], reason: str) -> None:
     right = {"source": "tickets", "at": "2026-09-28T08:00:00Z", "text": "v7"}
     assert client.post("/v1/annotations", json=right | body).json()["reason"] == reason
 
 
-def test_only_the_scope_annotate_notes_anything(client: Asked, place: Place) -> None:
+def test_only_the_scope_annotate_notes_anything(client: ServiceClient, place: Place) -> None:
     body = {"source": "tickets", "at": "2026-09-28T08:00:00Z", "text": "v7"}
     for name in ("router", "stopper", "starter"):
         headers = {"Authorization": f"Bearer {place.tokens[name]}"}

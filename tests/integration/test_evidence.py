@@ -64,7 +64,7 @@ class World:
         window = Window(end - (WEEK if schedule == "weekly" else DAY), end, f"{end - DAY:%Y-%m-%d}", schedule)
         verdicts = tuple(judged(rule.replace("_", "-"), label, window, says) for rule, says in found.items())
         part, monitor = Evaluated("tickets", window, (), verdicts, (), ()), self.monitor
-        may = act.may_act(monitor, window, ["tickets"], "auto")
+        may = act.refusals_of(monitor, window, ["tickets"], "auto")
         record(monitor, window, [part])
         act.act(monitor, window, [part], may)
 

@@ -14,7 +14,7 @@ from monitor.core.records import Delivery, Incident
 from monitor.service.pages.incident import text_of
 from monitor.service.pages.incidents import line_of, summary
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
-from tests.fakes.in_process import Asked, in_process
+from tests.fakes.in_process import ServiceClient, in_process
 
 HOSTILE = "=cmd|' /C calc'!A0</td><script>alert(1)</script>"
 ACKNOWLEDGED_AFTER = timedelta(hours=3)
@@ -35,18 +35,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertsWorld]:
 
 
 @pytest.fixture
-def asked(world: AlertsWorld) -> Iterator[Asked]:
+def asked(world: AlertsWorld) -> Iterator[ServiceClient]:
     with in_process(world.monitor.settings, clock=lambda: world.clock.now) as found:
         yield found
 
 
-def rows(asked: Asked, address: str) -> list[dict[str, str]]:
+def rows(asked: ServiceClient, address: str) -> list[dict[str, str]]:
     answer = asked.get(address)
     assert answer.status_code == 200, answer.text
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
-def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: Asked, world: AlertsWorld) -> None:
+def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: ServiceClient, world: AlertsWorld) -> None:
     first, second = rows(asked, "/incidents?csv=incidents")
     assert (first["label"], first["state"]) == (f"'{HOSTILE}", "open")
     resolved = world.incident("billing")
@@ -73,17 +73,19 @@ def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: Asked
         ("", 2),
     ],
 )
-def test_filters_are_in_the_address(asked: Asked, query: str, count: int) -> None:
+def test_filters_are_in_the_address(asked: ServiceClient, query: str, count: int) -> None:
     assert len(rows(asked, f"/incidents?csv=incidents&{query}")) == count
 
 
-def test_what_is_no_filter_is_refused(asked: Asked) -> None:
+def test_what_is_no_filter_is_refused(asked: ServiceClient) -> None:
     assert asked.get("/incidents?state=lost").status_code == 422
     assert asked.get("/incidents?nothing=1").status_code == 422
     assert asked.get("/incidents/abcdef").json()["reason"] == "not_found"
 
 
-def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(asked: Asked, world: AlertsWorld) -> None:
+def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(
+    asked: ServiceClient, world: AlertsWorld
+) -> None:
     incident = world.incident("billing")
     events = rows(asked, f"/incidents/{incident.id}?csv=events")
     stored = world.monitor.store.incident_events(incident.id)
@@ -99,7 +101,7 @@ def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(asked: As
     assert "not sent" in page.text
 
 
-def test_the_monitors_page_has_its_runs_readings_and_leases(asked: Asked, world: AlertsWorld) -> None:
+def test_the_monitors_page_has_its_runs_readings_and_leases(asked: ServiceClient, world: AlertsWorld) -> None:
     page = asked.get("/monitor")
     assert page.status_code == 200
     readings = rows(asked, "/monitor?csv=readings")

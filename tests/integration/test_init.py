@@ -189,10 +189,10 @@ UNCLEAR: dict[str, tuple[Rows, str]] = {
 
 @pytest.mark.parametrize("shape", UNCLEAR)
 def test_what_cannot_be_recognised_is_the_question(shape: str, tmp_path: Path) -> None:
-    rows, wanted = UNCLEAR[shape]
+    rows, missing = UNCLEAR[shape]
     found = proposed(written(tmp_path / "t.csv", rows))
     assert isinstance(found, Unclear), found
-    assert found.wanted == wanted
+    assert found.missing == missing
 
 
 def test_an_answer_is_taken(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
     judged = Judged(world, "killed", MATURE, {})
     judged.run(NEXT)
     with monkeypatch.context() as patched:
-        patched.setattr(acting, "may_act", lambda *_: {"tickets": "not done: an older window"})
+        patched.setattr(acting, "refusals_of", lambda *_: {"tickets": "not done: an older window"})
         judged.run(LAST)
         patched.undo()
         patched.setattr(restate, "_act_on", killed)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
-from monitor.automation.gate.snapshot import board_of, decide
+from monitor.automation.gate.snapshot import decide, snapshot_of
 from monitor.automation.gate.sources import StoreSource
 from monitor.automation.state import off_segments
 from monitor.cli import app
@@ -36,7 +36,7 @@ from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import run_window
-from tests.fakes.in_process import Asked, in_process
+from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.world import BASELINE, BROKEN_FROM, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
 from tests.integration.test_accumulated import false_claims, row_of
 from tests.truth.claims import Reader
@@ -89,7 +89,7 @@ def found(world: World) -> list[Verdict]:
 
 
 @pytest.fixture
-def asked(world: World) -> Iterator[Asked]:
+def asked(world: World) -> Iterator[ServiceClient]:
     with in_process(world.settings(), None, clock=lambda: NOW) as service:
         yield service
 
@@ -120,7 +120,7 @@ def test_incident_message_and_document_name_the_segment(world: World, found: lis
     assert [v["segment"] for v in document["verdicts"] if v["id"] == verdict.id] == [{"channel": "web"}]
 
 
-def test_report_and_page_of_the_label_name_the_segment(world: World, asked: Asked) -> None:
+def test_report_and_page_of_the_label_name_the_segment(world: World, asked: ServiceClient) -> None:
     for address in ("/label/tickets/slipping", f"/report?week={WEEKS[-1]}"):
         assert "in channel = web" in asked.get(address).text, address
 
@@ -178,11 +178,11 @@ def test_windows_without_the_counts_of_segments_are_read_again_and_a_replay_leav
 
 def gate_says(monitor: Monitor, segments: Mapping[str, str] | None = None, score: float = 0.9) -> str:
     found = monitor.store.stored_switches()
-    board = board_of(NOW, found.switches, found.automate_at, found.identity)
+    board = snapshot_of(NOW, found.switches, found.automate_at, found.identity)
     return decide(board, "tickets", "slipping", score, NOW, segments).reason.value
 
 
-def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: World, asked: Asked) -> None:
+def test_the_run_turned_off_the_channel_only_and_the_gate_asks_for_it(world: World, asked: ServiceClient) -> None:
     with world.opened(lambda: NOW) as monitor:
         switch = monitor.store.switch("tickets", "slipping")
         kinds = [(e.kind, e.actor) for e in monitor.store.switch_events("tickets", "slipping")]
@@ -216,11 +216,11 @@ def test_a_gate_reads_the_segments_of_a_history(world: World) -> None:
         assert gate.allows("tickets", "steady", 0.9)
 
 
-def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: World, asked: Asked) -> None:
+def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: World, asked: ServiceClient) -> None:
     with world.opened(lambda: NOW) as monitor:
         told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
         found = monitor.store.stored_switches()
-        board = board_of(NOW, found.switches, found.automate_at, found.identity)
+        board = snapshot_of(NOW, found.switches, found.automate_at, found.identity)
         rows = {row["label"]: row for row in status_rows(monitor, board, "tickets", None)}
     assert "Automation is on, but not for channel = web, until " in told
     assert "people decide the items of channel = web: check that somebody does" in told

@@ -21,7 +21,7 @@ from monitor.operations.change_switch import change_switch
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
-from tests.fakes.in_process import Asked, in_process
+from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
 HOSTILE = "=1+1</td><script>alert(1)</script>"
@@ -55,18 +55,18 @@ def tokens(world: World) -> dict[str, str]:
 
 
 @pytest.fixture
-def asked(world: World, tokens: dict[str, str]) -> Iterator[Asked]:
+def asked(world: World, tokens: dict[str, str]) -> Iterator[ServiceClient]:
     with in_process(world.settings(), world.folder / "tokens", clock=lambda: NOW) as found:
         yield found
 
 
-def rows(asked: Asked, address: str) -> list[dict[str, str]]:
+def rows(asked: ServiceClient, address: str) -> list[dict[str, str]]:
     answer = asked.get(address)
     assert answer.status_code == 200, answer.text
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
-def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Asked, world: World) -> None:
+def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: ServiceClient, world: World) -> None:
     by_week = {row["span"]: row for row in rows(asked, "/automation?csv=weeks&label=slipping&source=tickets")}
     with world.opened() as monitor:
         events = by_switch(monitor.store.switch_events("tickets"))
@@ -99,7 +99,7 @@ def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Asked
         assert sum(float(row[column]) for row in months) == pytest.approx(total)
 
 
-def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: Asked) -> None:
+def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClient) -> None:
     changes = rows(asked, "/automation?csv=changes&label=slipping&source=tickets")
     assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]
     assert changes[1]["reason"] == f"'{HOSTILE}"
@@ -108,13 +108,15 @@ def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: Asked) -> N
     assert "&lt;script&gt;alert(1)" in page
 
 
-def form(asked: Asked, address: str, fields: dict[str, str], headers: dict[str, str] | None = None) -> tuple[int, str]:
+def form(
+    asked: ServiceClient, address: str, fields: dict[str, str], headers: dict[str, str] | None = None
+) -> tuple[int, str]:
     answer = asked.post(address, data=fields, headers=SAME_SITE if headers is None else headers)
     return answer.status_code, answer.headers.get("location", "") or answer.text
 
 
 def test_a_label_is_turned_on_and_off_by_a_token_with_that_scope_and_a_reason(
-    asked: Asked, world: World, tokens: dict[str, str]
+    asked: ServiceClient, world: World, tokens: dict[str, str]
 ) -> None:
     wanted = {"source": "tickets", "label": "rare", "switch": "enable", "reason": "looked at it", "until": ""}
     for name, said in (("reader", "may read, but not enable"), ("stopper", "may disable, but not enable")):
@@ -145,7 +147,7 @@ def test_a_label_is_turned_on_and_off_by_a_token_with_that_scope_and_a_reason(
     ],
 )  # fmt: skip
 def test_a_form_of_another_site_does_nothing_even_with_a_token(
-    asked: Asked, world: World, tokens: dict[str, str], headers: dict[str, str]
+    asked: ServiceClient, world: World, tokens: dict[str, str], headers: dict[str, str]
 ) -> None:
     wanted = {"source": "tickets", "label": "steady", "switch": "disable", "reason": "x", "token": tokens["stopper"]}
     status, text = form(asked, "/automation", wanted, headers)
@@ -154,7 +156,7 @@ def test_a_form_of_another_site_does_nothing_even_with_a_token(
         assert monitor.store.switch("tickets", "steady").actor != "api:stopper"
 
 
-def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: Asked) -> None:
+def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: ServiceClient) -> None:
     assert form(asked, "/rules", {"rule": "nobody", "threshold": "1"}, {"Origin": "http://127.0.0.1:8080"})[0] == 404
 
 
@@ -166,7 +168,9 @@ def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: Asked) ->
         ("/rules", {"rule": "ece-increase", "threshold": "nan"}),
     ],
 )  # fmt: skip
-def test_a_form_that_is_not_as_it_must_be_is_refused(asked: Asked, address: str, fields: dict[str, str]) -> None:
+def test_a_form_that_is_not_as_it_must_be_is_refused(
+    asked: ServiceClient, address: str, fields: dict[str, str]
+) -> None:
     assert form(asked, address, fields)[0] == 422
 
 
@@ -177,7 +181,7 @@ def test_without_a_tokens_file_nothing_can_be_changed(world: World) -> None:
     assert (status, "no tokens file" in text) == (403, True)
 
 
-def test_an_annotation_of_the_form_is_on_the_timeline(asked: Asked, tokens: dict[str, str]) -> None:
+def test_an_annotation_of_the_form_is_on_the_timeline(asked: ServiceClient, tokens: dict[str, str]) -> None:
     wanted = {"source": "tickets", "label": "", "at": "2026-08-20T10:00", "text": HOSTILE}
     assert form(asked, "/annotations", wanted | {"token": tokens["starter"]})[0] == 403
     assert form(asked, "/annotations", wanted | {"token": tokens["noter"]}) == (303, "annotations")
@@ -188,7 +192,7 @@ def test_an_annotation_of_the_form_is_on_the_timeline(asked: Asked, tokens: dict
     assert "<script>alert" not in asked.get("/annotations").text
 
 
-def test_the_firings_of_a_rule_are_the_stored_breaches(asked: Asked, world: World) -> None:
+def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, world: World) -> None:
     firings = rows(asked, "/rules?csv=firings")
     with world.opened() as monitor:
         for rule in ("automated-shortfall", "ece-increase", "score-shift"):
@@ -204,7 +208,7 @@ def test_the_firings_of_a_rule_are_the_stored_breaches(asked: Asked, world: Worl
     assert {row["label"] for row in labels if row["rule"] == "automated-shortfall"} == {"slipping"}
 
 
-def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: Asked) -> None:
+def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: ServiceClient) -> None:
     status, target = form(asked, "/rules", {"rule": "automated-shortfall", "threshold": "0.9"})
     assert (status, target) == (303, "rules?rule=automated-shortfall&threshold=0.9#automated-shortfall")
     address = f"/{target.partition('#')[0]}"
@@ -218,7 +222,7 @@ def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: Asked) -> No
 
 
 def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_page_of_the_columns(
-    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: ServiceClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     week_, link = WEEKS[11], f"drift?source=tickets&amp;week={WEEKS[11]}"
@@ -254,7 +258,7 @@ def test_labels_put_together_add_up_and_an_unknown_accuracy_is_left_out() -> Non
 
 
 def test_a_page_s_own_mistake_is_the_service_s_and_not_the_history_s(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    asked: ServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mistaken(*_: object) -> None:
         raise KeyError("nobody wrote this")

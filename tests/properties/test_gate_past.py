@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from monitor.automation.gate.past import Past
-from monitor.automation.gate.snapshot import Decision, board_of, decide
+from monitor.automation.gate.snapshot import Decision, decide, snapshot_of
 from monitor.automation.state import GateReason
 from monitor.config.load import parse_config
 from monitor.core.records import Mark
@@ -83,7 +83,7 @@ class Restores(RuleBasedStateMachine):
     def ask(self, past: Past, behind: timedelta = timedelta(0)) -> Decision:
         reader = SwitchReader(self.url, limit_s=30.0, clock=lambda: datetime.now(UTC) - behind)
         found = reader.read()
-        board = board_of(found.at, found.switches, found.automate_at, found.identity)
+        board = snapshot_of(found.at, found.switches, found.automate_at, found.identity)
         if past.refusal(board.mark) is not None:
             return Decision(False, GateReason.HISTORY_WENT_BACK)
         return decide(board, "tickets", "billing", 0.93, board.at)

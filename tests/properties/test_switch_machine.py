@@ -369,7 +369,7 @@ class SwitchMachine(RuleBasedStateMachine):
         newest = [w.start for w in self.windows[window.schedule]]
         before, board = self.states(), self.board()
         was_allowed = {key: self.anything_allowed(board, key) for key in KEYS}
-        may = act.may_act(self.monitor, window, [self.source], mode)
+        may = act.refusals_of(self.monitor, window, [self.source], mode)
         record(self.monitor, window, [part])
         if any(v.outcome != "not_evaluated" for v in part.verdicts):
             self.windows[window.schedule].append(window)
@@ -534,7 +534,7 @@ class SwitchMachine(RuleBasedStateMachine):
         if not self.store_is_gone:
             self.held, self.read_at = hold(self.board(), began=self.elapsed(), ttl_s=TTL_S), self.elapsed()
             assert self.held.answer(self.source, "plain", 0.9, self.elapsed()) == decide(
-                self.held.board, self.source, "plain", 0.9, self.now
+                self.held.snapshot, self.source, "plain", 0.9, self.now
             )
         age = self.elapsed() - self.read_at
         assert self.held.is_fresh(self.elapsed()) == (age < TTL_S)

@@ -1,4 +1,4 @@
-"""What a fork must not cut in two: the child has the locks of threads that it does not have, for ever."""
+"""Work that a fork must not interrupt: the child would inherit locks of threads that it does not have."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import threading
 
 
 class Whole:
-    """``with whole: ...``: a fork of this process waits until no thread is inside, and nobody enters while it waits.
+    """``with whole: ...``: a fork of this process waits until no thread is inside, and no thread enters meanwhile.
 
-    Meant for imports (a module that is half imported stays so in the child) and for SQLite, whose library
-    has locks of its own: a child that is forked while one is held waits for it in its first reading.
-    Threads do not wait for each other.
+    It is for imports (a half imported module stays so in the child) and for SQLite, whose library has locks: a child
+    that is forked while one is held would wait for it for ever. Threads do not wait for each other.
     """
 
     def __init__(self) -> None:

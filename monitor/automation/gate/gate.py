@@ -1,12 +1,12 @@
-"""The gate: what a router asks before it acts. It never raises, never waits for long, and errs to "no".
+"""The gate, which a router asks before it acts. It never raises, never waits for long, and in doubt says "no".
 
     from monitor.automation import Gate
 
-    gate = Gate.from_env()  # one for the process, kept
+    gate = Gate.from_env()  # one for each process; keep it
     if gate.allows("tickets", "billing", score=0.93):
         ...
 
-Light enough for any router: only the standard library, and SQLAlchemy where the history is read.
+It imports only the standard library and, to read the history, SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 
 def since_boot() -> float:
-    """Seconds on a clock that only runs forward, and also while the machine sleeps where there is such a clock."""
+    """Seconds on a clock that only runs forward; it includes the machine's sleep where the system has such a clock."""
     return _clock_gettime(_BOOTTIME)
 
 
@@ -53,12 +53,12 @@ _clock_gettime = getattr(time, "clock_gettime", lambda _: time.monotonic())
 
 
 class Gate:
-    """Says whether automation may act, from memory; a thread of its own keeps that fresh.
+    """Answers from memory whether automation may act; a thread of its own refreshes the snapshot.
 
-    Only the first question waits for a reading, for some seconds at most. What is known is never
-    used for longer than ``ttl_s`` after its reading began: a gate that reaches nothing is closed.
-    Threads may share a gate, and a process that is forked may go on with it. Make one for a process
-    and keep it: a new one begins with a reading. Raises ValueError for a ``ttl_s`` that is not positive.
+    Only the first question waits for a reading, for a few seconds at most. A snapshot is used for at most ``ttl_s``
+    seconds after its reading began: a gate that cannot read is closed. Threads may share a gate, and a forked process
+    may continue to use it. Make one for each process and keep it, since a new gate must read first. Raises ValueError
+    for a ``ttl_s`` that is not positive.
     """
 
     def __init__(self, source: Source, *, ttl_s: float = GATE_TTL_S, elapsed: Callable[[], float] = since_boot) -> None:
@@ -71,9 +71,9 @@ class Gate:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """The gate that the environment asks for: ``CALMON_GATE_URL`` if it is set, else ``CALMON_STORE_URL``.
+        """A gate on ``CALMON_GATE_URL`` if that is set, else on ``CALMON_STORE_URL``.
 
-        Never raises: where the environment is wrong, the log says so and every answer is "no".
+        Never raises: if the environment is wrong, the log says so and every answer is "no".
 
         >>> gate = Gate.from_env({"CALMON_GATE_TTL_S": "soon"})
         >>> gate.allows("tickets", "billing", score=0.93).reason.value
@@ -92,10 +92,10 @@ class Gate:
     def allows(
         self, source: str, label: str, score: float | None = None, segments: Mapping[str, str] | None = None
     ) -> Decision:
-        """Whether automation may act alone on an item with this label and score (0 to 1): true or false itself.
+        """Whether automation may act alone on an item with this label and score (0 to 1), as a true or false decision.
 
-        ``segments`` are the item's values, such as ``{"channel": "web"}``: needed while automation is off for some
-        value of a column. Never raises. Waits only until the first reading has ended, well or not.
+        ``segments`` are the item's values, such as ``{"channel": "web"}``. They are needed while automation is off for
+        a value of a column. Never raises. Waits only until the first reading has ended, successful or not.
         """
         try:
             found = self._quick(source, label, score, segments)
@@ -111,7 +111,7 @@ class Gate:
             return _unexpected(error)
 
     def close(self) -> None:
-        """Stop reading; from now on every answer is "no". Does not wait for a reading that hangs."""
+        """Stop reading; every later answer is "no". Does not wait for a reading that hangs."""
         self._shut(CLOSE_WAIT_S)
 
     def __enter__(self) -> Self:
@@ -125,7 +125,7 @@ class Gate:
     def _quick(
         self, source: str, label: str, score: float | None, segments: Mapping[str, str] | None
     ) -> Decision | None:
-        """The answer from memory; None where somebody must see whether anything is read."""
+        """The answer from memory; None if the caller must check first that the refresher runs."""
         if self._closed is not None:
             return self._closed
         held, now = self._refresher.held, self._elapsed()
@@ -134,21 +134,21 @@ class Gate:
         return held.answer(source, label, score, now, segments)
 
     def _running(self) -> Refresher:
-        """The refresher of this process, running. The thread of a parent process did not survive the fork."""
+        """The running refresher of this process. A parent's thread does not survive a fork."""
         pid = os.getpid()
         refresher = self._refresher
         if refresher.pid != pid:
-            mine = Refresher(
+            new = Refresher(
                 refresher.source.for_child(), refresher.ttl_s, self._elapsed, refresher.held, refresher.past
             )
-            # Without a lock, which the parent may have held in the moment of the fork. Of two threads one wins.
-            self._refresher = refresher = self._by_process.setdefault(pid, self._adopted(mine))
+            # Without a lock, since the parent may have held it at the fork. If two threads come here, one wins.
+            self._refresher = refresher = self._by_process.setdefault(pid, self._adopted(new))
         if self._closed is None:
             refresher.start()
         return refresher
 
     def _adopted(self, refresher: Refresher) -> Refresher:
-        weakref.finalize(self, refresher.stop.set)  # a gate that nobody keeps leaves no thread behind
+        weakref.finalize(self, refresher.stop.set)  # the thread ends with a gate that is garbage
         return refresher
 
     def _shut(self, wait_s: float) -> None:
@@ -159,7 +159,7 @@ class Gate:
 
 
 class AsyncGate:
-    """The same for asyncio: ``await gate.allows(...)`` never blocks the loop. Reading is done by the gate's thread."""
+    """A gate for asyncio: ``await gate.allows(...)`` never blocks the loop. The gate's thread reads."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -181,7 +181,7 @@ class AsyncGate:
             refresher = gate._running()
             patience = refresher.patience()
             if patience > 0:
-                import asyncio  # noqa: PLC0415 - 40 ms, and whoever awaits has it
+                import asyncio  # noqa: PLC0415 - takes 40 ms; who awaits has imported it
 
                 await asyncio.wait([asyncio.wrap_future(refresher.first)], timeout=patience)
             return gate._closed or refresher.answer(source, label, score, segments)
@@ -202,7 +202,7 @@ class AsyncGate:
 
 
 def _configured(environ: Mapping[str, str]) -> tuple[Source, int]:
-    """Where to read and how long it is good for. Raises SettingsError."""
+    """The source to read, and the TTL in seconds. Raises SettingsError."""
     ttl_s = _checked(environ, "gate_ttl_s", gate_ttl) or GATE_TTL_S
     url = _checked(environ, "gate_url", service_address)
     if url is not None:

@@ -1,4 +1,4 @@
-"""The gate as a provider of OpenFeature: routers ask with the client they have. Needs the extra ``openfeature``.
+"""The gate as an OpenFeature provider: routers use their OpenFeature client. Needs the extra ``openfeature``.
 
     from openfeature import api
     from openfeature.evaluation_context import EvaluationContext
@@ -7,8 +7,8 @@
     context = EvaluationContext(attributes={"score": 0.93})
     api.get_client().get_boolean_value("automate.tickets.billing", False, context)
 
-OpenFeature answers an error with the caller's default, which may be True. So whatever keeps this
-gate closed is an answer, False, and never an error.
+After an error OpenFeature returns the caller's default, which may be True. So a closed gate is always the answer False,
+never an error.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _Question = tuple[Any, Any, Any, Any]
 class CalmonProvider(AbstractProvider):
     """Boolean flags ``automate.<source>.<label>``; the score is the context's attribute ``score``.
 
-    Every attribute is a value of a segment column, too: ``channel`` says in which channel the item came.
-    The attributes ``source`` and ``label`` say it without the name of the flag, and win: needed where
-    a source has a dot in its name, since the name of a flag is cut at the first one. The flag's
-    metadata hold ``reason`` (a :class:`GateReason`), ``detail`` and, for a "yes", ``until``. Without
-    ``gate`` it makes one from the environment, and closes that one with itself.
+    Every attribute is also the value of a segment column, such as ``channel``. The attributes ``source`` and ``label``
+    override the flag's name; a source with a dot in its name needs them, since the name is split at the first dot. The
+    flag's metadata hold ``reason`` (a :class:`GateReason`), ``detail`` and, for a "yes", ``until``. Without ``gate``
+    the provider makes one from the environment, and closes it at shutdown.
     """
 
     def __init__(self, gate: Gate | None = None) -> None:
@@ -49,23 +48,23 @@ class CalmonProvider(AbstractProvider):
         self._gate = Gate.from_env() if gate is None else gate
 
     def attach(self, on_emit: Callable[..., None]) -> None:
-        """Ready from the first moment: until it has read anything a gate says "no", and the client the default."""
+        """Report the provider as ready at once: before its first reading a gate says "no", a client its default."""
         super().attach(on_emit)
         self.emit_provider_ready(ProviderEventDetails())
 
     def shutdown(self) -> None:
-        """Close the gate, if it was made here."""
+        """Close the gate, if this provider made it."""
         if self._owned:
             self._gate.close()
 
     def get_metadata(self) -> Metadata:
-        """Its name."""
+        """The provider's name."""
         return Metadata(name="calmon")
 
     def resolve_boolean_details(
         self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[bool]:
-        """Whether automation may act; never an error for a flag of ours."""
+        """Whether automation may act; never an error for a flag ``automate....``."""
         if not _is_ours(flag_key):
             return _not_found(flag_key, default_value)
         return _resolved(self._gate.allows(*_question(flag_key, evaluation_context)))
@@ -73,7 +72,7 @@ class CalmonProvider(AbstractProvider):
     async def resolve_boolean_details_async(
         self, flag_key: str, default_value: bool, evaluation_context: EvaluationContext | None = None
     ) -> FlagResolutionDetails[bool]:
-        """The same, without blocking the loop."""
+        """Whether automation may act, without blocking the event loop."""
         if not _is_ours(flag_key):
             return _not_found(flag_key, default_value)
         return _resolved(await AsyncGate(self._gate).allows(*_question(flag_key, evaluation_context)))
@@ -98,7 +97,7 @@ def _is_ours(flag_key: str) -> bool:
 
 
 def _question(flag_key: str, context: EvaluationContext | None) -> _Question:
-    """Source, label, score and segments; the gate itself says "no" to what is missing or of a wrong kind."""
+    """Source, label, score and segments. The gate says "no" to missing values and wrong types."""
     attributes = context.attributes if context is not None else {}
     named = _named(flag_key, attributes.get("source"))
     source, label = attributes.get("source", named[0]), attributes.get("label", named[1])
@@ -106,7 +105,7 @@ def _question(flag_key: str, context: EvaluationContext | None) -> _Question:
 
 
 def _named(flag_key: str, source: object) -> tuple[str | None, str | None]:
-    """Source and label in the name of a flag; a source that the context names may hold dots.
+    """Source and label from the name of a flag; ``source``, from the context, may contain dots.
 
     >>> _named("automate.tickets.billing.eu", None), _named("automate.eu.tickets.billing", "eu.tickets")
     (('tickets', 'billing.eu'), ('eu.tickets', 'billing'))

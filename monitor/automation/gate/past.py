@@ -1,4 +1,4 @@
-"""What a process remembers of the histories it has seen, so that an older one put back under it is noticed. Pure."""
+"""The newest history that a process has seen, so that it notices when an older copy is put back. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from monitor.core.records import Mark
 
 
 class Past:
-    """The highest mark seen. Each process begins without one: what nobody here has seen, nobody here can miss."""
+    """The highest mark that this process has seen; None at first, so an older copy is noticed only later."""
 
     def __init__(self, seen: Mark | None = None) -> None:
         self.seen = seen
         self._left: Mark | None = None
 
     def refusal(self, mark: Mark | None, before: Mark | EllipsisType | None = ...) -> str | None:
-        """Why a snapshot with this mark must not be used, in words; None, and remembered, where it may.
+        """Why a snapshot with this mark must not be used, in words. None if it may; then the mark is remembered.
 
-        A history that went back is refused until somebody raises its epoch: its version, counted on from the older
-        copy, overtakes the one seen before, and what was turned off in between is on all the same. ``before`` is what
-        was ``seen`` when the reading began, where several threads read: to be behind another thread is not to go back.
+        A history that went back is refused until an operator raises its epoch. Its version alone proves nothing:
+        counted on from the older copy it overtakes the one seen before, while labels that were turned off in between
+        are on. If several threads read, ``before`` is the mark ``seen`` when the reading began, since another thread
+        may have read a newer version meanwhile.
 
         >>> past = Past()
         >>> past.refusal(Mark("a", 1, 8)) is None, past.refusal(Mark("a", 1, 7))

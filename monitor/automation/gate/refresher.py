@@ -1,6 +1,6 @@
-"""The one thread that reads the snapshot for a gate, again and again, and what came of it.
+"""The thread that reads the snapshot for a gate repeatedly, and its last result.
 
-Nobody else reads: a reading that hangs blocks no question and makes no second thread.
+Only this thread reads: a reading that hangs blocks no question and starts no second thread.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from monitor.automation.gate.sources import ReadFailed, Source
 from monitor.automation.state import GateReason
 from monitor.core.time_limit import in_words
 
-LIMIT_S = 5.0  # of one reading
+LIMIT_S = 5.0  # of one reading, in seconds
 PAUSES = 4  # readings in one TTL: after a change is stored, a fourth of the TTL passes at most
-RETRIES = 12  # the same where the last reading failed
-WHOLE_AFTER_S = 600.0  # a snapshot that "has not changed" is read whole again, so that its clock is looked at
+RETRIES = 12  # the same, after a reading that failed
+WHOLE_AFTER_S = 600.0  # after this time an unchanged snapshot is read whole, to check its clock
 log = logging.getLogger(__name__)
 
 
 class Refresher:
-    """Reads from ``source`` in a thread of this process. Started with the first question.
+    """Reads from ``source`` in a thread of this process, which starts with the first question.
 
-    ``first`` is done once the first reading has ended, well or not. ``stop`` ends the thread.
+    ``first`` is done when the first reading has ended, successful or not. ``stop`` ends the thread.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Refresher:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """See to it that the thread runs; whoever else asks at the same moment starts no second one."""
+        """Start the thread unless it runs. Concurrent calls start only one."""
         if self._thread is not None and self._thread.is_alive():
             return
         with self._lock:
@@ -69,14 +69,14 @@ class Refresher:
             self._thread = thread
 
     def patience(self) -> float:
-        """How many seconds a question may wait for the first reading: 0 once that has ended, or takes too long."""
+        """How many seconds a question may wait for the first reading; 0 if that has ended or takes too long."""
         now = self.elapsed()
         if self._started is None or self.first.done() or (self.held is not None and self.held.is_fresh(now)):
             return 0.0
         return max(0.0, min(self.limit_s, self._started + self.limit_s - now))
 
     def answer(self, source: str, label: str, score: float | None, segments: object = None) -> Decision:
-        """The decision by what is known now."""
+        """The decision from the snapshot in memory."""
         now, held, failure = self.elapsed(), self.held, self.failure
         if held is not None and held.is_fresh(now):
             return held.answer(source, label, score, now, segments)
@@ -88,7 +88,7 @@ class Refresher:
         return Decision(False, GateReason.STALE, detail=f"what is known is {now - held.began:.0f} s old")
 
     def close(self, wait_s: float) -> None:
-        """End the thread; wait for it, but not longer than that."""
+        """End the thread, and wait for its end for at most ``wait_s`` seconds."""
         self.stop.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -100,7 +100,7 @@ class Refresher:
             if not self.first.done():
                 self.first.set_result(None)
             pause = self.ttl_s / (PAUSES if self.failure is None else RETRIES)
-            # spread so that many routers do not ask at the same moment
+            # random, so that many routers do not read at the same moment
             self.stop.wait(pause * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
 
     def _read(self) -> None:
@@ -109,7 +109,7 @@ class Refresher:
             self.held = self._held(began)
         except ReadFailed as error:
             self._note(error)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the thread
+        except Exception as error:  # noqa: BLE001 - a defect here must not end the thread
             self._note(ReadFailed(self.source.reason, f"unexpected {type(error).__name__}"))
         else:
             self._note(None)
@@ -118,34 +118,34 @@ class Refresher:
 
     def _held(self, began: float) -> SnapshotCache:
         if self.held is None or self.failure is not None or began - self._whole_at > WHOLE_AFTER_S:
-            self.source.forget()  # after a failure, too: what the source remembers may never have become ours
-        board = self.source.read(self.limit_s)
-        if board is None and self.held is not None:
+            self.source.forget()  # after a failure too: the source may remember an answer that was never held
+        snapshot = self.source.read(self.limit_s)
+        if snapshot is None and self.held is not None:
             return renew(self.held, began=began, ttl_s=self.ttl_s)
-        if board is None:
+        if snapshot is None:
             raise ReadFailed(self.source.reason, "nothing has changed since nothing was read")
-        self._refuse_past(board, began)
+        self._refuse_past(snapshot, began)
         self._whole_at = began
-        return hold(board, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
+        return hold(snapshot, began=began, ttl_s=self.ttl_s, ended=self.elapsed(), previous=self.held)
 
-    def _refuse_past(self, board: SwitchSnapshot, began: float) -> None:
-        """Raise ReadFailed, and forget what is held, where the snapshot is of the past.
+    def _refuse_past(self, snapshot: SwitchSnapshot, began: float) -> None:
+        """Raise ReadFailed if the snapshot is outdated; if the history went back, also forget the held snapshot.
 
-        That is a history that went back, or an answer whose own time is more than a TTL behind what this process
-        counts from the answers before it: no cache, and no clock that was put back, prolongs a yes.
+        A snapshot is outdated if the history went back, or if its time is more than a TTL behind the time that this
+        process counts from earlier answers. So neither a cache nor a clock that was put back prolongs a "yes".
         """
-        refusal = self.past.refusal(board.mark)
+        refusal = self.past.refusal(snapshot.mark)
         if refusal is not None:
             self.held = None
             raise ReadFailed(GateReason.HISTORY_WENT_BACK, refusal)
         if self.held is None:
             return
-        behind = (self.held.earliest(began) - board.at).total_seconds()
+        behind = (self.held.earliest(began) - snapshot.at).total_seconds()
         if behind > self.ttl_s:
             raise ReadFailed(GateReason.ANSWER_OLD, f"the answer's own time is {behind:.0f} s behind")
 
     def _note(self, failure: ReadFailed | None) -> None:
-        """Keep the error; into the log only what is new."""
+        """Keep the error, and log it only if it is new."""
         before, self.failure = self.failure, failure
         if failure is not None and (before is None or before.detail != failure.detail):
             log.warning("the gate cannot read the switches: %s", failure.detail)

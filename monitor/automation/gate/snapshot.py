@@ -1,7 +1,7 @@
 """The snapshot: every switch and every threshold at one moment, and the decision that follows from it.
 
-It is what a gate holds in memory, and what the HTTP service sends: one form, one way to decide,
-wherever the question is asked. Pure, and light enough for a router: only the standard library.
+A gate holds it in memory and the HTTP service sends it, so both decide alike. Pure; only the standard library, for
+routers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ Key: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether automation may act on one item; true or false itself.
+    """Whether automation may act on one item; its truth value is ``allowed``.
 
-    ``until`` is when a "yes" ends at the latest (the lease), None for a "no". ``detail`` says the
-    reason in words.
+    ``until`` is when a "yes" ends at the latest (the lease), None for a "no". ``detail`` is the reason in words.
     """
 
     allowed: bool
@@ -39,11 +38,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SwitchSnapshot:
-    """Switches by (source, label), label None for the source's own, and ``automate_at`` likewise.
+    """Switches and ``automate_at`` by (source, label); label None is the source's own.
 
-    A label without a threshold of its own has its source's. ``at`` is when the snapshot was read, by
-    the clock of whoever read it. ``mark`` says how far the history had come, ``newest_at`` when a switch was changed
-    last; ``closed`` is why no label at all may act, None usually.
+    A label without a threshold has that of its source. ``at`` is when the snapshot was read, by the reader's clock.
+    ``mark`` is the version of the history, ``newest_at`` the time of the last change of a switch. ``closed`` is why no
+    label at all may act, usually None.
     """
 
     at: datetime
@@ -54,13 +53,13 @@ class SwitchSnapshot:
     closed: GateReason | None = None
 
     def threshold(self, source: str, label: str) -> float | None:
-        """The score from which automation may act alone; None for a source nobody has configured."""
-        own = self.automate_at.get((source, label))
-        return self.automate_at.get((source, None)) if own is None else own
+        """The score from which automation may act alone; None for a source that is not configured."""
+        of_label = self.automate_at.get((source, label))
+        return self.automate_at.get((source, None)) if of_label is None else of_label
 
 
 REQUEST = "Calmon-Request"
-"""The header that brings back which request it answers."""
+"""The header of an answer with the id of its request."""
 BEHIND = timedelta(minutes=10)
 """How far a clock may be behind the newest stored change of a switch."""
 #: Why a whole snapshot is closed, in words.
@@ -70,10 +69,10 @@ WHOLE: Mapping[GateReason, str] = {
 }
 
 
-def board_of(
+def snapshot_of(
     at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
 ) -> SwitchSnapshot:
-    """The snapshot of what a history holds, read at ``at``; closed where an older copy was put back."""
+    """A snapshot of the history's switches and thresholds at ``at``; closed if an older copy was put back."""
     closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
     if not identity.confirmed:
         closed = GateReason.HISTORY_RESTORED
@@ -91,12 +90,11 @@ _NO_SEGMENTS: Mapping[str, object] = {}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What decides about the scores of one label, as long as the snapshot is the same and the lease lasts.
+    """The rules for the scores of one label, valid until the snapshot changes or the lease ends.
 
-    ``closed`` is the answer whatever the score, None where it depends on the score. ``yes`` and
-    ``below`` are the answers from ``threshold`` on and below it; they are made once, since a gate
-    gives them many thousand times. ``segments`` are the values that are off, by column, as :func:`_plain_value` has
-    them.
+    ``closed`` is the answer to every score; None if it depends on the score. ``yes`` and ``below`` are the answers from
+    ``threshold`` on and below it, made once, since a gate gives them many thousand times. ``segments`` are the values
+    that are off, by column, as :func:`_plain_value` returns them.
     """
 
     closed: Decision | None
@@ -107,7 +105,7 @@ class Terms:
     segments: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def judge(self, score: object, segments: object = None) -> Decision:
-        """Whether automation may act on an item with this score, and these values of segment columns.
+        """Whether automation may act on an item with this score and these values of segment columns.
 
         >>> Terms(None, 0.8, (), yes=Decision(True, GateReason.ON)).judge(0.9).allowed
         True
@@ -115,18 +113,18 @@ class Terms:
         if self.closed is not None:
             return self.closed
         number = score if type(score) is float else _number(score)
-        if not 0.0 <= number <= 1.0:  # NaN, too, is not in between
+        if not 0.0 <= number <= 1.0:  # false for NaN too
             return _INVALID
         if number < self.threshold:
             return self.below
         if self.blocked and is_blocked(number, self.blocked):
             return _BLOCKED
         closed = _in_segments(self.segments, segments) if self.segments else None
-        return self.yes if closed is None else closed  # not "or": a no is false
+        return self.yes if closed is None else closed  # not "or", since a "no" is false
 
 
 def _in_segments(off: Mapping[str, frozenset[str]], given: object) -> Decision | None:
-    """Why the values of an item keep automation from acting: one is off, or is not said where one is off; else None.
+    """Why an item's values forbid to act: one is off, or missing in a column with a value that is off; else None.
 
     >>> off = {"channel": frozenset({"web"})}
     >>> _in_segments(off, {"channel": "Web"}).reason.value, _in_segments(off, {"channel": 1}).reason.value
@@ -146,7 +144,7 @@ def _in_segments(off: Mapping[str, frozenset[str]], given: object) -> Decision |
 
 
 def _plain_value(value: str) -> str:
-    """A value without what routers and tables write otherwise: what differs only in that is off together."""
+    """A value without the differences between routers and tables: values that become equal are off together."""
     return value.strip().casefold()
 
 
@@ -157,18 +155,20 @@ def _by_column(segments: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]
     return {column: frozenset(values) for column, values in found.items()}
 
 
-def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Terms:
-    """What this snapshot says about a label at this moment. Closed for whatever is not known."""
-    if not isinstance(source, str) or not isinstance(label, str) or not label:  # no label is the source's own switch
+def terms(snapshot: SwitchSnapshot, source: str, label: str, now: datetime) -> Terms:
+    """The terms of a label now. Closed if anything is unknown."""
+    if (
+        not isinstance(source, str) or not isinstance(label, str) or not label
+    ):  # an empty label would be the source's own switch
         return Terms(_NO_LABEL)
-    whole = closed_by_history(board, now)
+    whole = closed_by_history(snapshot, now)
     if whole is not None:
         return Terms(whole)
-    state = board.switches.get((source, label))
-    found = effective(_NEVER_SET if state is None else state, now, whole=board.switches.get((source, None)))
+    state = snapshot.switches.get((source, label))
+    found = effective(_NEVER_SET if state is None else state, now, whole=snapshot.switches.get((source, None)))
     if not found.allowed:
         return Terms(Decision(False, found.reason, detail=found.detail))
-    threshold = board.threshold(source, label)
+    threshold = snapshot.threshold(source, label)
     if threshold is None:
         return Terms(Decision(False, GateReason.NO_THRESHOLD, detail=f"no automate_at is known for {source}"))
     below = Decision(False, GateReason.BELOW_AUTOMATE_AT, detail=f"automation acts from {threshold:g}")
@@ -176,37 +176,40 @@ def terms(board: SwitchSnapshot, source: str, label: str, now: datetime) -> Term
     return Terms(None, threshold, found.blocked, yes=yes, below=below, segments=_by_column(found.segments))
 
 
-def closed_by_history(board: SwitchSnapshot, now: datetime) -> Decision | None:
-    """Why no label may act, whatever its switch says."""
-    if board.closed is not None:
-        return Decision(False, board.closed, detail=WHOLE.get(board.closed, board.closed.value))
-    if board.newest_at is not None and now < board.newest_at - BEHIND:
-        text = f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {board.newest_at:%Y-%m-%d %H:%M} UTC"
+def closed_by_history(snapshot: SwitchSnapshot, now: datetime) -> Decision | None:
+    """Why no label may act, whatever its switch; None if labels may."""
+    if snapshot.closed is not None:
+        return Decision(False, snapshot.closed, detail=WHOLE.get(snapshot.closed, snapshot.closed.value))
+    if snapshot.newest_at is not None and now < snapshot.newest_at - BEHIND:
+        text = (
+            f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {snapshot.newest_at:%Y-%m-%d %H:%M} UTC"
+        )
         return Decision(False, GateReason.CLOCK_BEHIND, detail=text)
     return None
 
 
 def decide(
-    board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime, segments: object = None
+    snapshot: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime, segments: object = None
 ) -> Decision:
-    """Whether automation may act on an item of this label with this score, and these values by segment column, now.
+    """Whether automation may act now on an item of this label with this score and these values by segment column.
 
-    Closed for whatever is not known: a label never set, a source without a threshold, no score, no value of a column of
-    which a segment is off. Any
-    real number is a score (numpy's, too), but no truth value and no text.
+    Closed if anything is unknown: the label was never set, the source has no threshold, there is no score, or no value
+    of a column with a segment that is off. Any real number is a score (NumPy's too), but not a boolean or a text.
 
     >>> from datetime import UTC, timedelta
     >>> now = datetime(2026, 11, 21, tzinfo=UTC)
     >>> on = SwitchState("tickets", "billing", "on", lease_until=now + timedelta(days=2), version=1)
-    >>> board = SwitchSnapshot(now, {("tickets", "billing"): on}, {("tickets", None): 0.8})
-    >>> bool(decide(board, "tickets", "billing", 0.93, now)), decide(board, "tickets", "billing", 0.5, now).reason.value
-    (True, 'below_automate_at')
+    >>> snapshot = SwitchSnapshot(now, {("tickets", "billing"): on}, {("tickets", None): 0.8})
+    >>> bool(decide(snapshot, "tickets", "billing", 0.93, now))
+    True
+    >>> decide(snapshot, "tickets", "billing", 0.5, now).reason.value
+    'below_automate_at'
     """
-    return terms(board, source, label, now).judge(score, segments)
+    return terms(snapshot, source, label, now).judge(score, segments)
 
 
 def _number(score: object) -> float:
-    """A score as a float; NaN for what is none."""
+    """A score as a float; NaN if it is not a number."""
     if isinstance(score, bool) or not isinstance(score, Real):
         return math.nan
     try:
@@ -215,21 +218,21 @@ def _number(score: object) -> float:
         return math.nan
 
 
-def to_json(board: SwitchSnapshot) -> dict[str, Any]:
+def to_json(snapshot: SwitchSnapshot) -> dict[str, Any]:
     """The snapshot as plain data: the body of ``GET /v1/automation``."""
-    thresholds = sorted(board.automate_at.items(), key=lambda item: _by_name(item[0]))
+    thresholds = sorted(snapshot.automate_at.items(), key=lambda item: _by_name(item[0]))
     return {
-        "at": board.at.isoformat(),
-        "history": None if board.mark is None else asdict(board.mark),
-        "newest_at": None if board.newest_at is None else board.newest_at.isoformat(),
-        "closed": None if board.closed is None else board.closed.value,
-        "switches": [_switch_json(board.switches[key]) for key in sorted(board.switches, key=_by_name)],
+        "at": snapshot.at.isoformat(),
+        "history": None if snapshot.mark is None else asdict(snapshot.mark),
+        "newest_at": None if snapshot.newest_at is None else snapshot.newest_at.isoformat(),
+        "closed": None if snapshot.closed is None else snapshot.closed.value,
+        "switches": [_switch_json(snapshot.switches[key]) for key in sorted(snapshot.switches, key=_by_name)],
         "automate_at": [{"source": source, "label": label, "score": score} for (source, label), score in thresholds],
     }
 
 
 def from_json(document: Any) -> SwitchSnapshot:
-    """The snapshot of :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
+    """The snapshot from :func:`to_json`. Raises ValueError for anything else: a gate must not guess.
 
     >>> from datetime import UTC
     >>> from_json(to_json(SwitchSnapshot(datetime(2026, 11, 21, tzinfo=UTC)))).at.year
@@ -263,14 +266,14 @@ def _switch_json(state: SwitchState) -> dict[str, Any]:
     about = {"source": state.source, "label": state.label, "state": state.state}
     limits: dict[str, Any] = {"blocked": [list(r) for r in state.blocked], "lease_until": lease}
     parts = [_segment_json(each) for each in state.segments if each.off_from is not None]
-    if parts:  # who reads no segments must take all scores as blocked
+    if parts:  # readers without segments must see all scores blocked
         limits |= {"blocked": EVERY_SCORE, "blocked_scores": limits["blocked"], "segments": parts}
     why = {"by": state.actor, "reason": state.reason, "verdict": state.verdict}
     return about | limits | why | {"changed_at": changed, "version": state.version}
 
 
 EVERY_SCORE = [[0.0, 1.0]]
-"""The blocked ranges of a label with a segment that is off, for readers that know none."""
+"""The blocked ranges of a label with a segment that is off, for readers that do not know segments."""
 
 
 def _segment_json(each: SegmentSwitch) -> dict[str, Any]:
@@ -316,7 +319,7 @@ def _label(value: Any) -> str | None:
 
 
 def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:  # NaN is not, either
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:  # false for NaN too
         raise ValueError(f"not a number from 0 to 1: {value!r}")
     return float(value)
 

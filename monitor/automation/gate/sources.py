@@ -1,7 +1,6 @@
-"""Where a gate reads its snapshot: the history itself, or calmon's HTTP service.
+"""The sources of a gate's snapshot: the history itself, or calmon's HTTP service.
 
-A reading ends within its time limit, and everything that can go wrong with it is a
-:class:`ReadFailed` that says so in words without any secret.
+A reading ends within its time limit. Every failure is a :class:`ReadFailed` with a text without secrets.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
 from monitor.automation.gate.forks import Whole
-from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, board_of, from_json, to_json
+from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, from_json, snapshot_of, to_json
 from monitor.automation.state import GateReason
 from monitor.config.environment import bearer_token, service_address
 from monitor.core.time_limit import TimeLimit, in_words
@@ -29,11 +28,11 @@ PATH = "/v1/automation"
 LARGEST_BODY = 16 * 2**20
 _PIECE = 2**16
 _WHOLE = Whole()
-"""Imports and readings of SQLite: a fork waits for their end."""
+"""Imports and readings of SQLite are inside it, so that a fork waits for their end."""
 
 
 class ReadFailed(Exception):
-    """A reading that gave no snapshot; ``reason`` is what the gate says once it has to close."""
+    """A reading failed; ``reason`` is the gate's reason once it must close."""
 
     def __init__(self, reason: GateReason, detail: str) -> None:
         super().__init__(detail)
@@ -42,7 +41,7 @@ class ReadFailed(Exception):
 
 
 class Source(Protocol):
-    """Gives a snapshot, or None where the last one still holds; raises :class:`ReadFailed`."""
+    """Reads a snapshot, or None if the last one is still valid; raises :class:`ReadFailed`."""
 
     reason: GateReason
 
@@ -50,10 +49,10 @@ class Source(Protocol):
         """The snapshot now, within about ``limit_s`` seconds."""
 
     def for_child(self) -> Self:
-        """The same source for a process that was forked: it shares nothing with this one."""
+        """A copy for a forked process, which shares nothing with this one."""
 
     def forget(self) -> None:
-        """Give the whole snapshot the next time, whether it has changed or not."""
+        """Read the whole snapshot next time, whether it has changed or not."""
 
 
 class StoreSource:
@@ -63,21 +62,21 @@ class StoreSource:
 
     def __init__(self, url: str, folder: Path | None = None) -> None:
         self._url = url
-        self._folder = folder or Path.cwd()  # now: a service may go elsewhere before the first reading
+        self._folder = folder or Path.cwd()  # now, since the program may change its folder before the first reading
         self._reader: Any = None
 
     def for_child(self) -> Self:
-        """The same address, opened anew."""
+        """A new source with the same address."""
         return type(self)(self._url, self._folder)
 
     def forget(self) -> None:
-        """Nothing to forget: each reading is a whole one."""
+        """Do nothing: each reading is complete."""
 
     def read(self, limit_s: float) -> SwitchSnapshot:
-        """The snapshot in one transaction. Raises :class:`ReadFailed`."""
+        """Read the snapshot in one transaction. Raises :class:`ReadFailed`."""
         try:
             with _WHOLE:
-                from monitor.history.errors import HistoryError  # noqa: PLC0415 - who asks HTTP needs no database
+                from monitor.history.errors import HistoryError  # noqa: PLC0415 - not needed with HTTP
                 from monitor.history.reader import SwitchReader  # noqa: PLC0415
         except ImportError as error:
             raise ReadFailed(self.reason, f"{error.name} is not installed here") from error
@@ -87,22 +86,22 @@ class StoreSource:
                 self._reader = self._reader or SwitchReader(self._url, limit_s=limit_s, folder=self._folder)
             with _WHOLE if self._reader.is_file else nullcontext(), limit.watching(self._reader.cancel):
                 found = self._reader.read()
-            # one check for what comes from wherever: a row that means nothing must not mean "yes"
-            return from_json(to_json(board_of(found.at, found.switches, found.automate_at, found.identity)))
+            # the same check as for HTTP: an invalid row must not mean "yes"
+            return from_json(to_json(snapshot_of(found.at, found.switches, found.automate_at, found.identity)))
         except HistoryError as error:
             detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
             raise ReadFailed(self.reason, detail) from error
         except ImportError as error:
             detail = f"{error.name or 'psycopg'} is not installed here; it comes with calibration-monitor"
             raise ReadFailed(self.reason, detail) from error
-        except Exception as error:  # whatever is in the tables
+        except Exception as error:  # tables may hold anything
             raise ReadFailed(self.reason, f"the history holds what is no snapshot: {type(error).__name__}") from error
 
 
 class HttpSource:
-    """``GET /v1/automation`` of calmon's service, each time on a new connection, without following anything.
+    """``GET /v1/automation`` of calmon's service, each time on a new connection; redirects are not followed.
 
-    Raises ValueError for an address or a token that cannot be meant.
+    Raises ValueError for an invalid address or token.
     """
 
     reason = GateReason.SERVICE_FAILED
@@ -113,17 +112,17 @@ class HttpSource:
         self._etag: str | None = None
 
     def for_child(self) -> Self:
-        """The same address, without the memory of what was answered."""
+        """A new source with the same address and token, which remembers no answer."""
         return type(self)(self._url, self._token)
 
     def forget(self) -> None:
-        """Ask for the whole snapshot the next time, not only whether it has changed."""
+        """Request the whole snapshot next time, not only whether it has changed."""
         self._etag = None
 
     def read(self, limit_s: float) -> SwitchSnapshot | None:
-        """The snapshot, or None where the service says that it has not changed. Raises :class:`ReadFailed`."""
+        """Read the snapshot; None if the service answers that it has not changed. Raises :class:`ReadFailed`."""
         with _WHOLE:
-            from http.client import HTTPException  # noqa: PLC0415 - a gate that reads the history needs no HTTP
+            from http.client import HTTPException  # noqa: PLC0415 - not needed with a history
 
         limit = TimeLimit(limit_s)
         connection = _connection(self._url, limit_s)
@@ -131,7 +130,7 @@ class HttpSource:
         try:
             with limit.watching(lambda: _hang_up(connection, sockets)):
                 connection.connect()
-                sockets.append(connection.sock)  # the connection itself forgets it with the first line of the answer
+                sockets.append(connection.sock)  # the connection drops it after the first line of the answer
                 return self._ask(connection)
         except ReadFailed as error:
             if not limit.expired:
@@ -144,28 +143,28 @@ class HttpSource:
             connection.close()
 
     def _ask(self, connection: HTTPConnection) -> SwitchSnapshot | None:
-        once = secrets.token_hex(16)
+        request_id = secrets.token_hex(16)
         headers = {"Accept": "application/json", "Cache-Control": "no-store", "Connection": "close"}
         headers |= {"Authorization": f"Bearer {self._token}"} if self._token else {}
         headers |= {"If-None-Match": self._etag} if self._etag else {}
-        connection.request("GET", f"{urlsplit(self._url).path}{PATH}?request={once}", headers=headers)
+        connection.request("GET", f"{urlsplit(self._url).path}{PATH}?request={request_id}", headers=headers)
         with closing(connection.getresponse()) as answer:
-            if answer.headers.get("Age", "0").strip() != "0":  # a snapshot or "not changed": either may be over
+            if answer.headers.get("Age", "0").strip() != "0":  # a cached answer may be outdated
                 self._fail("a cache answered in place of the service")
             if answer.status == 304 and self._etag:
-                self._refuse_other(answer.headers.get(REQUEST), once)
+                self._refuse_other(answer.headers.get(REQUEST), request_id)
                 return None
             self._refuse(answer)
             document = json.loads(self._body(answer), parse_constant=_no_number)
-            board = from_json(document)
-            self._refuse_other(document.get("request"), once)
+            snapshot = from_json(document)
+            self._refuse_other(document.get("request"), request_id)
             etag = answer.headers.get("ETag", "")
             self._etag = etag if re.fullmatch(r'(W/)?"[!#-~]{1,200}"', etag) else None
-            return board
+            return snapshot
 
-    def _refuse_other(self, found: object, once: str) -> None:
-        """An answer to another request is a cache's, whatever its headers say: what it says may be over."""
-        if found != once:
+    def _refuse_other(self, found: object, request_id: str) -> None:
+        """Refuse an answer to another request: it comes from a cache, and may be outdated."""
+        if found != request_id:
             self._fail("the answer is of another request: a cache answered in place of the service")
 
     def _refuse(self, answer: HTTPResponse) -> None:
@@ -183,7 +182,7 @@ class HttpSource:
             size += len(piece)
             if size > LARGEST_BODY:
                 self._fail(f"the answer is larger than {LARGEST_BODY // 2**20} MiB")
-        if answer.length:  # how many bytes are still to come, where the service said
+        if answer.length:  # the number of missing bytes, if the service announced a length
             self._fail("the answer ends in the middle")
         return b"".join(pieces)
 
@@ -200,14 +199,14 @@ def _connection(url: str, limit_s: float) -> HTTPConnection:
 
 
 def _hang_up(connection: HTTPConnection, sockets: Iterable[socket.socket]) -> None:
-    """End what another thread waits for: a server that sends a byte a second meets no time limit of a socket."""
-    for found in (connection.sock, *sockets):
+    """End another thread's reading: a server that sends one byte a second never reaches a socket's time limit."""
+    for each in (connection.sock, *sockets):
         with suppress(OSError, AttributeError):
-            found.shutdown(socket.SHUT_RDWR)
+            each.shutdown(socket.SHUT_RDWR)
 
 
 def _in_words(error: BaseException) -> str:
-    """The error; of errors whose text may hold what was sent or received, only the name."""
+    """The error in words, without any text that was sent or received."""
     if isinstance(error, ValueError | RecursionError):
         return "the answer is no snapshot of switches"
     reason = getattr(error, "strerror", None)

@@ -1,1 +1,1 @@
-"""Replay: which incidents a rules file would have opened, beside the present one, over what is in the history."""
+"""Replay: which incidents a proposed and the present rules file would have opened on the counts in the history."""

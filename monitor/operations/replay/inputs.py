@@ -1,4 +1,4 @@
-"""What the history holds of the windows of a replay, as a run would have had it."""
+"""The inputs of a replay from the history, as a run would have had them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from monitor.operations.replay.plan import Part, ReplayPlan
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownWindow:
-    """What the history holds of one window: the reading, and the windows before it up to the first gap.
+    """One window in the history: its reading, and the windows before it up to the first gap.
 
-    ``past`` are the promises of the windows before it, newest first, by the present file and by the proposed one: it
-    is empty where no rule of a file accumulates evidence; ``maturity`` is how far truths are known now.
+    ``past`` holds the promises of the windows before it, newest first, by the present and by the proposed file; empty
+    for a file without a rule that accumulates evidence. ``maturity`` says how complete truths are now.
     """
 
     window: Window
@@ -42,28 +42,30 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
     first, zone = part.windows[0], plan.present.zone
     files = (plan.present, plan.proposed)
     deepest = max(windows_needed(config, first) for config in files) - 1
-    asked = any(config.counts_segments(part.schedule) for config in files)
-    kept: deque[WindowCounts | None] = deque(maxlen=deepest)
+    needs_segments = any(config.counts_segments(part.schedule) for config in files)
+    earlier_windows: deque[WindowCounts | None] = deque(maxlen=deepest)
     memory = _Memory(plan, part)
     waits = any(rule.mature is not None for config in files for rule in config.rules_for(part.schedule))
     for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
-        known = _counts(window, history.load_reading(part.schedule, window.start, part.source, segment_counts=asked))
-        kept.append(known)
+        known = _counts(
+            window, history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
+        )
+        earlier_windows.append(known)
         memory.add(known)
     for window in part.windows:
-        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=asked)
-        unbroken = takewhile(lambda counts: counts is not None, reversed(kept))
-        earlier = tuple(counts for counts in unbroken if counts is not None)
+        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
+        until_gap = takewhile(lambda counts: counts is not None, reversed(earlier_windows))
+        earlier = tuple(counts for counts in until_gap if counts is not None)
         truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
         maturity = {label: found for (_, label), found in truths.items()}
         yield KnownWindow(window, reading, earlier, memory.newest_first, maturity)
         known = _counts(window, reading)
-        kept.append(known)
+        earlier_windows.append(known)
         memory.add(known)
 
 
 class _Memory:
-    """The promises of the last year of windows, by the present file and by the proposed one."""
+    """The promises of the windows of the last year, by the present and by the proposed file."""
 
     def __init__(self, plan: ReplayPlan, part: Part) -> None:
         self._plan = plan
@@ -73,25 +75,25 @@ class _Memory:
         self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in self._asked)
 
     def add(self, known: WindowCounts | None) -> None:
-        """One more window, if it was read."""
+        """Add one more window, if it was read."""
         if known is None or not self.length:
             return
         proposed = as_proposed(self._plan, self._source, known)
         promised = _promised(known)
         sides = (promised, promised if proposed.labels is known.labels else _promised(proposed))
-        for asked, kept, side in zip(self._asked, self._kept, sides, strict=True):
-            if asked:
-                kept.append(_only(side, asked))
+        for populations, kept, side in zip(self._asked, self._kept, sides, strict=True):
+            if populations:
+                kept.append(_only(side, populations))
 
     @property
     def newest_first(self) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
-        """What is known so far."""
+        """The promises so far, newest first: by the present and by the proposed file."""
         present, proposed = (tuple(reversed(kept)) for kept in self._kept)
         return present, proposed
 
 
 def _populations(config: Config, part: Part) -> frozenset[Where]:
-    """The populations of which the rules of a file accumulate evidence."""
+    """The populations for which rules of a file accumulate evidence."""
     return frozenset(rule.where for rule in config.rules_for(part.schedule) if rule.accumulates)
 
 
@@ -100,14 +102,14 @@ def _promised(known: WindowCounts) -> PastWindow:
     return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments)
 
 
-def _only(past: PastWindow, asked: frozenset[Where]) -> PastWindow:
-    """The promises that rules ask for: a year of all of them would be long to keep.
+def _only(past: PastWindow, populations: frozenset[Where]) -> PastWindow:
+    """The promises of the populations ``populations``: a year of all populations would need much memory.
 
-    Of labels also those of all rows, whose hit rate is the share of true items.
+    For labels also those of all rows, whose hit rate is the share of true items.
     """
 
     def chosen(promises: Promises, more: frozenset[Where] = frozenset()) -> Promises:
-        return {where: promise for where, promise in promises.items() if where in asked | more}
+        return {where: promise for where, promise in promises.items() if where in populations | more}
 
     labels = {label: chosen(promises, frozenset({"all"})) for label, promises in past.labels.items()}
     segments = {
@@ -118,13 +120,13 @@ def _only(past: PastWindow, asked: frozenset[Where]) -> PastWindow:
 
 
 def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCounts:
-    """The same counts, with the rows that would act alone by the proposed file."""
+    """The same counts, with automated rows by the ``automate_at`` of the proposed file."""
     present, proposed = plan.present.sources.get(source), plan.proposed.sources.get(source)
     if present is None or proposed is None:
         return known
     labels = acting_from(known.labels, present, proposed)
     moved = {label for label in known.segments if present.automate_from(label) != proposed.automate_from(label)}
-    # of other segments than bands of scores only promises are kept, which are of the rows that acted then
+    # the history keeps only promises of segments, of the rows that acted then; those of bands are computed anew
     bands = segment_promises({label: labels[label] for label in moved}, {})
     counts = _segments_from(known, present, proposed)
     return replace(known, labels=labels, segments={**known.segments, **bands}, segment_counts=counts)
@@ -133,7 +135,7 @@ def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCou
 def _segments_from(
     known: WindowCounts, present: SourceConfig, proposed: SourceConfig
 ) -> dict[str | None, dict[Segment, Counts]]:
-    """The counts of segments, with the rows that would act alone by the proposed file."""
+    """The counts of segments, with automated rows by the ``automate_at`` of the proposed file."""
     return {
         label: {segment: acting_from({label: counts}, present, proposed)[label] for segment, counts in parts.items()}
         for label, parts in known.segment_counts.items()
@@ -150,10 +152,10 @@ def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | Non
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
-    """The version of one label's baseline that a window is compared with; ``versions`` are oldest first.
+    """The version of a label's baseline to compare a window with; ``versions`` are oldest first.
 
-    The one that its stored verdicts name (``used``), else the newest that ends before the window. A window before the
-    first baseline's end has none; one that lies in it has that one, and is not judged.
+    It is the version in the window's stored verdicts (``used``), else the newest that ends before the window. A window
+    before the end of the first baseline has none; one inside it has that baseline and is not judged.
     """
     named = [version for version in versions if version.version == used]
     ended = [version for version in versions if version.end <= window.start]
@@ -163,7 +165,7 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
 
 
 def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
-    """Label -> every version of its baseline, oldest first."""
+    """By label, every version of its baseline, oldest first."""
     found: dict[str | None, list[Baseline]] = {}
     for baseline in history.baselines(source):
         found.setdefault(baseline.label, []).append(baseline)
@@ -171,7 +173,7 @@ def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]
 
 
 def used_versions(given: Iterable[Verdict]) -> dict[str | None, int]:
-    """Label -> the version of its baseline that the stored verdicts of a window name."""
+    """By label, the version of its baseline in the stored verdicts of a window."""
     found: dict[str | None, int] = {}
     for verdict in given:
         if verdict.baseline_version is not None:
@@ -183,7 +185,7 @@ def used_versions(given: Iterable[Verdict]) -> dict[str | None, int]:
 def data_of(
     part: Part, known: KnownWindow, baselines: Mapping[str | None, Baseline], given: Sequence[Verdict]
 ) -> SourceData:
-    """What a run would have judged; labels that were judged then stay, also where no row of them is left."""
+    """The data that a run would have judged; labels that were judged then are kept even without rows."""
     judged = frozenset(v.subject.label for v in given if v.subject.label is not None)
     read = _counts(known.window, known.reading)
     current = None if read is None else replace(read, maturity=known.maturity)

@@ -1,4 +1,4 @@
-"""What a replay gives: incidents, weeks and gaps of two files side by side."""
+"""The records of a replay's result: incidents, weeks and gaps of two rules files side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LeftOut(StrEnum):
 
 
 class DifferenceCause(StrEnum):
-    """Why a verdict comes out otherwise than it was given. All are in ``docs/replay.md``."""
+    """Why a replayed verdict differs from the stored one. All are in ``docs/replay.md``."""
 
     OTHER_BASELINE = "other_baseline"
     OTHER_COUNTS = "other_counts"
@@ -37,10 +37,10 @@ class DifferenceCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Windows in a row of which no counts are stored.
+    """Consecutive windows without stored counts.
 
-    ``reason`` is "never_read", "counts_removed" since they are old, or the relation_error or warehouse_failed that
-    reading them ended with.
+    ``reason`` is "never_read", "counts_removed" (they were old), or the "relation_error" or "warehouse_failed" of their
+    reading.
     """
 
     schedule: Schedule
@@ -53,7 +53,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """A rule of one file that is not replayed on a source, in so many windows, and why."""
+    """A rule of one file that is not replayed on a source in ``windows`` windows, and why."""
 
     side: SideName
     rule: str
@@ -64,7 +64,7 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A verdict of the present file that comes out otherwise than it was given."""
+    """A verdict of the present file that differs from the one that its run gave."""
 
     rule: str
     subject: Subject
@@ -76,7 +76,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many verdicts that the present file gave in runs were replayed, and those that came out otherwise."""
+    """How many stored verdicts of the present file were replayed, and those that differ."""
 
     compared: int = 0
     differences: tuple[Difference, ...] = ()
@@ -84,9 +84,9 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One incident of one file: from the start of the window that opened it to that of the one that resolved it.
+    """One incident of one file, from the start of the window that opened it to the start of the one that resolved it.
 
-    ``end`` is None where it was still open at the end. ``switch`` says what its breaches would have done to automation.
+    ``end`` is None if it was still open at the end. ``switch`` says what its breaches would have done to automation.
     """
 
     incident: Incident
@@ -95,7 +95,7 @@ class Opened:
     switch: Switched
 
     def overlaps(self, other: Opened) -> bool:
-        """Whether both are about the same rule and subject, and at the same time."""
+        """Whether both are about the same rule and subject and overlap in time."""
         before = other.end is None or self.start < other.end
         after = self.end is None or other.start < self.end
         return self.incident.fingerprint == other.incident.fingerprint and before and after
@@ -103,14 +103,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An incident of either file, or what is the same trouble in both."""
+    """An incident of one file, or two that overlap: one of each file."""
 
     present: Opened | None
     proposed: Opened | None
 
     @property
     def either(self) -> Opened:
-        """The incident of the proposed file, else that of the present one. Raises ValueError where there is neither."""
+        """The incident of the proposed file, else that of the present one. Raises ValueError if there is neither."""
         found = self.present if self.proposed is None else self.proposed
         if found is None:
             raise ValueError("a pair needs an incident of at least one file")
@@ -118,14 +118,14 @@ class Pair:
 
     @property
     def place(self) -> tuple[bool, bool, datetime, str]:
-        """Where it is listed: what only one file opens first, by time."""
+        """The sort key of lists: first the incidents that only one file opens, then by time."""
         both = self.present is not None and self.proposed is not None
         return both, self.proposed is None, self.either.start, self.either.incident.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one file would have said; ``timelines`` holds the worst of each week by subject, None: not evaluated."""
+    """The result of one file; ``timelines`` has the worst outcome of each week by subject, None: not evaluated."""
 
     revision: str
     incidents: tuple[Opened, ...]
@@ -133,23 +133,23 @@ class Side:
 
     @property
     def weeks(self) -> int:
-        """How many weeks there are of all subjects together."""
+        """The number of weeks, summed over all subjects."""
         return sum(len(row) for row in self.timelines.values())
 
     @property
     def weeks_not_evaluated(self) -> int:
-        """How many of them have no verdict but "not evaluated", and so say nothing."""
+        """How many of these weeks have no verdict except "not evaluated"."""
         return sum(row.count(None) for row in self.timelines.values())
 
     def switched(self, how: Switched) -> list[Subject]:
-        """The subjects of which automation would have been turned off, or blocked, at least once."""
+        """The subjects on which breaches would have acted in the way ``how`` at least once."""
         found = {Subject(o.incident.source, o.incident.label) for o in self.incidents if o.switch == how}
         return sorted(found, key=by_name)
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Both files side by side; what is only in one of them comes first."""
+    """The results of both files side by side; ``pairs`` begin with the incidents that only one file opens."""
 
     weeks: tuple[Window, ...]
     present: Side

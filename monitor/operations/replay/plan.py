@@ -1,4 +1,4 @@
-"""The plan of a replay: which windows of which sources two files are to judge."""
+"""The plan of a replay: which windows of which sources both files judge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from monitor.core import windows
 from monitor.core.records import SCHEDULES, Schedule, Window
 from monitor.operations.replay.model import SideName
 
-_READ_BY = ("relation", "columns", "score_is", "window_on", "kind", "score")  # other counts would come of another one
+_READ_BY = (
+    "relation",
+    "columns",
+    "score_is",
+    "window_on",
+    "kind",
+    "score",
+)  # a change of these changes the counts
 
 
 class ReplayRefused(ValueError):
@@ -28,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplayPlan:
-    """What is replayed: both files, the weeks, and the work in parts."""
+    """What to replay: both files, the weeks, and the work in parts."""
 
     present: Config
     proposed: Config
@@ -37,7 +44,7 @@ class ReplayPlan:
 
     @property
     def total(self) -> int:
-        """How many steps of progress there are: the windows of every part."""
+        """The number of progress steps: the windows of all parts."""
         return sum(len(part.windows) for part in self.parts)
 
     def rules(self, part: Part) -> Iterator[tuple[SideName, Rule]]:
@@ -52,9 +59,9 @@ class ReplayPlan:
 def plan_of(
     present: Config, proposed: Config, last: Window, weeks: int, *, sources: Sequence[str] | None = None
 ) -> ReplayPlan:
-    """The work: ``weeks`` weeks that end with ``last``, and their days, as far as a file has rules for them.
+    """The plan for ``weeks`` weeks up to ``last``, and for their days if a file has daily rules.
 
-    Raises :class:`ReplayRefused` where the stored counts are not what the proposed file would read.
+    Raises :class:`ReplayRefused` if the proposed file would read other counts than the stored ones.
     """
     if present.timezone != proposed.timezone:
         raise ReplayRefused(

@@ -1,6 +1,6 @@
-"""Judging the windows of a replay by both files, with the functions of a run, on counts that runs and backfills kept.
+"""Judges the windows of a replay by both files, with the functions of a run, on the counts in the history.
 
-Nothing is written, switched or sent. How it is done, and what cannot be replayed, is in ``docs/replay.md``.
+Nothing is written, switched or sent. ``docs/replay.md`` says how it works and what cannot be replayed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from monitor.operations.replay.results import agreement_of, side_by_side, side_o
 from monitor.operations.workers import Workers, own_history
 
 ROUNDS = 4
-"""How many pieces of each part a worker gets: more begin more often with the windows before, fewer end less evenly."""
+"""Pieces of each part for each worker: more pieces load earlier windows more often, fewer end less evenly."""
 Progress = Callable[[str], None]
-_NEEDED = ("blocked", "newest_alone", "turns_off")  # of a verdict's detail, for switches and incidents
+_NEEDED = ("blocked", "newest_alone", "turns_off")  # keys of a verdict's detail that switches and incidents need
 _FROM_COUNTS = frozenset(
     {
         *((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")),
@@ -48,7 +48,7 @@ _FROM_COUNTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One window of one source: the verdicts of both files, and what belongs to them."""
+    """One window of one source: the verdicts of both files, what is missing, and how far the verdicts agree."""
 
     window: Window
     present: tuple[Verdict, ...] = ()
@@ -61,19 +61,19 @@ class _Judged:
 def replay(
     history: Store, plan: ReplayPlan, progress: Progress = lambda _: None, workers: Workers | None = None
 ) -> Replay:
-    """Both files over all windows of the plan; ``progress`` gets the name of each window that is done.
+    """Judge all windows of the plan by both files; ``progress`` gets the name of each window that is done.
 
-    With ``workers`` these judge, some windows in a row each. Raises WorkersFailed where they were lost.
+    ``workers`` judge several consecutive windows each. Raises WorkersFailed if they were lost.
     """
     judge = partial(_judge, history, plan) if workers is None else _spread(history, plan, workers)
     judged: list[_Judged] = []
     missing: list[Missing] = []
     omitted: list[Omitted] = []
     for part in plan.parts:
-        own = list(judge(part, progress))
-        judged += own
-        missing += _gaps(part, own)
-        omitted += _omitted(plan, part, own)
+        judged_windows = list(judge(part, progress))
+        judged += judged_windows
+        missing += _gaps(part, judged_windows)
+        omitted += _omitted(plan, part, judged_windows)
     present = side_of(plan.present.revision, [(each.window, each.present) for each in judged], plan.weeks)
     proposed = side_of(plan.proposed.revision, [(each.window, each.proposed) for each in judged], plan.weeks)
     agreement = Agreement(
@@ -84,16 +84,16 @@ def replay(
 
 
 def _spread(history: Store, plan: ReplayPlan, workers: Workers) -> Callable[[Part, Progress], Iterator[_Judged]]:
-    """Has workers judge all parts; what is returned gives the windows of one, in their order."""
-    asked = {}
+    """Let workers judge all parts; the returned function yields the windows of one part, in order."""
+    pending_of = {}
     for part in plan.parts:
         size = -(-len(part.windows) // (ROUNDS * workers.count))
-        some = [replace(part, windows=part.windows[k : k + size]) for k in range(0, len(part.windows), size)]
-        plans = [replace(plan, parts=(each,)) for each in some]
-        asked[part] = [workers.submit(judge_on_worker, history.identity().mark.history, each) for each in plans]
+        pieces = [replace(part, windows=part.windows[k : k + size]) for k in range(0, len(part.windows), size)]
+        plans = [replace(plan, parts=(each,)) for each in pieces]
+        pending_of[part] = [workers.submit(judge_on_worker, history.identity().mark.history, each) for each in plans]
 
     def results(part: Part, progress: Progress) -> Iterator[_Judged]:
-        for pending in asked[part]:
+        for pending in pending_of[part]:
             for judged in pending.result():
                 yield judged
                 progress(f"{part.source} {judged.window.name}")
@@ -102,7 +102,7 @@ def _spread(history: Store, plan: ReplayPlan, workers: Workers) -> Callable[[Par
 
 
 def judge_on_worker(history: str, plan: ReplayPlan) -> list[_Judged]:
-    """In a worker: the only part of a plan, from the history that its own environment names."""
+    """In a worker: judge the only part of a plan, from the history of the worker's environment."""
     (part,) = plan.parts
     return list(_judge(own_history(history), plan, part, lambda _: None))
 
@@ -146,7 +146,7 @@ def _judge_window(
 
 
 def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
-    """The rules that say the same in both files, whatever else these say: they are judged once."""
+    """The ids of rules that are judged alike by both files, so that they are judged once."""
     one, other, first = plan.present, plan.proposed, part.windows[0]
 
     def around(config: Config) -> tuple[object, ...]:
@@ -159,9 +159,9 @@ def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
 
 
 def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> SourceData:
-    """The same counts, with the rows that would act alone, and those rejected too often, by the proposed file.
+    """The same counts, with automated rows and conclusions from rejected rows by the proposed file.
 
-    What was rejected in the windows before stays as it was found then.
+    Conclusions of earlier windows stay as their runs stored them.
     """
     data = replace(data, past=known.past[1])
     if data.name not in plan.present.sources or data.name not in plan.proposed.sources:
@@ -176,7 +176,7 @@ def _verdicts(
     config: Config, part: Part, data: SourceData, shifts: tuple[ShiftResult, ...],
     already: Mapping[str, tuple[Verdict, ...]], *, has_segments: bool,
 ) -> tuple[Verdict, ...]:  # fmt: skip
-    """The verdicts of one file on one window, without the details that nothing here looks at."""
+    """The verdicts of one file on one window, with only the needed details."""
     found: list[Verdict] = []
     for rule in config.rules_for(part.schedule) if part.source in config.sources else ():
         if rule.id in already:
@@ -189,13 +189,13 @@ def _verdicts(
 
 
 def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
-    """Shift tests: of scores and labels from the counts, of feature columns as they are stored.
+    """The shift tests: of scores and labels from the counts, of feature columns as stored.
 
-    All of them where a rule names any, since they are one family.
+    If a rule names one test, all are returned, since they are one family.
     """
-    asked = {tested for _, rule in plan.rules(part) if (tested := _tested(rule)) is not None}
+    named_tests = {test for _, rule in plan.rules(part) if (test := _tested(rule)) is not None}
     window = data.current.window
-    if not asked:
+    if not named_tests:
         return ()
     stored = history.shifts(part.schedule, window.start, part.source)
     columns = [each for each in stored if (each.test, each.column) not in _FROM_COUNTS]
@@ -209,23 +209,23 @@ def _tested(rule: Rule) -> tuple[str, str] | None:
 def _unwatched(
     plan: ReplayPlan, part: Part, data: SourceData, shifts: Sequence[ShiftResult]
 ) -> tuple[tuple[SideName, str, LeftOut], ...]:
-    """Rules on a feature column of which no test is stored for this window, although there is a baseline for one."""
+    """Rules on a feature column without a stored test in this window, although there is a baseline."""
     whole = data.baselines.get(None)
     if data.problem or whole is None or whole.overlaps(data.current.window):
         return ()
-    there = {(each.test, each.column) for each in shifts} | _FROM_COUNTS | {None}
-    lost = LeftOut.COLUMN_NOT_WATCHED
-    return tuple((side, rule.id, lost) for side, rule in plan.rules(part) if _tested(rule) not in there)
+    tests = {(each.test, each.column) for each in shifts} | _FROM_COUNTS | {None}
+    reason = LeftOut.COLUMN_NOT_WATCHED
+    return tuple((side, rule.id, reason) for side, rule in plan.rules(part) if _tested(rule) not in tests)
 
 
 def _has_segments(known: KnownWindow) -> bool:
-    """Whether rules on segments can be judged in a window: their counts were kept, or it was not read."""
+    """Whether rules on segments can be judged in a window: counts of segments are stored, or it was not read."""
     reading = known.reading
     return reading is None or reading.state != "ok" or reading.segment_counts is not None
 
 
 def _without_segments(plan: ReplayPlan, part: Part, known: KnownWindow) -> Iterator[tuple[SideName, str, LeftOut]]:
-    """Rules on segments in a window of which their counts were not kept."""
+    """Rules on segments, if the counts of segments of this window are not stored."""
     if not _has_segments(known):
         for side, rule in plan.rules(part):
             if rule.counts_segments:
@@ -233,7 +233,7 @@ def _without_segments(plan: ReplayPlan, part: Part, known: KnownWindow) -> Itera
 
 
 def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Omitted]:
-    """The rules that were not replayed on a source, in the order of the files."""
+    """The rules that were not replayed on a source, in the order of the files, with their windows."""
     whole = [
         Omitted(side, rule.id, part.source, LeftOut.NEEDS_WHOLE_ROWS, len(part.windows))
         for side, rule in plan.rules(part)
@@ -246,7 +246,7 @@ def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Om
 
 
 def _gaps(part: Part, judged: Sequence[_Judged]) -> Iterator[Missing]:
-    """The windows without counts, those in a row together."""
+    """The windows without counts, consecutive ones together."""
     for reason, group in groupby(judged, key=lambda each: each.missing):
         names = [each.window.name for each in group]
         if reason is not None:

@@ -1,4 +1,4 @@
-"""What came of the verdicts of a replay: incidents, switches, weeks, and how they compare with those given then."""
+"""The results of a replay's verdicts: incidents, switches, weeks, and agreement with the stored verdicts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ _SWITCHED: tuple[Switched, ...] = ("", "segments", "blocked", "off")
 
 
 def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Verdict]) -> Agreement:
-    """Whether the verdicts that this very file gave come out again; those of other revisions are not compared."""
+    """Compare stored and replayed verdicts of this file's revision; those of other revisions are not compared."""
     rules = {rule.id for rule in config.rules if not needs_whole_rows(rule)}
-    mine = [verdict for verdict in given if verdict.rules_revision == config.revision and verdict.rule in rules]
+    given_by_file = [
+        verdict for verdict in given if verdict.rules_revision == config.revision and verdict.rule in rules
+    ]
     again = {(verdict.rule, verdict.subject): verdict for verdict in replayed}
-    pairs = [(then, again.get((then.rule, then.subject))) for then in mine]
+    pairs = [(then, again.get((then.rule, then.subject))) for then in given_by_file]
     other = tuple(_difference(then, now) for then, now in pairs if now is None or now.outcome != then.outcome)
-    return Agreement(len(mine), other)
+    return Agreement(len(given_by_file), other)
 
 
 def _difference(then: Verdict, now: Verdict | None) -> Difference:
@@ -52,14 +54,14 @@ def _difference(then: Verdict, now: Verdict | None) -> Difference:
 
 
 def side_of(revision: str, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
-    """What one file would have said, from its verdicts on every window."""
+    """The result of one file, from its verdicts on every window."""
     return Side(revision, tuple(incidents_of(judged)), timelines_of(judged, weeks))
 
 
 def incidents_of(judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
-    """The incidents that these verdicts open; each rule's windows oldest first, nobody touching any of them.
+    """The incidents that these verdicts open, if nobody acknowledges or silences any; windows are oldest first.
 
-    None was open before the first window. Every window is taken as run when it was ready.
+    No incident is open before the first window. Every window is judged at the time when it was ready.
     """
     newest: dict[str, Incident] = {}
     found: dict[str, Opened] = {}
@@ -77,7 +79,7 @@ def incidents_of(judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Ope
 
 
 def switched_by(verdict: Verdict) -> Switched:
-    """What a verdict does to automation that is on: blocking turns off where no score range could be named."""
+    """What a verdict does to automation that is on. Blocking turns it off if no score range can be named."""
     if verdict.outcome != "breach":
         return ""
     if segments_off(verdict):
@@ -92,7 +94,7 @@ def switched_by(verdict: Verdict) -> Switched:
 def timelines_of(
     judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
 ) -> dict[Subject, Timeline]:
-    """The worst that was said of every subject in each week, its days included; None where nothing was evaluated."""
+    """The worst outcome of every subject in each week, its days included; None if nothing was evaluated."""
     found: dict[Subject, list[Seen | None]] = {}
     order: tuple[Seen | None, ...] = (None, "ok", "unconfirmed", *SEVERITIES)
     starts = [week.start for week in weeks]
@@ -100,32 +102,32 @@ def timelines_of(
         place = bisect_right(starts, window.start) - 1
         for verdict in verdicts:
             row = found.setdefault(verdict.subject, [None] * len(weeks))
-            said = verdict.severity if verdict.outcome == "breach" else verdict.outcome
-            row[place] = max(row[place], None if said == "not_evaluated" else said, key=order.index)
+            outcome = verdict.severity if verdict.outcome == "breach" else verdict.outcome
+            row[place] = max(row[place], None if outcome == "not_evaluated" else outcome, key=order.index)
     return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
 
 
 def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:
-    """Incidents of the same rule and subject that overlap are one pair; first what only one file opens."""
+    """Pair the overlapping incidents of the same rule and subject; incidents that only one file opens come first."""
     left = list(proposed)
     pairs = []
-    for mine in present:
-        same = next((other for other in left if mine.overlaps(other)), None)
+    for incident in present:
+        same = next((other for other in left if incident.overlaps(other)), None)
         if same is not None:
             left.remove(same)
-        pairs.append(Pair(mine, same))
+        pairs.append(Pair(incident, same))
     pairs += [Pair(None, other) for other in left]
     return sorted(pairs, key=lambda pair: pair.place)
 
 
 def only_of(found: Replay, label: str) -> Replay:
-    """What is about one label; it was judged within its whole family all the same."""
+    """The part of a replay that is about one label; it was judged within its whole family."""
 
-    def mine(side: Side) -> Side:
+    def of_label(side: Side) -> Side:
         return replace(
             side, incidents=tuple(each for each in side.incidents if each.incident.label == label),
             timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
         )  # fmt: skip
 
     pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
-    return replace(found, present=mine(found.present), proposed=mine(found.proposed), pairs=pairs)
+    return replace(found, present=of_label(found.present), proposed=of_label(found.proposed), pairs=pairs)
