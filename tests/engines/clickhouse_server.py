@@ -64,12 +64,17 @@ def handler_of(engine: Any) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def _end_with_input(server: ThreadingHTTPServer) -> None:
+    input()
+    server.shutdown()
+
+
 def main() -> None:
     """Serves until standard input ends."""
     import chdb
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(chdb.connect(":memory:")))
-    threading.Thread(target=lambda: (input(), server.shutdown()), daemon=True).start()
+    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     print(server.server_port, flush=True)
     server.serve_forever()
 
