@@ -58,11 +58,6 @@ def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> Unif
     return UniformDraws((strata + rng.random((bins, resamples))) / resamples, rank)
 
 
-def resampled(table: GapTables, rate: Floats, draws: UniformDraws) -> Floats:
-    """B plug-in ECEs of one table (all its bins filled) with hit rates ``rate`` (M,)."""
-    return Resampling(table, draws).errors(rate)
-
-
 class Resampling:
     """The draws of one table, whose bins are all filled, for many hit rates: what these do not move is made once."""
 

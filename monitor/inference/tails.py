@@ -74,7 +74,7 @@ def jensen_shannon(one: Floats, other: Floats) -> float:
 def benjamini_hochberg(p_values: Sequence[float]) -> Floats:
     """Adjusted p-values, shape (P,), as ``scipy.stats.false_discovery_control``; ValueError for p outside [0, 1].
 
-    >>> benjamini_hochberg([0.01, 0.04, 0.03, 0.005]).tolist()
+    >>> benjamini_hochberg([0.01, 0.04, 0.03, 0.005]).round(6).tolist()
     [0.02, 0.04, 0.04, 0.02]
     """
     found = np.array(p_values, dtype=np.float64)

@@ -27,7 +27,7 @@ from monitor.inference.gaps import (
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
 from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
-from monitor.inference.resampling import Resampling, latin_hypercube, resampled
+from monitor.inference.resampling import Resampling, latin_hypercube
 from tests.fakes.one_table import mce_interval
 
 CELLS = 10_000
@@ -113,7 +113,7 @@ def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: 
     draws = latin_hypercube(np.random.default_rng(5), 1, 2000)
     one = np.ones((1, 1))
     bins = GapTables(n * one, 0 * one, 0 * one, one, one)  # a score of 0: the error is the hit rate
-    hits = resampled(bins, np.array([rate]), draws) * n
+    hits = Resampling(bins, draws).errors(np.array([rate])) * n
     uniform = np.take_along_axis(draws.ordered, draws.rank, axis=1)[0]
     np.testing.assert_allclose(hits, stats.binom.ppf(uniform, n, rate), atol=1e-6)
 
@@ -124,7 +124,7 @@ def test_draws_answer_each_hit_rate_as_if_it_were_the_first() -> None:
     rates = [np.array(each) for each in ([0.3, 0.4, 0.6, 0.9], [0.2, 0.9, 0.99, 0.999], [0.9, 0.1, 0.5, 0.5])]
     kept = Resampling(bins, draws)  # the second rate leaves all bins few rows against their score, the others do not
     found = [kept.errors(rate).tolist() for rate in (*rates, *rates)]
-    assert found == [resampled(bins, rate, draws).tolist() for rate in (*rates, *rates)]
+    assert found == [Resampling(bins, draws).errors(rate).tolist() for rate in (*rates, *rates)]
     assert found[0] != found[1] != found[2]
 
 
@@ -132,7 +132,8 @@ def test_draws_answer_each_hit_rate_as_if_it_were_the_first() -> None:
 def test_drawn_hits_miss_a_quantile_by_one_at_most_where_the_variance_is_large(n: int, rate: float) -> None:
     draws = latin_hypercube(np.random.default_rng(5), 1, 2000)
     one = np.ones((1, 1))
-    hits = resampled(GapTables(n * one, 0 * one, 0 * one, one, one), np.array([rate]), draws) * n
+    bins = GapTables(n * one, 0 * one, 0 * one, one, one)
+    hits = Resampling(bins, draws).errors(np.array([rate])) * n
     exact = stats.binom.ppf(np.take_along_axis(draws.ordered, draws.rank, axis=1)[0], n, rate)
     assert np.abs(hits - exact).max() <= 1 + 1e-6
     assert np.mean(np.abs(hits - exact) < 0.5) > 0.97
