@@ -62,9 +62,13 @@ def workers_of(workers: int | None, dask: str | None) -> AbstractContextManager[
     description="Evaluate many past windows, oldest first; never switches or sends.",
 )
 def backfill(
-    first: str, last: str, schedule: Schedule = "weekly", sources: list[str] | None = None,
-    workers: int | None = None, dask: str | None = None,
-) -> dict[str, int]:  # fmt: skip
+    first: str,
+    last: str,
+    schedule: Schedule = "weekly",
+    sources: list[str] | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+) -> dict[str, int]:
     """Evaluate the windows from ``first`` to ``last``; returns window name -> breaches found.
 
     ``workers`` processes of this machine, or those of the Dask scheduler at the address ``dask``, read and judge.

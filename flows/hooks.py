@@ -97,9 +97,14 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
         log.error("%s failed and no route says whom to notify: %s", flow.name, state.message)
         return
     payload = on_demand_failed(
-        flow.name, state.message or "no message", utc_now(), channel=to.channel, run=str(flow_run.id),
-        url=url_for("flow-run", obj_id=flow_run.id), mention=to.mention,
-    )  # fmt: skip
+        flow.name,
+        state.message or "no message",
+        utc_now(),
+        channel=to.channel,
+        run=str(flow_run.id),
+        url=url_for("flow-run", obj_id=flow_run.id),
+        mention=to.mention,
+    )
     try:
         with open_store(settings, writes=True, creates=False) as store:
             outage.refuse_full(store, utc_now())

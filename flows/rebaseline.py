@@ -24,9 +24,8 @@ class NothingPinned(Exception):
 @task(name="pin", timeout_seconds=1800, **IO)
 @secrets_hidden()
 def pin_weeks(
-    monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str,
-    anyway: bool = False,
-) -> Pinned:  # fmt: skip
+    monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str, anyway: bool = False
+) -> Pinned:
     """Read the weeks and freeze them."""
     start, end = default_span(monitor.config, monitor.clock())
     start = week(first, monitor.config.zone) if first else start
@@ -58,10 +57,15 @@ def rebaseline(
     with opened() as monitor:
         found = pin_weeks(monitor, first, last, label, reason, by, anyway)
     rows = [
-        {"source": b.source, "label": b.label, "version": b.version, "pairs": b.counts.rows,
-         "weeks": f"{b.first_window}..{b.last_window}"}
+        {
+            "source": b.source,
+            "label": b.label,
+            "version": b.version,
+            "pairs": b.counts.rows,
+            "weeks": f"{b.first_window}..{b.last_window}",
+        }
         for b in found.baselines
-    ]  # fmt: skip
+    ]
     create_table_artifact(key="calmon-baseline", table=rows, description=reason)
     for refused in found.refusals:
         logger.warning("refused %s", refused)

@@ -117,9 +117,14 @@ def evaluate_window(
     """Evaluate one window by tasks; ``publishes``: also its report, artifacts and events."""
 
     due = stages(
-        monitor, window, sources, mode, progress=lambda text: get_run_logger().debug(text), try_again=tries_left,
+        monitor,
+        window,
+        sources,
+        mode,
+        progress=lambda text: get_run_logger().debug(text),
+        try_again=tries_left,
         publish=(lambda result: show(monitor, window, result)) if publishes else None,
-    )  # fmt: skip
+    )
     return perform(due, partial(do_in, window))
 
 

@@ -49,7 +49,7 @@ def waiting_runs(now: datetime) -> list[dict[str, str]]:
     with get_client(sync_client=True) as client:
         found = client.read_flow_runs(
             flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))), flow_run_filter=run_filter, limit=MOST
-        )  # fmt: skip
+        )
         for id in {run.flow_id for run in found}:
             names[id] = client.read_flow(id).name
     return [

@@ -42,9 +42,13 @@ class BackfillEnded(Exception):
 
 
 def evaluate_past(
-    monitor: Monitor, span: Sequence[Window], names: Sequence[str], workers: Workers | None = None,
-    do: DoIn = lambda _, stage: stage.work(), try_again: Callable[[], bool] = lambda: False,
-) -> Generator[RunResult, None, None]:  # fmt: skip
+    monitor: Monitor,
+    span: Sequence[Window],
+    names: Sequence[str],
+    workers: Workers | None = None,
+    do: DoIn = lambda _, stage: stage.work(),
+    try_again: Callable[[], bool] = lambda: False,
+) -> Generator[RunResult, None, None]:
     """Evaluate past windows of the sources ``names``; yields their results, oldest first. Switches and sends nothing.
 
     Raises WindowRefused for a window that can have no data yet, and WorkersFailed if ``workers`` were lost.
@@ -78,9 +82,14 @@ class _Spread:
     """A backfill whose windows are read and judged by workers."""
 
     def __init__(
-        self, monitor: Monitor, span: Sequence[Window], names: Sequence[str], workers: Workers, do: DoIn,
+        self,
+        monitor: Monitor,
+        span: Sequence[Window],
+        names: Sequence[str],
+        workers: Workers,
+        do: DoIn,
         try_again: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._monitor = monitor
         self._span = span
         self._names = names

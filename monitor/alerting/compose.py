@@ -70,8 +70,9 @@ def compose(monitor: Monitor, steps: Sequence[IncidentStep], *, window: Window |
     return Composed(
         opened=tuple(_incidents(step for step in placed if step.decision.kind == "open")),
         updated=tuple(_incidents(step for step in placed if step.decision.changes and step.decision.kind != "open")),
-        deliveries=(*posts, *composer.changes(remaining, window)), events=tuple(events),
-    )  # fmt: skip
+        deliveries=(*posts, *composer.changes(remaining, window)),
+        events=tuple(events),
+    )
 
 
 def show_switches(monitor: Monitor, source: str | None = None, label: str | None = None) -> list[Delivery]:
@@ -297,13 +298,15 @@ class _Composer:
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """The items of a message; the worst of each label that is described in full comes with its context."""
         open_rules = self._open_elsewhere({each.id for each in incidents})
-        labels = by_label([
-            replace(
-                self.context.brief(each, self._last(each)),
-                open_elsewhere=tuple(open_rules.get((each.source, each.label), ())),
-            )
-            for each in incidents
-        ])  # fmt: skip
+        labels = by_label(
+            [
+                replace(
+                    self.context.brief(each, self._last(each)),
+                    open_elsewhere=tuple(open_rules.get((each.source, each.label), ())),
+                )
+                for each in incidents
+            ]
+        )
         full = [self.context.finding(label.lead) for label in labels[:IN_FULL]]
         rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
         return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
@@ -339,10 +342,14 @@ class _Composer:
             (self.context.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
         ]
         payload = news_message(
-            items, window=window, channel=route.channel, root=root, mention=route.mention,
+            items,
+            window=window,
+            channel=route.channel,
+            root=root,
+            mention=route.mention,
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
-        )  # fmt: skip
+        )
         return [self._reply(payload, members, root)]
 
     def _is_routine(self, step: IncidentStep) -> bool:

@@ -56,19 +56,28 @@ class IncidentContext:
         zone, name = self.monitor.config.zone, "" if last is None else last.window
         window = windows.named(incident.schedule, name, zone) if name else None
         return AlertItem(
-            verdict, incident, excess_errors=excess_errors(verdict, estimates), last=last, latest=self._latest(last),
-            rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None), window=window,
-        )  # fmt: skip
+            verdict,
+            incident,
+            excess_errors=excess_errors(verdict, estimates),
+            last=last,
+            latest=self._latest(last),
+            rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
+            window=window,
+        )
 
     def finding(self, brief: AlertItem) -> AlertItem:
         """The same with everything about its last breach."""
         verdict = brief.verdict
         estimates = self._estimates(verdict, segments=True)
         return replace(
-            brief, baseline_interval=self._baseline_interval(verdict), switch=self.switch(verdict, brief),
-            harm=self._harm(verdict, estimates), cause=short_cause_line(verdict), cause_in_full=cause_line(verdict),
+            brief,
+            baseline_interval=self._baseline_interval(verdict),
+            switch=self.switch(verdict, brief),
+            harm=self._harm(verdict, estimates),
+            cause=short_cause_line(verdict),
+            cause_in_full=cause_line(verdict),
             worst_segment=worst_segment(verdict, estimates),
-        )  # fmt: skip
+        )
 
     def last(self, incident: Incident, event: IncidentEvent | None = None) -> IncidentEvent | None:
         """The newest event that says the incident's state: ``event``, which is not stored yet, or a stored one."""
@@ -106,9 +115,13 @@ class IncidentContext:
     def _estimates(self, verdict: Verdict, *, segments: bool, metric: str | None = None) -> list[Estimate]:
         subject, window = verdict.subject, verdict.window
         return self.monitor.store.estimates(
-            source=subject.source, label=subject.label, schedule=window.schedule, window_start=window.start,
-            segments=segments, metric=metric,
-        )  # fmt: skip
+            source=subject.source,
+            label=subject.label,
+            schedule=window.schedule,
+            window_start=window.start,
+            segments=segments,
+            metric=metric,
+        )
 
     def _baseline_interval(self, verdict: Verdict) -> Interval | None:
         """The baseline's analytic interval; None where it does not contain the value that was compared with."""
@@ -209,10 +222,14 @@ class IncidentContext:
         known = store.estimates(metric=metric, where=where, **about)
         first = min((e.window.start for e in known), default=window.start)
         return trend_data(
-            metric, where, known, store.verdicts(**about),
-            windows=[each for each in shown if each.start >= first], baseline=verdict.baseline,
+            metric,
+            where,
+            known,
+            store.verdicts(**about),
+            windows=[each for each in shown if each.start >= first],
+            baseline=verdict.baseline,
             rules=() if rule is None else (rule,),
-        )  # fmt: skip
+        )
 
     def unresolved(self) -> list[Incident]:
         """The incidents that are not resolved, as they were when first read."""

@@ -107,10 +107,15 @@ def event_of(step: IncidentStep, now: datetime) -> IncidentEvent | None:
         change = f":{hashlib.sha256(f'{decision.reason} {when}'.encode()).hexdigest()[:12]}"
     return IncidentEvent(
         key=f"{incident.id}:{incident.version:06d}{change}",  # in the order in which they happened
-        incident=incident.id, at=now, kind=_EVENT_KINDS.get(decision.kind, "continued"), reason=decision.reason.value,
-        actor=step.actor or "run", window=window, verdict=None if verdict is None else verdict.id,
+        incident=incident.id,
+        at=now,
+        kind=_EVENT_KINDS.get(decision.kind, "continued"),
+        reason=decision.reason.value,
+        actor=step.actor or "run",
+        window=window,
+        verdict=None if verdict is None else verdict.id,
         detail={"why": step.why} if step.why else {},
-    )  # fmt: skip
+    )
 
 
 def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> IncidentDecision:
@@ -138,8 +143,10 @@ def _without_incident(verdict: Verdict, now: datetime) -> IncidentDecision:
     if verdict.outcome == "breach":
         return IncidentDecision("open", _R.FIRST_BREACH, _opened(verdict, now))
     reasons: Mapping[Outcome, IncidentReason] = {
-        "ok": _R.WITHIN, "unconfirmed": _R.UNCONFIRMED, "not_evaluated": _R.NOT_EVALUATED,
-    }  # fmt: skip
+        "ok": _R.WITHIN,
+        "unconfirmed": _R.UNCONFIRMED,
+        "not_evaluated": _R.NOT_EVALUATED,
+    }
     return IncidentDecision("nothing", reasons[verdict.outcome], None)
 
 
@@ -187,9 +194,12 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
     good = incident.ok_windows + 1
     was_breach = verdict.window.start == incident.last_window_start  # late truths reversed the outcome
     counted = replace(
-        incident, ok_windows=good, last_window_start=verdict.window.start, breaches=incident.breaches - was_breach,
+        incident,
+        ok_windows=good,
+        last_window_start=verdict.window.start,
+        breaches=incident.breaches - was_breach,
         version=incident.version + 1,
-    )  # fmt: skip
+    )
     flaps = incident.reopened >= FLAPPING_FROM
     if flaps and good < GOOD_WINDOWS:
         return IncidentDecision("hold", _R.HELD_BACK, counted)
@@ -202,9 +212,15 @@ def _after_breach(verdict: Verdict, incident: Incident, now: datetime) -> Incide
         is_over = incident.state == "resolved"
         return IncidentDecision("nothing", _R.NEWEST_WITHIN if is_over else _R.NEWEST_WITHIN_OPEN, incident)
     subject_now = replace(
-        incident, last_verdict=verdict.id, last_window_start=verdict.window.start, breaches=incident.breaches + 1,
-        severity=verdict.severity, reason=verdict.reason.value, ok_windows=0, version=incident.version + 1,
-    )  # fmt: skip
+        incident,
+        last_verdict=verdict.id,
+        last_window_start=verdict.window.start,
+        breaches=incident.breaches + 1,
+        severity=verdict.severity,
+        reason=verdict.reason.value,
+        ok_windows=0,
+        version=incident.version + 1,
+    )
     if incident.state == "resolved":
         again = reopened(subject_now, now)
         return IncidentDecision("reopen", _R.REOPENED_SILENCED if again.silenced_until else _R.REOPENED, again)
@@ -224,9 +240,12 @@ def corrected(step: IncidentStep) -> IncidentStep:
     if verdict.outcome != "breach" or incident.state == "resolved" or verdict.id == incident.last_verdict:
         return step
     after = replace(
-        incident, last_verdict=verdict.id, severity=verdict.severity, reason=verdict.reason.value,
+        incident,
+        last_verdict=verdict.id,
+        severity=verdict.severity,
+        reason=verdict.reason.value,
         version=incident.version + 1,
-    )  # fmt: skip
+    )
     return replace(step, decision=IncidentDecision("continue", _R.CORRECTED, after))
 
 
@@ -239,11 +258,17 @@ def reopened(incident: Incident, now: datetime) -> Incident:
     """The incident, open again and not acknowledged; a silence that still runs goes on."""
     silent = incident.silenced_until is not None and incident.silenced_until > now
     return replace(
-        incident, state="silenced" if silent else "open", reopened=incident.reopened + 1, resolved_at=None,
-        resolved_window=None, resolved_by=None, acknowledged_at=None, acknowledged_by=None,
+        incident,
+        state="silenced" if silent else "open",
+        reopened=incident.reopened + 1,
+        resolved_at=None,
+        resolved_window=None,
+        resolved_by=None,
+        acknowledged_at=None,
+        acknowledged_by=None,
         silenced_until=incident.silenced_until if silent else None,
         silenced_by=incident.silenced_by if silent else None,
-    )  # fmt: skip
+    )
 
 
 def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
@@ -255,9 +280,14 @@ def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecisi
     if incident.state == "acknowledged":
         return IncidentDecision("nothing", _R.ALREADY_ACKNOWLEDGED, incident)
     after = replace(
-        incident, state="acknowledged", acknowledged_at=now, acknowledged_by=actor, silenced_until=None,
-        silenced_by=None, version=incident.version + 1,
-    )  # fmt: skip
+        incident,
+        state="acknowledged",
+        acknowledged_at=now,
+        acknowledged_by=actor,
+        silenced_until=None,
+        silenced_by=None,
+        version=incident.version + 1,
+    )
     return IncidentDecision("acknowledge", _R.ACKNOWLEDGED, after)
 
 
@@ -294,9 +324,12 @@ def wake(incident: Incident, now: datetime) -> IncidentDecision:
     if not is_over:
         return IncidentDecision("nothing", _R.NOT_OVER, incident)
     after = replace(
-        incident, state="acknowledged" if incident.acknowledged_at else "open", silenced_until=None,
-        silenced_by=None, version=incident.version + 1,
-    )  # fmt: skip
+        incident,
+        state="acknowledged" if incident.acknowledged_at else "open",
+        silenced_until=None,
+        silenced_by=None,
+        version=incident.version + 1,
+    )
     return IncidentDecision("wake", _R.SILENCE_ENDED, after)
 
 

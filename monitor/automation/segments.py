@@ -98,9 +98,13 @@ def _turned_off(
     if holds:
         return before if before.off_from is not None else replace(before, off_from=max(holds), verdict=breach.verdict)
     return SegmentSwitch(
-        before.column, before.value, now, actor=RUNS[rule.schedule], verdict=breach.verdict,
+        before.column,
+        before.value,
+        now,
+        actor=RUNS[rule.schedule],
+        verdict=breach.verdict,
         reason=f"{rule.rule} in breach until {breach.window_end:%Y-%m-%d}",
-    )  # fmt: skip
+    )
 
 
 def _has_effect(each: SegmentSwitch, now: datetime) -> bool:

@@ -244,9 +244,10 @@ def asks(rule: Rule) -> str:
     """
     parts = "all columns" if "all" in rule.segments else ", ".join(rule.segments)
     scope = {
-        "source": ", all labels together", "segments": f", in segments of {parts}",
+        "source": ", all labels together",
+        "segments": f", in segments of {parts}",
         "small_labels": ", small labels together",
-    }.get(rule.scope, "")  # fmt: skip
+    }.get(rule.scope, "")
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())

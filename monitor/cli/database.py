@@ -157,9 +157,10 @@ def pruned_lines(found: Pruned) -> Iterator[str]:
     verb = "would be removed" if found.dry_run else "removed"
     what = {
         f"counts of labels ({removed.bytes_of_counts / 2**20:,.1f} MiB)": removed.counts,
-        "further estimates": removed.estimates, "shift tests": removed.shift_tests,
+        "further estimates": removed.estimates,
+        "shift tests": removed.shift_tests,
         "lists of rejected rows' examples": removed.examples,
-    }  # fmt: skip
+    }
     yield f"{verb}, of {removed.windows:,} windows: " + ", ".join(f"{count:,} {name}" for name, count in what.items())
     size = f"the history takes {found.after / 2**20:,.1f} MiB"
     if not found.dry_run:

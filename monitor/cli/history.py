@@ -144,9 +144,11 @@ def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Esti
     former = store.former_estimates(first.window.schedule, at)
     kept = [e for e in found if (e.window.start, e.subject.source) not in former]
     before = [
-        e for each in former.values() for e in each
+        e
+        for each in former.values()
+        for e in each
         if (e.metric, e.where, e.subject.segment) == (first.metric, first.where, None)
-    ]  # fmt: skip
+    ]
     subjects = {e.subject for e in found}
     known = [e for e in (*kept, *before) if e.window.end <= at and e.subject in subjects]
     return sorted(known, key=lambda e: (e.window.start, e.subject.source, e.subject.label or ""))

@@ -61,9 +61,15 @@ def daily(
 
 
 def _run(
-    schedule: Schedule, name: str | None, source: str | None, *,
-    json_output: bool, dry_run: bool, act: bool, exit_code: bool,
-) -> None:  # fmt: skip
+    schedule: Schedule,
+    name: str | None,
+    source: str | None,
+    *,
+    json_output: bool,
+    dry_run: bool,
+    act: bool,
+    exit_code: bool,
+) -> None:
     mode: ActMode = "always" if act else "auto"
     with cli.plain_errors():
         config = cli.configuration()
@@ -166,9 +172,14 @@ def backfill(
 
 
 def _last_word(
-    span: Sequence[Window], rest: Sequence[Window], breaches: int, unread: Mapping[str, str], source: str | None, *,
+    span: Sequence[Window],
+    rest: Sequence[Window],
+    breaches: int,
+    unread: Mapping[str, str],
+    source: str | None,
+    *,
     daily: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Print what a backfill did, also where it was stopped."""
     done = len(span) - len(rest) - len(unread)
     cli.out.print(f"{done} windows evaluated, {breaches} breaches found; nothing was switched or sent.")

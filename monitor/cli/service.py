@@ -100,13 +100,18 @@ def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.
     idle = min(MOST_IDLE, raise_file_limit() // 2)
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(service, guard, docs=docs), http=protocol(most_idle=idle), ws="none", lifespan="off",
+            create_app(service, guard, docs=docs),
+            http=protocol(most_idle=idle),
+            ws="none",
+            lifespan="off",
             log_config=None,
             access_log=False,  # ours leaves out the query, and hides what looks like a token
-            server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_S,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-    )  # fmt: skip
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         # also in the moment before uvicorn takes over, and when it raises the signal again at the end
         signal.signal(number, server.handle_exit)

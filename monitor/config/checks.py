@@ -32,9 +32,15 @@ SINGLE_LABEL_COLUMNS = (
 )  # fmt: skip
 
 WIDE_COLUMNS = (
-    "item", "resolved_at",
-    "true_label", "predicted_label", "predicted_at", "model_version", "cluster", "weight",
-)  # fmt: skip
+    "item",
+    "resolved_at",
+    "true_label",
+    "predicted_label",
+    "predicted_at",
+    "model_version",
+    "cluster",
+    "weight",
+)
 _OF_LABELS = ("true_label", "predicted_label")
 _PLACE = "{label}"
 KINDS: tuple[str, ...] = get_args(SourceKind)

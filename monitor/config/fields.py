@@ -46,9 +46,13 @@ _ELSEWHERE: Mapping[Pattern, str] = MappingProxyType(
 )
 
 _ID_OF_CHOICE = {
-    "test": "CAL013", "condition": "CAL014", "where": "CAL015",
-    "severity": "CAL016", "actions": "CAL017", "schedule": "CAL018",
-}  # fmt: skip
+    "test": "CAL013",
+    "condition": "CAL014",
+    "where": "CAL015",
+    "severity": "CAL016",
+    "actions": "CAL017",
+    "schedule": "CAL018",
+}
 
 _EXAMPLES = {
     "version": "version: 1",

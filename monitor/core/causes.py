@@ -87,10 +87,13 @@ class Causes:
 def as_json(found: Causes) -> dict[str, Any]:
     """The causes as plain data for a verdict's detail; :func:`from_json` reads them back."""
     return {
-        "metric": found.metric, "change": _part(found.change), "columns": list(found.columns),
+        "metric": found.metric,
+        "change": _part(found.change),
+        "columns": list(found.columns),
         "splits": [{"column": s.column, "mix": _part(s.mix), "rate": _part(s.rate), "of": s.of} for s in found.splits],
-        "causes": [_cause(each) for each in found.causes], "began": _began(found.began),
-    }  # fmt: skip
+        "causes": [_cause(each) for each in found.causes],
+        "began": _began(found.began),
+    }
 
 
 def from_json(stored: Mapping[str, Any]) -> Causes:

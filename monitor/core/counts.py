@@ -229,9 +229,15 @@ def counts_from_groups(
     sums: dict[str, Any] = {name: np.asarray(columns[name], dtype=np.float64)[order] for name in SUMS[1:]}
     n = np.asarray(columns["n"], dtype=np.int64)[order]
     return Counts(
-        cell=cell[order], predicted=predicted[order], automated=automated[order], n=n, **sums,
-        design_effect=design_effect, score_is=score_is, acting_effects=acting_effects,
-    )  # fmt: skip
+        cell=cell[order],
+        predicted=predicted[order],
+        automated=automated[order],
+        n=n,
+        **sums,
+        design_effect=design_effect,
+        score_is=score_is,
+        acting_effects=acting_effects,
+    )
 
 
 def counts_from_rows(

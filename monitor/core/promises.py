@@ -39,8 +39,13 @@ Promises = Mapping[Where, Promise]
 Segment = tuple[str, str]
 SegmentPromises = Mapping[Segment, Promises]
 """Promises by (column, value): a segment column of the source, or the bands of scores."""
-BANDS = {"below 0.5": (0.0, 0.5), "0.5 to 0.8": (0.5, 0.8), "0.8 to 0.9": (0.8, 0.9), "from 0.9": (0.9, 1.0),
-         "from 0.95": (0.95, 1.0)}  # fmt: skip
+BANDS = {
+    "below 0.5": (0.0, 0.5),
+    "0.5 to 0.8": (0.5, 0.8),
+    "0.8 to 0.9": (0.8, 0.9),
+    "from 0.9": (0.9, 1.0),
+    "from 0.95": (0.95, 1.0),
+}
 """The bands by name: scores from the first value, and below the second; the last two overlap and include 1."""
 
 

@@ -135,9 +135,11 @@ def _worst(tables: Sequence[_Table], most: float, level: float) -> tuple[tuple[f
     for table in tables:
         rows = table.rejected + table.kept
         if table.rejected >= FEWEST and table.rejected > most * rows:
-            p = float(scipy.stats.hypergeom.sf(
-                table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
-            ))  # fmt: skip
+            p = float(
+                scipy.stats.hypergeom.sf(
+                    table.rejected - 1, table.all_rejected + table.all_kept, table.all_rejected, rows
+                )
+            )
             found.append((p, table.part[1] - table.part[0], table.part, table.rejected / rows))
     best = min(found, default=None)  # for equal p-values the narrowest part
     if best is None or best[0] >= level / max(1, len(tables)):

@@ -113,6 +113,12 @@ def from_detail(detail: Mapping[str, Any]) -> Rejection:
     """The finding that :attr:`Rejection.detail` was made from."""
     part = detail["part"]
     return Rejection(
-        Why(detail["why"]), RejectionCause(detail["cause"]), detail["rejected"], detail["rows"], detail["reason"],
-        detail["local"], detail["p_value"], None if part is None else (part[0], part[1]),
-    )  # fmt: skip
+        Why(detail["why"]),
+        RejectionCause(detail["cause"]),
+        detail["rejected"],
+        detail["rows"],
+        detail["reason"],
+        detail["local"],
+        detail["p_value"],
+        None if part is None else (part[0], part[1]),
+    )

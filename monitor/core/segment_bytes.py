@@ -45,11 +45,13 @@ def from_bytes(data: bytes) -> dict[Segment, Counts]:
     columns = {name: np.split(arrays[name], ends) for name in KEYS + SUMS}
     return {
         (column, value): Counts(
-            **{name: columns[name][place] for name in KEYS + SUMS}, design_effect=about["effects"][place][0],
-            score_is=about["score_is"], acting_effects=(about["effects"][place][1], about["effects"][place][2]),
+            **{name: columns[name][place] for name in KEYS + SUMS},
+            design_effect=about["effects"][place][0],
+            score_is=about["score_is"],
+            acting_effects=(about["effects"][place][1], about["effects"][place][2]),
         )
         for place, (column, value) in enumerate(about["segments"])
-    }  # fmt: skip
+    }
 
 
 def _older(data: bytes) -> tuple[dict[str, Any], Any]:

@@ -23,10 +23,16 @@ SEGMENT_LENGTH = 40
 #: Metrics whose numbers are shares, written in per cent or percentage points.
 _SHARES = frozenset(
     {
-        "ece", "mce", "shortfall", "accuracy", "false_negative_rate",
-        "expected_accuracy", "expected_shortfall", "expected_ece",
+        "ece",
+        "mce",
+        "shortfall",
+        "accuracy",
+        "false_negative_rate",
+        "expected_accuracy",
+        "expected_shortfall",
+        "expected_ece",
     }
-)  # fmt: skip
+)
 _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
     "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
@@ -52,13 +58,13 @@ FLOORS = frozenset({"below", "decrease"})
 UNCONFIRMED = "above the limit, not confirmed"
 _HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
 _R = IncidentReason
-_NO_BREACH = (
-    _R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN, _R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.HELD_BACK,
-)  # fmt: skip
+_NO_BREACH = (_R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN, _R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.HELD_BACK)
 #: Not "automated items": a verdict does not say whether automation was on then.
 _ROWS = {
-    "all": "all items", "predicted": "items given this label", "automated": "items with scores from automate_at on",
-}  # fmt: skip
+    "all": "all items",
+    "predicted": "items given this label",
+    "automated": "items with scores from automate_at on",
+}
 
 
 def title(metric: str) -> str:
@@ -193,7 +199,7 @@ def news(incident: Incident, last: IncidentEvent | None) -> str:
         _R.DISAPPEARED: f"no outcome of this label arrived in {window}: stays open",
         _R.RESOLVED_BY_HAND: f"resolved by {clean(incident.resolved_by or 'somebody')}",
         _R.NOT_WATCHED: "resolved: no rule watches it any more",
-    }  # fmt: skip
+    }
     return known.get(reason, last.reason if last is not None else incident.state) if reason else incident.state
 
 
@@ -280,9 +286,15 @@ def as_judged(verdict: Verdict) -> Verdict:
         return verdict
     then, change = (verdict.detail.get(f"textbook_{name}") for name in ("baseline", "change"))
     return replace(
-        verdict, value=verdict.plug_in, low=None, high=None,
-        baseline=then, change=change, change_low=None, change_high=None,
-    )  # fmt: skip
+        verdict,
+        value=verdict.plug_in,
+        low=None,
+        high=None,
+        baseline=then,
+        change=change,
+        change_low=None,
+        change_high=None,
+    )
 
 
 def _ending(verdict: Verdict) -> str:
@@ -475,10 +487,11 @@ def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> 
         return mix if test == "chi_square" else f"scores are distributed differently than in {then}"
     name = clean(column, LABEL_LENGTH)
     found = {
-        "missing": f"has more missing values in {name}", "empty": f"has no value left in {name}",
+        "missing": f"has more missing values in {name}",
+        "empty": f"has no value left in {name}",
         "new_categories": f"has values in {name} that the baseline does not have",
         "constant": f"has one value left in {name}",
-    }  # fmt: skip
+    }
     return found.get(test, f"has {name} distributed differently than in the baseline")
 
 

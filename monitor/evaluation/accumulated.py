@@ -126,10 +126,14 @@ def run_length(rule: Rule) -> int:
 def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> dict[str, Any]:
     """What the verdicts of a family share; ``needed`` is log evidence."""
     return {
-        "needed": shown(needed), "average_run_length": rule.average_run_length, "labels": labels,
-        "rows_needed": _minimum(rule, evaluation), "confidence": evaluation.confidence,
-        "seen_at_most": largest_allowed("shortfall", rule.threshold), "asks": 1,
-    }  # fmt: skip
+        "needed": shown(needed),
+        "average_run_length": rule.average_run_length,
+        "labels": labels,
+        "rows_needed": _minimum(rule, evaluation),
+        "confidence": evaluation.confidence,
+        "seen_at_most": largest_allowed("shortfall", rule.threshold),
+        "asks": 1,
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,10 +191,16 @@ def evidence_of(
     seen = detectable_shortfall(pooled, rule.threshold, path.alone, POWER)
     detectable = None if seen is None else seen - rule.threshold
     detail = {
-        **shared, "promised": total.promised, "kept": total.kept, "effective_rows": total.effective,
-        "evidence": shown(path.now), "since": since.name, "suspected": path.now >= SUSPECTED, "path": _steps(path),
+        **shared,
+        "promised": total.promised,
+        "kept": total.kept,
+        "effective_rows": total.effective,
+        "evidence": shown(path.now),
+        "since": since.name,
+        "suspected": path.now >= SUSPECTED,
+        "path": _steps(path),
         **(_newest_alone(rule, pooled, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
-    }  # fmt: skip
+    }
     enough = total.rows >= shared["rows_needed"]
     return Comparison(
         material.subject, material.window, value=total.shortfall, low=low, high=high, plug_in=total.shortfall,

@@ -94,9 +94,15 @@ def _laws(
 
 
 def _estimate(
-    subject: Subject, rows: UnresolvedRows, where: Where, name: str, found: Expectation, law: Law, version: int,
+    subject: Subject,
+    rows: UnresolvedRows,
+    where: Where,
+    name: str,
+    found: Expectation,
+    law: Law,
+    version: int,
     evaluation: EvaluationConfig,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     interval = _interval(law, evaluation)
     hits = (found.outcomes.mean(found.outcomes.chance) or 0.0) * found.outcomes.rows
     detail = _marked(rows, subject.label, where, found, version)
@@ -122,9 +128,12 @@ def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expect
 
 
 def compare_expected(
-    rule: Rule, material: RuleInput, rows: UnresolvedRows | None, baselines: Mapping[str | None, Baseline],
+    rule: Rule,
+    material: RuleInput,
+    rows: UnresolvedRows | None,
+    baselines: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     """The evidence of one rule on an estimate before the truth, of the window alone.
 
     ``baselines`` are those of all labels: the source as a whole is estimated by the map of each.
@@ -137,37 +146,52 @@ def compare_expected(
         checks, problem = (*checks, check), None if check.passed else Reason.NO_BASELINE
     version = None if baseline is None else baseline.version
     found = Comparison(
-        subject, material.window, n=waiting, problem=problem, checks=checks, baseline_version=version,
-        data_digest=_digest(rows, subject.label, baselines), detail={**material.detail, MARK: True},
-    )  # fmt: skip
+        subject,
+        material.window,
+        n=waiting,
+        problem=problem,
+        checks=checks,
+        baseline_version=version,
+        data_digest=_digest(rows, subject.label, baselines),
+        detail={**material.detail, MARK: True},
+    )
     if problem is not None or rows is None or baseline is None:
         return found
     return _measured(rule, found, rows, baselines, evaluation)
 
 
 def _measured(
-    rule: Rule, found: Comparison, rows: UnresolvedRows, baselines: Mapping[str | None, Baseline],
+    rule: Rule,
+    found: Comparison,
+    rows: UnresolvedRows,
+    baselines: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
-) -> Comparison:  # fmt: skip
+) -> Comparison:
     seen = _expected(rows, found.subject.label, baselines, rule.where)
     law = _laws([(found.subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
     minimum = rows_needed(rule, evaluation)
     detail = {
-        "confidence": evaluation.confidence, "rows_needed": minimum,
+        "confidence": evaluation.confidence,
+        "rows_needed": minimum,
         **_marked(rows, found.subject.label, rule.where, seen, baselines[found.subject.label].version),
-    }  # fmt: skip
+    }
     if law is None:
         return replace(found, detail=detail)
     side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
     now, allowed = _interval(law, evaluation), largest_allowed(rule.measure, rule.threshold)
     detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
     return replace(
-        found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
-        p_value=law.p_value(rule.threshold, side), detectable=detectable,
+        found,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        plug_in=now.plug_in,
+        p_value=law.p_value(rule.threshold, side),
+        detectable=detectable,
         beyond=exceeds_threshold(rule, now, None),
         adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
         detail=detail | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
-    )  # fmt: skip
+    )
 
 
 def _digest(rows: UnresolvedRows | None, label: str | None, baselines: Mapping[str | None, Baseline]) -> str:

@@ -180,10 +180,15 @@ def without_evidence(material: RuleInput, problem: Reason, checks: tuple[Decisio
     """Why there is nothing to judge."""
     rows = material.counts[0].rows if material.counts else 0
     return Comparison(
-        material.subject, material.window, n=rows, problem=problem,
+        material.subject,
+        material.window,
+        n=rows,
+        problem=problem,
         baseline_version=material.baseline_version,
-        data_digest=digest_of(material.counts[:1]), detail=material.detail, checks=checks,
-    )  # fmt: skip
+        data_digest=digest_of(material.counts[:1]),
+        detail=material.detail,
+        checks=checks,
+    )
 
 
 def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:

@@ -322,9 +322,14 @@ def _decided(
     rules = config.decision_rules(data.current.window.schedule)
     rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
     return decide(
-        rule, family, rate=rate, decision_rules=rules, revision=config.revision, acts_from=source.least_automate_at,
+        rule,
+        family,
+        rate=rate,
+        decision_rules=rules,
+        revision=config.revision,
+        acts_from=source.least_automate_at,
         tests=tests,
-    )  # fmt: skip
+    )
 
 
 def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:

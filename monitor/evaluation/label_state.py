@@ -116,9 +116,11 @@ def counts_text(states: Sequence[LabelState]) -> str:
     """
     of = counted(states)
     what = {
-        State.UNCONFIRMED: "beyond the limit, not confirmed", State.NOT_EVALUATED: "with rules not evaluated",
-        State.OK: "ok", State.NO_RULE: "without a rule",
-    }  # fmt: skip
+        State.UNCONFIRMED: "beyond the limit, not confirmed",
+        State.NOT_EVALUATED: "with rules not evaluated",
+        State.OK: "ok",
+        State.NO_RULE: "without a rule",
+    }
     parts = [f"{of[State.BREACH]:,} of {len(states):,} {'label' if len(states) == 1 else 'labels'} in breach"]
     return "; ".join(parts + [f"{of[state]:,} {words}" for state, words in what.items() if of[state]])
 

@@ -79,9 +79,14 @@ def with_class_mix(
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
     explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and left < found.detail["needed"]
     told: dict[str, Any] = {
-        "now": now, "then": shift.then, "p_value": p_value, "fit": mix.fit, "expected_rise": rise,
-        "evidence_left": left, "explains": explains,
-    }  # fmt: skip
+        "now": now,
+        "then": shift.then,
+        "p_value": p_value,
+        "fit": mix.fit,
+        "expected_rise": rise,
+        "evidence_left": left,
+        "explains": explains,
+    }
     return replace(found, detail={**found.detail, "class_mix": told})
 
 

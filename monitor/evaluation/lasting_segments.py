@@ -125,16 +125,20 @@ def _of_label(
     grown = _grown(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], shown(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
-        **found.detail, "evidence": shown(_mean([path.now for path in paths.values()])), "path": steps,
-        "segment": list(lead), "segment_evidence": shown(paths[lead].now), "segments": len(paths),
+        **found.detail,
+        "evidence": shown(_mean([path.now for path in paths.values()])),
+        "path": steps,
+        "segment": list(lead),
+        "segment_evidence": shown(paths[lead].now),
+        "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
         "segments_named": [_line(each, parts[each], paths[each]) for each in named[:NAMED]],
-    }  # fmt: skip
+    }
     if rule.turns_off == "segments":
         detail |= {
             "turns_off": [list(each) for each in named if parts[each].beyond],
             "segments_within": [list(each) for each, part in parts.items() if part.adequate and not part.beyond],
-        }  # fmt: skip
+        }
     return replace(found, detail=detail, data_digest=_digest(paths))
 
 

@@ -167,12 +167,18 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
     detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
     allowed = largest_allowed(rule.measure, rule.threshold)
     return replace(
-        found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, n=rows.items,
-        p_value=spread.p_value(rule.threshold, side), detectable=detectable,
+        found,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        plug_in=now.plug_in,
+        n=rows.items,
+        p_value=spread.p_value(rule.threshold, side),
+        detectable=detectable,
         beyond=exceeds_threshold(rule, now, None),
         adequate=rows.items >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
         detail=asked | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
-    )  # fmt: skip
+    )
 
 
 def _spreads(

@@ -318,9 +318,7 @@ def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
     worst = int(np.abs(gap).argmax())
     if not bins.w.any():
         return {}
-    return {
-        "worst_range": list(bins.range_of(worst)), "worst_n": int(bins.n[worst]), "worst_gap": float(gap[worst]),
-    }  # fmt: skip
+    return {"worst_range": list(bins.range_of(worst)), "worst_n": int(bins.n[worst]), "worst_gap": float(gap[worst])}
 
 
 def _law(look: RuleSample, counts: Counts) -> levels.Law | None:
@@ -400,9 +398,13 @@ def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
     expected = found.expected_rise(look.rule.measure)
     explains = found.is_all and expected > 0 and rise - expected <= look.rule.threshold
     told = {
-        "now": found.now, "then": found.then, "p_value": found.p_value, "fit": found.fit, "expected_rise": expected,
+        "now": found.now,
+        "then": found.then,
+        "p_value": found.p_value,
+        "fit": found.fit,
+        "expected_rise": expected,
         "explains": explains,
-    }  # fmt: skip
+    }
     return {"class_mix": told}
 
 

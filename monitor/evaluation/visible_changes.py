@@ -155,9 +155,15 @@ def scaled(counts: Counts, share: float) -> Counts:
     weight = np.divide(counts.w, rows, out=np.zeros_like(rows), where=rows > 0)
     wy = hits * weight
     made = replace(
-        counts, n=np.rint(left).astype(np.int64), w=counts.w * part, w2=counts.w2 * part, ws=counts.ws * part,
-        wy=wy, wsy=wy * counts.score, ws2=counts.ws2 * part,
-    )  # fmt: skip
+        counts,
+        n=np.rint(left).astype(np.int64),
+        w=counts.w * part,
+        w2=counts.w2 * part,
+        ws=counts.ws * part,
+        wy=wy,
+        wsy=wy * counts.score,
+        ws2=counts.ws2 * part,
+    )
     return made.take(made.n > 0)
 
 

@@ -51,13 +51,14 @@ def segments_of(
     subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
     found = {
         segment: replace(
-            label, subject=Subject(subject.source, subject.label, segment),
+            label,
+            subject=Subject(subject.source, subject.label, segment),
             counts=tuple(parts[segment] for parts in each if segment in parts),
             baseline=_frozen(rule, label.baseline, segment, frozen),
         )
         for segment, now in sorted((each[0] if each else {}).items())
         if rows_of(rule, now).w.any()
-    }  # fmt: skip
+    }
     return SegmentInputs(label, found)
 
 
@@ -144,11 +145,14 @@ def _of_label(
     lead = named[0] if named else _lead(judged, chances)
     found = judged[lead]
     detail: dict[str, Any] = {
-        "segment": list(lead), "segment_p": chances.get(lead), "segments": len(parts),
-        "segments_judged": sum(part.adequate for part in judged.values()), "segments_tested": len(chances),
+        "segment": list(lead),
+        "segment_p": chances.get(lead),
+        "segments": len(parts),
+        "segments_judged": sum(part.adequate for part in judged.values()),
+        "segments_tested": len(chances),
         "segments_named": [_line(segment, judged[segment], chances[segment]) for segment in named[:NAMED]],
         "segments_found": [list(segment) for segment in named],
-    }  # fmt: skip
+    }
     if rule.turns_off == "segments":
         within = [segment for segment, part in judged.items() if part.adequate and not part.beyond]
         detail |= {"turns_off": detail["segments_found"], "segments_within": [list(segment) for segment in within]}

@@ -28,9 +28,14 @@ from monitor.history.marker import marker_file, read_marker, write_marker
 
 CHUNK = 2_000
 _NUMBERED = (
-    ("switch_events", "id"), ("publications", "sequence"), ("estimate_series", "id"), ("estimate_windows", "id"),
-    ("shift_series", "id"), ("verdict_series", "id"), ("evaluations", "id"),
-)  # fmt: skip
+    ("switch_events", "id"),
+    ("publications", "sequence"),
+    ("estimate_series", "id"),
+    ("estimate_windows", "id"),
+    ("shift_series", "id"),
+    ("verdict_series", "id"),
+    ("evaluations", "id"),
+)
 """Columns whose numbers the database gives."""
 BUSY_S = 30.0
 

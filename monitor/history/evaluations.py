@@ -230,9 +230,12 @@ def outcomes_before(
     """(window start, outcome) of the newest verdicts of the same rule and subject ``before`` then, newest first."""
     table, subject = tables.verdicts, verdict.subject
     same = (
-        table.c.source == subject.source, table.c.label == label_key(subject.label), table.c.rule == verdict.rule,
-        table.c.schedule == verdict.window.schedule, table.c.current,
-    )  # fmt: skip
+        table.c.source == subject.source,
+        table.c.label == label_key(subject.label),
+        table.c.rule == verdict.rule,
+        table.c.schedule == verdict.window.schedule,
+        table.c.current,
+    )
     older = select(table.c.window_start, table.c.outcome).where(*same, table.c.window_start < before)
     return [
         (start, outcome)
@@ -274,9 +277,14 @@ def estimates(
     if not segments:
         statement = statement.where(table.c.segment == "")
     ordered = statement.order_by(
-        table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.segment, table.c.metric,
+        table.c.window_start,
+        table.c.schedule,
+        table.c.source,
+        table.c.label,
+        table.c.segment,
+        table.c.metric,
         table.c.population,
-    )  # fmt: skip
+    )
     return [estimate_of(row) for row in connection.execute(ordered).mappings()]
 
 
@@ -340,10 +348,14 @@ def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
     """The estimate of a row, with the end of its window (None: the usual length)."""
     return Estimate(
         subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
-        window=_window(row), metric=row["metric"], where=row["population"],
+        window=_window(row),
+        metric=row["metric"],
+        where=row["population"],
         interval=Interval(row["value"], row["low"], row["high"], row["plug_in"]),
-        n=row["n"], positives=row["positives"], detail=row["detail"] or {},
-    )  # fmt: skip
+        n=row["n"],
+        positives=row["positives"],
+        detail=row["detail"] or {},
+    )
 
 
 def _shift_row(shift: ShiftResult) -> Row:
@@ -354,10 +366,16 @@ def _shift_row(shift: ShiftResult) -> Row:
 
 def _shift(row: RowMapping) -> ShiftResult:
     return ShiftResult(
-        subject=Subject(row["source"], label_of(row["label"])), window=_window(row), test=row["test"],
-        column=row["column"], statistic=row["statistic"], p_value=row["p_value"], n=row["n"],
-        n_baseline=row["n_baseline"], detail=row["detail"] or {},
-    )  # fmt: skip
+        subject=Subject(row["source"], label_of(row["label"])),
+        window=_window(row),
+        test=row["test"],
+        column=row["column"],
+        statistic=row["statistic"],
+        p_value=row["p_value"],
+        n=row["n"],
+        n_baseline=row["n_baseline"],
+        detail=row["detail"] or {},
+    )
 
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:

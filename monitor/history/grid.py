@@ -49,9 +49,12 @@ def cells(
     table = tables.verdicts
     rank = case(_RANK, value=table.c.outcome, else_=0)
     wanted = (
-        table.c.source == source, table.c.label.in_([label_key(label) for label in labels]),
-        table.c.current.is_(True), table.c.rule.in_(list(shares)), *_by_series(schedule, starts[0], starts[-1]),
-    )  # fmt: skip
+        table.c.source == source,
+        table.c.label.in_([label_key(label) for label in labels]),
+        table.c.current.is_(True),
+        table.c.rule.in_(list(shares)),
+        *_by_series(schedule, starts[0], starts[-1]),
+    )
     share = func.max(case((table.c.outcome != "not_evaluated", _share(shares))))
     by = (table.c.label, table.c.window_start)
     start = type_coerce(
@@ -124,9 +127,15 @@ def _line(row: Row[Any]) -> Verdict:
 
 
 def numbers(
-    connection: Connection, windows: Sequence[datetime], source: str, labels: Collection[str | None],
-    series: Collection[tuple[str, Where]], *, schedule: Schedule, segment: tuple[str, str] | None = None,
-) -> list[Row[Any]]:  # fmt: skip
+    connection: Connection,
+    windows: Sequence[datetime],
+    source: str,
+    labels: Collection[str | None],
+    series: Collection[tuple[str, Where]],
+    *,
+    schedule: Schedule,
+    segment: tuple[str, str] | None = None,
+) -> list[Row[Any]]:
     """label, window_start, metric, population, value, low, high and n of the estimates of these windows and series.
 
     Of all rows, or of one ``segment``.
@@ -135,10 +144,14 @@ def numbers(
     table = tables.estimates
     columns = ("label", "window_start", "metric", "population", "value", "low", "high", "n")
     wanted = (
-        table.c.schedule == schedule, table.c.window_start.in_(list(windows)), table.c.source == source,
-        table.c.label.in_([label_key(label) for label in labels]), table.c.segment == segment_key(segment),
-        table.c.metric.in_({metric for metric, _ in series}), table.c.population.in_({where for _, where in series}),
-    )  # fmt: skip
+        table.c.schedule == schedule,
+        table.c.window_start.in_(list(windows)),
+        table.c.source == source,
+        table.c.label.in_([label_key(label) for label in labels]),
+        table.c.segment == segment_key(segment),
+        table.c.metric.in_({metric for metric, _ in series}),
+        table.c.population.in_({where for _, where in series}),
+    )
     statement = select(*(table.c[name] for name in columns)).where(*wanted)
     return list(connection.execute(statement.order_by(table.c.window_start)))
 
@@ -168,15 +181,25 @@ def versions_seen(
 
 
 def segment_numbers(
-    connection: Connection, windows: Sequence[datetime], source: str, label: str | None, metric: str,
-    *, schedule: Schedule,
-) -> list[tuple[tuple[str, str], datetime, float | None, int]]:  # fmt: skip
+    connection: Connection,
+    windows: Sequence[datetime],
+    source: str,
+    label: str | None,
+    metric: str,
+    *,
+    schedule: Schedule,
+) -> list[tuple[tuple[str, str], datetime, float | None, int]]:
     """(segment, window start, value, n) of one metric of all rows in each segment of a label, by window."""
     table = tables.estimates
     wanted = (
-        table.c.schedule == schedule, table.c.window_start.in_(list(windows)), table.c.source == source,
-        table.c.label == label_key(label), table.c.segment > "", table.c.metric == metric, table.c.population == "all",
-    )  # fmt: skip
+        table.c.schedule == schedule,
+        table.c.window_start.in_(list(windows)),
+        table.c.source == source,
+        table.c.label == label_key(label),
+        table.c.segment > "",
+        table.c.metric == metric,
+        table.c.population == "all",
+    )
     columns = (table.c.segment, table.c.window_start, table.c.value, table.c.n)
     found = connection.execute(select(*columns).where(*wanted).order_by(table.c.window_start, table.c.segment))
     pairs = ((segment_of(segment), start, value, n) for segment, start, value, n in found)

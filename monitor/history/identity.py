@@ -52,9 +52,14 @@ def read(connection: Connection) -> Identity:
     if row is None:
         raise HistoryDamaged("the history has lost its identity (table history is empty): restore a backup")
     return Identity(
-        Mark(row["history_id"], row["epoch"], row["version"]), row["confirmed"], row["newest_at"], row["why"],
-        row["changed_by"], row["changed_at"], content=_content(connection),
-    )  # fmt: skip
+        Mark(row["history_id"], row["epoch"], row["version"]),
+        row["confirmed"],
+        row["newest_at"],
+        row["why"],
+        row["changed_by"],
+        row["changed_at"],
+        content=_content(connection),
+    )
 
 
 def _content(connection: Connection) -> str:

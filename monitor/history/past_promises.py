@@ -97,12 +97,15 @@ def load(
     parts = _segments(connection, source, until, span) if segments else {}
     found = [
         PastWindow(
-            before[row["window_start"]], labels.get(row["window_start"], {}), _main(row["versions"]),
-            from_json(row["rejected"])[1], parts.get(row["window_start"], {}),
+            before[row["window_start"]],
+            labels.get(row["window_start"], {}),
+            _main(row["versions"]),
+            from_json(row["rejected"])[1],
+            parts.get(row["window_start"], {}),
         )
         for row in read
         if row["window_start"] in before
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda past: past.window.start, reverse=True)
 
 

@@ -65,10 +65,16 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
     """The rows of one reading, its counts and its bad rows; compressing is done before any lock is held."""
     at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
     row = {
-        **at, "state": reading.state, "error": reading.error, "rows": int(reading.rows),
-        "versions": plain(reading.versions), "digest": reading.digest, "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected)), "fingerprint": reading.fingerprint,
-    }  # fmt: skip
+        **at,
+        "state": reading.state,
+        "error": reading.error,
+        "rows": int(reading.rows),
+        "versions": plain(reading.versions),
+        "digest": reading.digest,
+        "read_at": now,
+        "rejected": plain(as_json(reading.cells, reading.rejected)),
+        "fingerprint": reading.fingerprint,
+    }
     data = _data(reading.labels)
     counts = [
         {
@@ -143,10 +149,11 @@ def load(
     from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     return replace(
-        reading, labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
+        reading,
+        labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
         segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
         segment_counts=_segment_counts(connection, mine) if segment_counts else None,
-    )  # fmt: skip
+    )
 
 
 def _segment_counts(connection: Connection, mine: Any) -> dict[str | None, SegmentCounts] | None:
@@ -224,8 +231,14 @@ def _select_seen() -> Select[Any]:
     )
     rejected = select(func.coalesce(func.sum(bad.c.rows), 0)).where(*same).scalar_subquery().label("rejected")
     columns = (
-        table.c.schedule, table.c.window_start, table.c.source, table.c.state, table.c.rows, table.c.error, rejected,
-    )  # fmt: skip
+        table.c.schedule,
+        table.c.window_start,
+        table.c.source,
+        table.c.state,
+        table.c.rows,
+        table.c.error,
+        rejected,
+    )
     # both schedules by name: the key begins with it
     between = table.c.window_start.between(bindparam("since"), bindparam("until"))
     within = and_(table.c.schedule.in_(SCHEDULES), between)

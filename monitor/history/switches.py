@@ -57,9 +57,13 @@ def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
     statement = select(table).where(*mine)
     if is_since:
         sort = (
-            table.c.source, table.c.label, table.c.kind, table.c.from_state == table.c.to_state,
-            table.c.lease_until.is_(None), table.c.until.is_(None),
-        )  # fmt: skip
+            table.c.source,
+            table.c.label,
+            table.c.kind,
+            table.c.from_state == table.c.to_state,
+            table.c.lease_until.is_(None),
+            table.c.until.is_(None),
+        )
         last = select(func.max(table.c.id)).where(*mine, table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
     return statement.order_by(table.c.id)
@@ -115,9 +119,11 @@ def apply(
             raise LostRace
         return "applied"
     changed = {
-        "label": label_key(after.label), "blocked": plain(after.blocked), "version": before.version + 1,
+        "label": label_key(after.label),
+        "blocked": plain(after.blocked),
+        "version": before.version + 1,
         "segments": _segment_rows(after.segments),
-    }  # fmt: skip
+    }
     if not put_version(connection, tables.switches, row_of(tables.switches, after, **changed)):
         raise LostRace
     return "applied"

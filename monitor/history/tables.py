@@ -25,7 +25,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-)  # fmt: skip
+)
 from sqlalchemy.types import JSON, TypeDecorator
 
 from monitor.core.redaction import without_secrets
@@ -134,10 +134,15 @@ counts = Table(
 )  # fmt: skip
 
 quality = Table(
-    "quality", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("reason"),
-    _required("rows", Integer), _required("examples", JSON),
-)  # fmt: skip
+    "quality",
+    metadata,
+    _key("schedule"),
+    _key("window_start", _WHEN),
+    _key("source"),
+    _key("reason"),
+    _required("rows", Integer),
+    _required("examples", JSON),
+)
 
 # What is estimated, and in which window, each by a number: there are many estimates, and their names are long. A line
 # has three parts of nine places: the metrics of one population of a label (or segment) share parts, and the parts of a
@@ -154,10 +159,14 @@ estimate_series = Table(
 )  # fmt: skip
 
 estimate_windows = Table(
-    "estimate_windows", metadata,
-    Column("id", Integer, primary_key=True), _required("schedule", Text), _required("window_start", _WHEN),
-    _required("window_name", String(32)), UniqueConstraint("schedule", "window_start"),
-)  # fmt: skip
+    "estimate_windows",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _required("schedule", Text),
+    _required("window_start", _WHEN),
+    _required("window_name", String(32)),
+    UniqueConstraint("schedule", "window_start"),
+)
 
 # A line of estimates in a window: numbers of each place in billionths, whole and of four bytes. A plug_in is NULL where
 # it is the value, ONLY_VALUE where only the value is known, NEITHER where neither is. What is no such number is EXACT.
@@ -165,24 +174,27 @@ NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
 LARGEST_BILLIONTHS = 2**31 - 2
 ONLY_VALUE, NEITHER, EXACT = 2**31 - 1, 1 - 2**31, -(2**31)
 estimated = Table(
-    "estimated", metadata,
+    "estimated",
+    metadata,
     *(Column(f"positives_{part}", Float(53)) for part in range(PARTS)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "line")),
     *(Column(f"n_{part}", Integer) for part in range(PARTS)),
     *(Column(f"{name}_{place}", Integer) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
     *(Column(f"detail_{part}", PackedJson) for part in range(PARTS)),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 # What an estimate has besides: its detail where the line has none, its EXACT numbers in billionths, and its own n and
 # positives where its part has others (else NULL).
 estimate_extras = Table(
-    "estimate_extras", metadata,
+    "estimate_extras",
+    metadata,
     *(Column(name, Float(53)) for name in ("positives", *NUMBERS_OF_PLACE)),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "series_id")),
-    Column("n", Integer), Column("detail", PackedJson),
+    Column("n", Integer),
+    Column("detail", PackedJson),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 # A view of these four: it is read only (see monitor.history.estimate_rows).
 estimates = Table(
@@ -216,11 +228,16 @@ verdict_series = Table(
 )  # fmt: skip
 
 evaluations = Table(
-    "evaluations", metadata,
-    Column("id", Integer, primary_key=True), _required("schedule", String(16)), _required("window_start", _WHEN),
-    _required("window_end", _WHEN), _required("window_name", String(32)), _required("rules_revision", String(32)),
+    "evaluations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _required("schedule", String(16)),
+    _required("window_start", _WHEN),
+    _required("window_end", _WHEN),
+    _required("window_name", String(32)),
+    _required("rules_revision", String(32)),
     _required("stored_at", _WHEN),
-)  # fmt: skip
+)
 
 Index("ix_evaluations_schedule", evaluations.c.schedule, evaluations.c.window_start)
 Index("ix_evaluations_window_start", evaluations.c.window_start)
@@ -233,14 +250,19 @@ NUMBERS_OF_VERDICT = (
 # `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. Longest columns
 # first: PostgreSQL leaves gaps before them.
 judged = Table(
-    "judged", metadata,
+    "judged",
+    metadata,
     *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("evaluation_id", "series_id")),
-    *(_required(name, Integer) for name in ("n", "windows")), Column("baseline_version", Integer),
-    _required("current", Boolean), _required("id", String(32), unique=True), _required("data_digest", String(64)),
-    _required("detail", PackedJson), Index("ix_judged_series_id", "series_id"),
+    *(_required(name, Integer) for name in ("n", "windows")),
+    Column("baseline_version", Integer),
+    _required("current", Boolean),
+    _required("id", String(32), unique=True),
+    _required("data_digest", String(64)),
+    _required("detail", PackedJson),
+    Index("ix_judged_series_id", "series_id"),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 # A view of these three: it is read only (see monitor.history.verdict_rows).
 verdicts = Table(
@@ -335,25 +357,38 @@ evidence = Table(
 
 # The newest published set; the gate reads it instead of alerts.yaml.
 thresholds = Table(
-    "thresholds", metadata,
-    _key("source"), _key("label"), _required("automate_at", Float(53)), _required("published_at", _WHEN),
-)  # fmt: skip
+    "thresholds",
+    metadata,
+    _key("source"),
+    _key("label"),
+    _required("automate_at", Float(53)),
+    _required("published_at", _WHEN),
+)
 
 shift_series = Table(
-    "shift_series", metadata,
-    Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
-    _required("test", String(32)), _required("column", Text), UniqueConstraint("source", "label", "test", "column"),
-)  # fmt: skip
+    "shift_series",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _required("source", Text),
+    _required("label", Text),
+    _required("test", String(32)),
+    _required("column", Text),
+    UniqueConstraint("source", "label", "test", "column"),
+)
 
 # window_id is of estimate_windows, detail is NULL where there is none.
 shifted = Table(
-    "shifted", metadata,
+    "shifted",
+    metadata,
     Column("window_id", Integer, primary_key=True, autoincrement=False),
     Column("series_id", Integer, primary_key=True, autoincrement=False),
-    Column("statistic", Float(53)), Column("p_value", Float(53)), _required("n", Integer),
-    _required("n_baseline", Integer), Column("detail", PackedJson),
+    Column("statistic", Float(53)),
+    Column("p_value", Float(53)),
+    _required("n", Integer),
+    _required("n_baseline", Integer),
+    Column("detail", PackedJson),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 # A view of them: it is read only (see monitor.history.shift_rows).
 shifts = Table(
@@ -366,11 +401,17 @@ shifts = Table(
 # Every set of thresholds that changed what is stored: `kind` is published (all scores of a file, none lower
 # or confirmed by a person), raised (only its higher ones) or refused (lower ones that nobody has confirmed).
 publications = Table(
-    "publications", metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=True), _required("revision", String(32)),
-    _required("kind", String(16)), _required("at", _WHEN), _required("host", Text), _required("actor", Text),
-    _required("reason", Text), _required("changes", JSON),
-)  # fmt: skip
+    "publications",
+    metadata,
+    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    _required("revision", String(32)),
+    _required("kind", String(16)),
+    _required("at", _WHEN),
+    _required("host", Text),
+    _required("actor", Text),
+    _required("reason", Text),
+    _required("changes", JSON),
+)
 
 # One row: which history this is and how far it has come (see monitor.history.identity).
 history = Table(
@@ -401,13 +442,14 @@ maturities = Table(
 
 # The estimates of a source in a window as they were until late truths gave others: compressed JSON of their rows.
 restatements = Table(
-    "restatements", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("restated_at", _WHEN),
+    "restatements",
+    metadata,
+    _key("schedule"),
+    _key("window_start", _WHEN),
+    _key("source"),
+    _key("restated_at", _WHEN),
     _required("estimates", LargeBinary),
-)  # fmt: skip
+)
 
 # What the flows leave for the watch: when the watchdog last looked, which runs wait, which flow failed last.
-notes = Table(
-    "notes", metadata,
-    _key("key", String(200)), _required("at", _WHEN), _required("detail", JSON),
-)  # fmt: skip
+notes = Table("notes", metadata, _key("key", String(200)), _required("at", _WHEN), _required("detail", JSON))

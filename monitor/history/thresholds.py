@@ -90,11 +90,15 @@ def publications(connection: Connection, limit: int | None = None) -> list[Publi
     rows = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(limit)).mappings()
     return [
         Publication(
-            row["sequence"], row["kind"], Publisher(row["revision"], row["host"], row["actor"]), row["at"],
-            row["reason"], tuple(ThresholdChange(*change) for change in row["changes"]),
+            row["sequence"],
+            row["kind"],
+            Publisher(row["revision"], row["host"], row["actor"]),
+            row["at"],
+            row["reason"],
+            tuple(ThresholdChange(*change) for change in row["changes"]),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> bool:
@@ -189,9 +193,14 @@ def _note(
     connection: Connection, kind: Kind, by: Publisher, now: datetime, reason: str, changes: list[ThresholdChange]
 ) -> Publication:
     row = {
-        "revision": by.revision, "kind": kind, "at": now, "host": by.host, "actor": by.actor, "reason": reason,
+        "revision": by.revision,
+        "kind": kind,
+        "at": now,
+        "host": by.host,
+        "actor": by.actor,
+        "reason": reason,
         "changes": [[c.source, c.label, c.before, c.after] for c in changes],
-    }  # fmt: skip
+    }
     table = tables.publications
     sequence: int = connection.execute(insert(connection, table).values(row).returning(table.c.sequence)).scalar_one()
     return Publication(sequence, kind, by, now, reason, tuple(changes))

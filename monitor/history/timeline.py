@@ -67,9 +67,14 @@ def _pins(
     """Pinned baselines; those of several labels that were pinned together are one event."""
     table = tables.baselines
     columns = (
-        table.c.source, table.c.label, table.c.first_window, table.c.last_window, table.c.pinned_at, table.c.pinned_by,
+        table.c.source,
+        table.c.label,
+        table.c.first_window,
+        table.c.last_window,
+        table.c.pinned_at,
+        table.c.pinned_by,
         table.c.reason,
-    )  # fmt: skip
+    )
     statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
     together: dict[tuple[Any, ...], list[str]] = {}
     for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(*columns)):

@@ -63,10 +63,13 @@ def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
     fit = [_table(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
     shape = then / then.sum(axis=1, keepdims=True)
     return ClassMix(
-        share_now, share_then, _p_value(statistic, freedom),
+        share_now,
+        share_then,
+        _p_value(statistic, freedom),
         _p_value(sum(s for s, _ in fit), sum(f for _, f in fit)) if any(f for _, f in fit) else 1.0,
-        *_errors(shape, share_now, baseline), *_errors(shape, share_then, baseline),
-    )  # fmt: skip
+        *_errors(shape, share_now, baseline),
+        *_errors(shape, share_then, baseline),
+    )
 
 
 def _by_class(bins: BinCounts) -> Floats:

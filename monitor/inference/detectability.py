@@ -318,8 +318,12 @@ def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
     critical = smallest_of_each(
         lambda largest, which: 1 - p_above(tables.take(which), largest, threshold),
-        1 - rate, np.ones(len(noise)), threshold + 1.2 * noise, noise / 3, near=STEP,
-    )  # fmt: skip
+        1 - rate,
+        np.ones(len(noise)),
+        threshold + 1.2 * noise,
+        noise / 3,
+        near=STEP,
+    )
     found = np.full(len(noise), np.nan)
     left = np.flatnonzero(~np.isnan(critical))
     if left.size:
@@ -354,8 +358,11 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     # the largest "largest gap" whose p-value is still small: searched downwards from the threshold
     down = smallest_of_each(
         lambda step, which: 1 - p_below(tables.take(which), threshold - step, threshold),
-        1 - rate, most, noise, noise / 2,
-    )  # fmt: skip
+        1 - rate,
+        most,
+        noise,
+        noise / 2,
+    )
 
     def seen(distance: Floats, which: Ints) -> Floats:
         asked = tables.take(which)

@@ -128,17 +128,21 @@ def _odd_terms(z: np.float64, q: np.float64, terms: int) -> Floats:
     z2, z4, z6 = z**2, z**4, z**6
     k2 = 6 * z6 + 2 * z4, (2 * z4 - 5 * z2) * _PI_2 / 4, _PI_4 * (1 - 2 * z2) / 16
     k3 = (
-        -30 * z6 - 90 * z**8, _PI_2 * (135 * z4 - 96 * z6) / 4, _PI_4 * (-60 * z2 + 212 * z4) / 16,
+        -30 * z6 - 90 * z**8,
+        _PI_2 * (135 * z4 - 96 * z6) / 4,
+        _PI_4 * (-60 * z2 + 212 * z4) / 16,
         _PI_6 * (5 - 30 * z2) / 64,
-    )  # fmt: skip
+    )
     found = np.zeros(4)
     for k in range(terms, 0, -1):
         m2, m4, m6 = (2 * k - 1) ** 2, (2 * k - 1) ** 4, (2 * k - 1) ** 6
         found *= np.power(q, 8 * k)
         found += [
-            1.0, -z2 + _PI_2 / 4 * m2, k2[0] + k2[1] * m2 + k2[2] * m4,
+            1.0,
+            -z2 + _PI_2 / 4 * m2,
+            k2[0] + k2[1] * m2 + k2[2] * m4,
             k3[0] + k3[1] * m2 + k3[2] * m4 + k3[3] * m6,
-        ]  # fmt: skip
+        ]
     found *= q
     found *= _ROOT_TWO_PI
     found /= np.array([z, 6 * z4, 72 * z**7, 6480 * z**10])

@@ -16,8 +16,11 @@ from monitor.metrics.row_sums import RowStatistic
 CENTRAL = 0.95
 _Z = 1.959963984540054  # the standard normal quantile of (1 + CENTRAL) / 2; a test computes it with SciPy
 LEVELS: Mapping[int, float] = {
-    50: 0.6744897501960817, 80: 1.2815515655446004, 90: 1.6448536269514722, 99: 2.5758293035489004,
-}  # fmt: skip
+    50: 0.6744897501960817,
+    80: 1.2815515655446004,
+    90: 1.6448536269514722,
+    99: 2.5758293035489004,
+}
 """Percent of other central intervals, and the standard normal quantile of each; a test computes them with SciPy."""
 
 

@@ -57,10 +57,15 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
 def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) -> list[Verdict]:
     """The breaches that can be split: calibration of a label, compared with its baseline."""
     found = [
-        v for v in evaluated.verdicts
-        if v.outcome == "breach" and v.subject.label in baselines and v.subject.label is not None
-        and v.subject.segment is None and v.detail.get("reference") is None and split_metric(v.metric) is not None
-    ]  # fmt: skip
+        v
+        for v in evaluated.verdicts
+        if v.outcome == "breach"
+        and v.subject.label in baselines
+        and v.subject.label is not None
+        and v.subject.segment is None
+        and v.detail.get("reference") is None
+        and split_metric(v.metric) is not None
+    ]
     labels = list(dict.fromkeys(v.subject.label for v in sorted(found, key=lambda v: SEVERITY_RANK[v.severity])))
     return [v for v in found if v.subject.label in labels[:LABELS_AT_MOST]]
 
@@ -103,10 +108,14 @@ class _Search:
             raise AssertionError("such a breach is not split")
         baseline = self.source.data.baselines[label]
         return find_causes(
-            _dependent(now, self.source.data.current.labels.get(label)), _dependent(then, baseline.counts),
-            metric=metric, where=verdict.where, edges=baseline.edges[verdict.where],
-            rate=evaluation.false_discovery_rate, confidence=evaluation.confidence,
-        )  # fmt: skip
+            _dependent(now, self.source.data.current.labels.get(label)),
+            _dependent(then, baseline.counts),
+            metric=metric,
+            where=verdict.where,
+            edges=baseline.edges[verdict.where],
+            rate=evaluation.false_discovery_rate,
+            confidence=evaluation.confidence,
+        )
 
     # --- reading
 
@@ -212,9 +221,14 @@ class _Search:
         first = windows.before(window, WINDOWS_BACK, zone)[-1].start
         where = verdict.where if subject.segment is None else WHERES[0]
         stored = self.monitor.store.estimates(
-            metric=metric, source=subject.source, label=subject.label, where=where, schedule=window.schedule,
-            segments=subject.segment is not None, between=(first, window.start),
-        )  # fmt: skip
+            metric=metric,
+            source=subject.source,
+            label=subject.label,
+            where=where,
+            schedule=window.schedule,
+            segments=subject.segment is not None,
+            between=(first, window.start),
+        )
         known = [e for e in stored if e.window.start < window.start]
         known += [e for e in self.evaluated.estimates if (e.metric, e.where) == (metric, where)]
         after = self.source.data.baselines[subject.label].end

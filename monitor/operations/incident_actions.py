@@ -84,10 +84,12 @@ def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
     """The incidents that a label's button is about: ``first``, and its label's other unresolved ones beside it."""
     route = compose.route_of(monitor.config, first)
     beside = [
-        each for each in monitor.store.unresolved_incidents(first.source)
-        if each.id != first.id and each.label == first.label
+        each
+        for each in monitor.store.unresolved_incidents(first.source)
+        if each.id != first.id
+        and each.label == first.label
         and (each.root == first.root or compose.route_of(monitor.config, each) == route)
-    ]  # fmt: skip
+    ]
     return [first, *beside]
 
 
@@ -176,8 +178,11 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
         return None
     context = IncidentContext(monitor)
     payload = repeat_message(
-        [context.brief(each, context.last(each)) for each in context.of_message(root)], channel=post.channel, root=root,
-        number=1 + sum(change_of(each) == "repeat" for each in calls), mention=route.mention,
-    )  # fmt: skip
+        [context.brief(each, context.last(each)) for each in context.of_message(root)],
+        channel=post.channel,
+        root=root,
+        number=1 + sum(change_of(each) == "repeat" for each in calls),
+        mention=route.mention,
+    )
     payload["incidents"] = [each.id for each in waiting]
     return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)

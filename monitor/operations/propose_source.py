@@ -330,9 +330,11 @@ class _Table:
                 members = [
                     c.name[len(before) : len(c.name) - len(after)]
                     for c in self.columns
-                    if c.name.lower().startswith(before) and c.name.lower().endswith(after)
-                    and len(c.name) > len(before) + len(after) and fits(c)
-                ]  # fmt: skip
+                    if c.name.lower().startswith(before)
+                    and c.name.lower().endswith(after)
+                    and len(c.name) > len(before) + len(after)
+                    and fits(c)
+                ]
                 members = [member for member in members if not labels or member in labels]
                 if members and (best is None or len(members) > len(best[1])):
                     best = f"{before}{{label}}{after}", members

@@ -91,14 +91,16 @@ def lowered_message(done: Publication, now: datetime, *, channel: str, mention: 
     changes = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
     by = f"{done.by.actor} on {done.by.host}"
     blocks = [
-        header(top), *mention_block(mention), section(changes),
+        header(top),
+        *mention_block(mention),
+        section(changes),
         section(f"Published by {escape(by)}, rules revision {escape(done.by.revision)}."),
         section(
             "*Do now:* if nobody meant this, put the older alerts.yaml back and run "
             "`calmon automation thresholds publish --reason TEXT`."
         ),
         context(f"{now:%Y-%m-%d %H:%M} UTC"),
-    ]  # fmt: skip
+    ]
     text = cut(f"{mention_text(mention)} {top}: {changes}".strip(), FALLBACK)
     return payload_of(channel, text, blocks, hashed("thresholds", channel, done.by.revision, str(done.sequence)))
 

@@ -45,9 +45,10 @@ def _act_on(monitor: Monitor, past: Evaluated) -> None:
     waiting_rules = {rule.id for rule in monitor.config.rules if rule.mature is not None}
     later = monitor.store.judged_after(past.window.schedule, past.source, past.window.start)
     acts = [
-        v for v in past.verdicts
+        v
+        for v in past.verdicts
         if v.rule in waiting_rules and v.reason is not Reason.NOT_MATURE and (v.rule, v.subject.label) not in later
-    ]  # fmt: skip
+    ]
     ids = {verdict.id for verdict in acts}
     corrections = [v for v in past.verdicts if v.id not in ids]
     acting.take_evidence(monitor, replace(past, verdicts=tuple(corrections)))

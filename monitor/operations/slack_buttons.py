@@ -151,10 +151,15 @@ def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Pres
         raise PressRefused(PressRefusal.NO_INCIDENT)
     ts = _text(first, "action_ts")
     return Press(
-        key=f"slack:{ts}:{_text(user, 'id')}:{action}:{incident}"[:200], action=action, incident=incident,
-        user=_text(user, "id"), name=_name(user), channel=channel_of(payload), at=_moment(ts),
+        key=f"slack:{ts}:{_text(user, 'id')}:{action}:{incident}"[:200],
+        action=action,
+        incident=incident,
+        user=_text(user, "id"),
+        name=_name(user),
+        channel=channel_of(payload),
+        at=_moment(ts),
         trigger=_text(payload, "trigger_id"),
-    )  # fmt: skip
+    )
 
 
 def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
@@ -168,10 +173,15 @@ def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
     if not reason.strip():
         raise PressRefused(PressRefusal.REASON_MISSING)
     return Press(
-        key=f"slack:view:{_text(view, 'id')}"[:200], action=MODAL, incident=_text(metadata, "incident"),
-        user=_text(user, "id"), name=_name(user), channel=_text(metadata, "channel"), at=_moment(_text(metadata, "ts")),
+        key=f"slack:view:{_text(view, 'id')}"[:200],
+        action=MODAL,
+        incident=_text(metadata, "incident"),
+        user=_text(user, "id"),
+        name=_name(user),
+        channel=_text(metadata, "channel"),
+        at=_moment(_text(metadata, "ts")),
         reason=reason,
-    )  # fmt: skip
+    )
 
 
 def channel_of(payload: Mapping[str, Any]) -> str:
@@ -365,9 +375,14 @@ class Buttons:
         reason = press.reason or f"a button in Slack, incident {incident.id[:8]} ({incident.rule})"
         try:
             done = change_switch(
-                self._monitor, incident.source, incident.label, enable=enable, by=press.actor, reason=reason,
+                self._monitor,
+                incident.source,
+                incident.label,
+                enable=enable,
+                by=press.actor,
+                reason=reason,
                 key=press.key,
-            )  # fmt: skip
+            )
         except (ChangeRefused, KeyReused) as error:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
         until = ""

@@ -195,13 +195,19 @@ def gains(
     found = cross_validated([counts for _, counts in samples], rngs, evaluation)
     return [
         Estimate(
-            subject, window, METRIC_OF[method], "all", gain.after.ece, counts.rows, counts.positives,
+            subject,
+            window,
+            METRIC_OF[method],
+            "all",
+            gain.after.ece,
+            counts.rows,
+            counts.positives,
             {"method": gain.method, "n": gain.rows, "before": gain.before.plain(), "after": gain.after.plain()},
         )
         for (subject, counts), by_method in zip(samples, found, strict=True)
         for method, gain in by_method.items()
         if gain.after is not None
-    ]  # fmt: skip
+    ]
 
 
 def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:

@@ -31,8 +31,11 @@ from monitor.report.figures.trend import Trend, trend_data
 HISTORY = 53
 TENTHS = 10
 STANDARD: tuple[tuple[str, Where], ...] = (
-    ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"),
-)  # fmt: skip
+    ("ece", "all"),
+    ("mce", "all"),
+    ("roc_auc", "all"),
+    ("shortfall", "automated"),
+)
 
 _UNKNOWN = Interval(None, None, None, None)
 

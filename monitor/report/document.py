@@ -109,9 +109,12 @@ def detail_document(detail: Detail) -> dict[str, Any]:
 def classes_document(tables: ClassTables) -> dict[str, Any]:
     """The K x K tables of a multiclass source, its classes, and every measure of them; in the order of ``labels``."""
     matrices = {
-        "confusion": tables.hard, "confusion_shares": tables.shares, "probabilistic": tables.soft,
-        "certain": tables.certain, "uncertain": tables.uncertain,
-    }  # fmt: skip
+        "confusion": tables.hard,
+        "confusion_shares": tables.shares,
+        "probabilistic": tables.soft,
+        "certain": tables.certain,
+        "uncertain": tables.uncertain,
+    }
     return {
         "labels": list(tables.labels),
         **{name: matrix.tolist() for name, matrix in matrices.items()},

@@ -19,8 +19,9 @@ SHOWN: Mapping[tuple[str, Where], str] = {
 }
 """The estimates that are shown first, and what each of them estimates."""
 MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
-    ("ece", "all"): ("expected_ece", "all"), ("shortfall", "automated"): ("expected_shortfall", "automated"),
-}  # fmt: skip
+    ("ece", "all"): ("expected_ece", "all"),
+    ("shortfall", "automated"): ("expected_shortfall", "automated"),
+}
 """Measured series, and the estimate that is drawn beside each."""
 
 

@@ -41,9 +41,12 @@ LEVEL_LEGEND = (
 )
 _LEVELS: Mapping[Level, str] = {"red": "red", "amber": "yellow", "green": "", "grey": "dim"}
 _STATES: Mapping[State, str] = {
-    State.BREACH: "bold red", State.UNCONFIRMED: "yellow", State.NOT_EVALUATED: "magenta", State.OK: "green",
+    State.BREACH: "bold red",
+    State.UNCONFIRMED: "yellow",
+    State.NOT_EVALUATED: "magenta",
+    State.OK: "green",
     State.NO_RULE: "dim",
-}  # fmt: skip
+}
 _NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 36, 9
 _OUTCOMES: Mapping[Outcome, str] = {
     "breach": "bold red",

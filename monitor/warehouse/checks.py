@@ -151,9 +151,8 @@ def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[s
 
 
 def layout_of(
-    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: Columns,
-    dialect: Dialect,
-) -> Layout | list[RelationProblem]:  # fmt: skip
+    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: Columns, dialect: Dialect
+) -> Layout | list[RelationProblem]:
     """The columns that are wanted of a relation, whose columns are ``there``; or all that is wrong with them.
 
     Database errors pass through: the caller knows which of them mean that the relation is missing.

@@ -86,9 +86,12 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     # A server that is gone without a word is noticed by TCP, else a cancelled query would be waited for all the same
     asked = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
     engine = sa.create_engine(
-        url.set(drivername="postgresql+psycopg"), pool_size=2, pool_pre_ping=True, isolation_level="REPEATABLE READ",
+        url.set(drivername="postgresql+psycopg"),
+        pool_size=2,
+        pool_pre_ping=True,
+        isolation_level="REPEATABLE READ",
         connect_args={name: value for name, value in asked.items() if name not in url.query},
-    )  # fmt: skip
+    )
 
     def prepared(connection: Any, _: Any) -> None:
         connection.execute("SET TIME ZONE 'UTC'")

@@ -13,13 +13,22 @@ import sqlalchemy as sa
 
 NAMED = 5
 POWERS = {
-    "rolsuper": "is a superuser", "rolcreaterole": "may create roles", "rolcreatedb": "may create databases",
-    "rolreplication": "may replicate", "rolbypassrls": "bypasses row security",
-}  # fmt: skip
+    "rolsuper": "is a superuser",
+    "rolcreaterole": "may create roles",
+    "rolcreatedb": "may create databases",
+    "rolreplication": "may replicate",
+    "rolbypassrls": "bypasses row security",
+}
 GROUPS = (
-    "pg_read_server_files", "pg_write_server_files", "pg_execute_server_program", "pg_signal_backend",
-    "pg_write_all_data", "pg_maintain", "pg_checkpoint", "pg_create_subscription",
-)  # fmt: skip
+    "pg_read_server_files",
+    "pg_write_server_files",
+    "pg_execute_server_program",
+    "pg_signal_backend",
+    "pg_write_all_data",
+    "pg_maintain",
+    "pg_checkpoint",
+    "pg_create_subscription",
+)
 EFFECTFUL = (
     "pg_terminate_backend", "pg_cancel_backend", "pg_sleep", "pg_sleep_for", "pg_sleep_until", "pg_notify",
     "pg_advisory_lock", "pg_advisory_lock_shared", "pg_advisory_xact_lock", "pg_advisory_xact_lock_shared",
@@ -62,9 +71,11 @@ def beyond_select(connection: sa.Connection) -> list[str]:
 
 def _granted(connection: sa.Connection) -> Iterator[str]:
     asked = (
-        (_GROUPS, GROUPS, "is a member of"), (_CREATE, None, "may create in"),
-        (_WRITE, None, "may write to"), (_CALL, EFFECTFUL, "may call functions with effects:"),
-    )  # fmt: skip
+        (_GROUPS, GROUPS, "is a member of"),
+        (_CREATE, None, "may create in"),
+        (_WRITE, None, "may write to"),
+        (_CALL, EFFECTFUL, "may call functions with effects:"),
+    )
     for statement, names, words in asked:
         rows = connection.execute(statement, {} if names is None else {"names": list(names)})
         found = [str(name) for (name,) in rows]

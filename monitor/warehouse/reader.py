@@ -132,9 +132,13 @@ class Warehouse:
     """A connection to the warehouse. Use it as a context manager, or call :meth:`close`."""
 
     def __init__(
-        self, url: sa.URL, engine: sa.Engine | None, dialect: Dialect, timeout_s: float = TIMEOUT_S,
+        self,
+        url: sa.URL,
+        engine: sa.Engine | None,
+        dialect: Dialect,
+        timeout_s: float = TIMEOUT_S,
         relations: set[str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._url = url
         if engine is not None:
             self._engine = engine
@@ -276,9 +280,15 @@ class Warehouse:
             return beyond_select(connection)
 
     def read(
-        self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True,
+        self,
+        name: str,
+        source: SourceConfig,
+        window: Window,
+        *,
+        now: datetime,
+        whole: bool = True,
         fingerprint: bool = False,
-    ) -> Reading:  # fmt: skip
+    ) -> Reading:
         """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
 
         Without ``whole`` ranks, rows of probabilities and rows without a truth are not asked for, whatever the source.

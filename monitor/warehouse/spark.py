@@ -127,9 +127,12 @@ def spark_kind(type_name: str) -> Kind:
     ('number', 'timestamp', 'other')
     """
     plain: dict[str, Kind] = {
-        "boolean": "boolean", "string": "text", "date": "date", "timestamp": "timestamptz",
+        "boolean": "boolean",
+        "string": "text",
+        "date": "date",
+        "timestamp": "timestamptz",
         "timestamp_ntz": "timestamp",
-    }  # fmt: skip
+    }
     name = type_name.lower().partition("(")[0]
     return plain.get(name) or ("number" if name in _NUMBERS else "other")
 

@@ -41,9 +41,13 @@ ZERO: Expression = sa.literal_column("0")
 _EMPTY: Expression = sa.literal_column("''")
 _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
 _NARROWER = frozenset(
-    {RejectReason.LABEL_MISSING, RejectReason.SCORE_MISSING, RejectReason.SCORE_NOT_A_NUMBER,
-     RejectReason.OUTCOME_MISSING}
-)  # fmt: skip
+    {
+        RejectReason.LABEL_MISSING,
+        RejectReason.SCORE_MISSING,
+        RejectReason.SCORE_NOT_A_NUMBER,
+        RejectReason.OUTCOME_MISSING,
+    }
+)
 """Reasons that are a case of a later one, whose condition holds for a missing value too."""
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
@@ -213,17 +217,22 @@ class Statements:
         nothing: list[Expression] = [sa.null().label(key.name) for key in keys]
         parts = [
             sa.select(
-                whole_number(k).label("division"), divisions.get(k, _EMPTY).label("value"),
-                *(keys if k >= 0 else nothing), *self._sums(facts),
+                whole_number(k).label("division"),
+                divisions.get(k, _EMPTY).label("value"),
+                *(keys if k >= 0 else nothing),
+                *self._sums(facts),
             ).group_by(*by)
             for k, by in sets.items()
-        ]  # fmt: skip
+        ]
         return sa.union_all(*parts) if len(parts) > 1 else parts[0]
 
     def _in_sets(
-        self, facts: FromClause, keys: Sequence[Expression], divisions: Mapping[int, Expression],
+        self,
+        facts: FromClause,
+        keys: Sequence[Expression],
+        divisions: Mapping[int, Expression],
         sets: Mapping[int, Sequence[Expression]],
-    ) -> sa.Select[Any]:  # fmt: skip
+    ) -> sa.Select[Any]:
         """The counts by every set of columns, in one pass over the rows."""
         division: Expression = ZERO
         value: Expression = _EMPTY
@@ -349,9 +358,13 @@ class Statements:
         return sums | self._cluster_totals(items, ("item",), ["rows_"], few=few)
 
     def _cluster_sums(
-        self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]], *,
+        self,
+        facts: Subquery,
+        within: Sequence[str],
+        parts: Mapping[str, tuple[Expression, Expression]],
+        *,
         by_label: bool = False,
-    ) -> sa.Select[Any]:  # fmt: skip
+    ) -> sa.Select[Any]:
         """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
         inner = self._clusters(facts, within, parts, by_label=by_label)
         keys = [inner.c.label] if by_label else []
@@ -359,9 +372,15 @@ class Statements:
         return sa.select(*keys, *(value.label(name) for name, value in totals.items())).group_by(*keys)
 
     def _clusters(
-        self, facts: Subquery, within: Sequence[str], parts: Mapping[str, tuple[Expression, Expression]],
-        more: Sequence[Expression] = (), *, by_label: bool = False, few: bool = False,
-    ) -> Subquery:  # fmt: skip
+        self,
+        facts: Subquery,
+        within: Sequence[str],
+        parts: Mapping[str, tuple[Expression, Expression]],
+        more: Sequence[Expression] = (),
+        *,
+        by_label: bool = False,
+        few: bool = False,
+    ) -> Subquery:
         """One row a cluster, with the sums of each part over its rows, and more of them.
 
         Without weights those of w and w^2 are the number of rows, and that of r w is that of r. ``few``: none has more
@@ -430,9 +449,11 @@ class Statements:
         sides = sa.select(*columns).where(rows.c.label.in_(sa.select(chosen.c.label)))
         a, b = sides.subquery("a"), sides.subquery("b")
         values = {
-            "true": b.c.w * b.c.actual, "both_true": b.c.w * a.c.actual * b.c.actual,
-            "predicted": b.c.w * b.c.predicted, "both_predicted": b.c.w * a.c.predicted * b.c.predicted,
-        }  # fmt: skip
+            "true": b.c.w * b.c.actual,
+            "both_true": b.c.w * a.c.actual * b.c.actual,
+            "predicted": b.c.w * b.c.predicted,
+            "both_predicted": b.c.w * a.c.predicted * b.c.predicted,
+        }
         sums = (self.dialect.exact_sum(value, bounded=bounded).label(name) for name, value in values.items())
         named = (a.c.label.label("a"), b.c.label.label("b"))
         joined = a.join(b, a.c.item == b.c.item)

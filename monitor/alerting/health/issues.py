@@ -81,15 +81,19 @@ class WatchReason(StrEnum):
     TURNED_OFF = "turned_off_unjudged"
 
 
-UNJUDGED = frozenset({
-    WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED,
-})  # fmt: skip
+UNJUDGED = frozenset(
+    {WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED}
+)
 """Reasons why labels are not judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
 
 _REPORTED_ELSEWHERE = {
-    Reason.IN_BASELINE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE,
-}  # fmt: skip
+    Reason.IN_BASELINE,
+    Reason.RELATION_ERROR,
+    Reason.WAREHOUSE_FAILED,
+    Reason.REJECTED_ROWS,
+    Reason.NOT_MATURE,
+}
 """Reasons that need no issue of their own: the reading or the label is reported already, the window is part of the
 baseline, or a later run judges it once its truths are known."""
 
@@ -203,9 +207,15 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
     judged = [finding for finding in every if finding.key not in known]  # reported with the reading already
     found = [
-        *_history(observed), *_runs(observed, now), *_flows(observed, now), *data, *judged, *_deliveries(observed, now),
-        *_leases(observed, now), *_turned_off(observed),
-    ]  # fmt: skip
+        *_history(observed),
+        *_runs(observed, now),
+        *_flows(observed, now),
+        *data,
+        *judged,
+        *_deliveries(observed, now),
+        *_leases(observed, now),
+        *_turned_off(observed),
+    ]
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
 
 
@@ -216,11 +226,13 @@ def _history(observed: Observed) -> Iterable[HealthIssue]:
         return
     why = found.why or "an older copy was put back"
     yield HealthIssue(
-        WatchReason.HISTORY_RESTORED, "critical", f"{found.mark.history}:{found.mark.epoch}",
+        WatchReason.HISTORY_RESTORED,
+        "critical",
+        f"{found.mark.history}:{found.mark.epoch}",
         f"The history is not confirmed: {why}. Every gate is closed, and no label acts.",
         "compare `calmon automation status` with what should be on, turn off what should not, then "
         "`calmon db confirm --reason TEXT`",
-    )  # fmt: skip
+    )
 
 
 def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -247,12 +259,14 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         first, count = missed[0], len(missed)
     more = f", and the {count - 1} after it" if count > 2 else ", and the one after it" if count > 1 else ""
     return HealthIssue(
-        WatchReason.RUN_MISSING, "critical", schedule,
+        WatchReason.RUN_MISSING,
+        "critical",
+        schedule,
         f"The {schedule} run of {first.name} is missing{more}: it was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
         "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
         f"`calmon run {schedule}`",
-    )  # fmt: skip
+    )
 
 
 def _state(run: RunSeen, now: datetime) -> Iterable[HealthIssue]:
@@ -260,17 +274,21 @@ def _state(run: RunSeen, now: datetime) -> Iterable[HealthIssue]:
     key = f"{run.schedule}:{run.window_name}"
     if run.state == "failed":
         yield HealthIssue(
-            WatchReason.RUN_FAILED, "critical", key,
+            WatchReason.RUN_FAILED,
+            "critical",
+            key,
             f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
             f"fix what it names, then {again}: it continues where it stopped",
-        )  # fmt: skip
+        )
     elif run.state == "running" and now - run.started_at > HUNG:
         yield HealthIssue(
-            WatchReason.RUN_HUNG, "critical", key,
+            WatchReason.RUN_HUNG,
+            "critical",
+            key,
             f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
             "ended: it hangs, or its process was killed.",
             f"read the log of the run, then {again}",
-        )  # fmt: skip
+        )
 
 
 def _again(schedule: str, window: str) -> str:
@@ -282,11 +300,13 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     looked, waiting = observed.notes.get(WATCHDOG_NOTE), observed.notes.get(WAITING_NOTE)
     if looked is not None and now - looked.at > SILENT:
         yield HealthIssue(
-            WatchReason.WATCHDOG_SILENT, "critical", "watchdog",
+            WatchReason.WATCHDOG_SILENT,
+            "critical",
+            "watchdog",
             f"The watchdog last looked at {looked.at:%Y-%m-%d %H:%M} UTC; it is due every quarter of an hour.",
             "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), and that no run of "
             "calmon-watchdog waits in Prefect",
-        )  # fmt: skip
+        )
     if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
         yield _waiting(waiting.detail["runs"])
     for key, note in sorted(observed.notes.items()):
@@ -300,11 +320,13 @@ def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
     shown = "; ".join(f"{run['flow']} due {run['due']} UTC ({run['state']})" for run in runs[:5])
     more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
     return HealthIssue(
-        WatchReason.RUNS_WAITING, "critical", "waiting",
+        WatchReason.RUNS_WAITING,
+        "critical",
+        "waiting",
         f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
         "check that the Prefect worker (or `python -m flows.serve`) is running; a slot that a killed run still holds "
         "is freed within ten minutes where the server keeps its leases in files (docs/operations.md)",
-    )  # fmt: skip
+    )
 
 
 def _flow_failed(flow: str, note: Note) -> HealthIssue:
@@ -312,10 +334,12 @@ def _flow_failed(flow: str, note: Note) -> HealthIssue:
     what = f"The {schedule} run" if schedule else f"The flow {flow}"
     again = f"`calmon run {schedule}`: it continues where it stopped" if schedule else "the next run shows it"
     return HealthIssue(
-        WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED, "critical", flow,
+        WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED,
+        "critical",
+        flow,
         f"{what} failed at {note.at:%Y-%m-%d %H:%M} UTC: {note.detail.get('error') or 'it left no reason'}",
         f"fix what it names, then {again}",
-    )  # fmt: skip
+    )
 
 
 def _has_run_since(observed: Observed, flow: str, at: datetime) -> bool:
@@ -350,30 +374,39 @@ def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneI
     if newest.state != "ok":
         since = _since(readings, zone, lambda each: each.state != "ok")
         yield HealthIssue(
-            WatchReason.SOURCE_NOT_READ, "critical", key,
+            WatchReason.SOURCE_NOT_READ,
+            "critical",
+            key,
             f"{newest.source} could not be read for {window}{since}: {newest.error or newest.state}. "
             "Its labels were not judged.",
-            f"`calmon check` names what is wrong; fix it, then {_again(newest.schedule, window)}", newest.source,
-        )  # fmt: skip
+            f"`calmon check` names what is wrong; fix it, then {_again(newest.schedule, window)}",
+            newest.source,
+        )
     elif newest.rows == 0 and newest.rejected:
         since = _since(readings, zone, lambda each: each.state == "ok" and not each.rows and each.rejected > 0)
         yield HealthIssue(
-            WatchReason.REJECTED_ROWS, "critical", key,
+            WatchReason.REJECTED_ROWS,
+            "critical",
+            key,
             f"Every row of {newest.source} for {window}{since} was rejected ({newest.rejected:,}): nothing could be "
             "judged.",
             "`calmon run` and the report count them by reason; fix them at their source, then "
-            f"{_again(newest.schedule, window)}", newest.source,
-        )  # fmt: skip
+            f"{_again(newest.schedule, window)}",
+            newest.source,
+        )
     elif newest.rows == 0:
         yield from _empty(readings, before, zone)
     elif len(before) >= FEWEST_WINDOWS and newest.rows < MUCH_SMALLER * median(before):
         alike = "days of this weekday" if newest.schedule == "daily" else "windows"
         yield HealthIssue(
-            WatchReason.DATA_SMALL, "warning", key,
+            WatchReason.DATA_SMALL,
+            "warning",
+            key,
             f"{newest.source} has {newest.rows:,} rows for {window}; usual are {median(before):,.0f} (the median of "
             f"the {len(before)} {alike} before).",
-            "check whether resolutions are loaded late; a window is read once more with the next run", newest.source,
-        )  # fmt: skip
+            "check whether resolutions are loaded late; a window is read once more with the next run",
+            newest.source,
+        )
 
 
 def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
@@ -388,11 +421,14 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
     window = windows.containing(newest.schedule, newest.window_start, zone).name
     since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
     yield HealthIssue(
-        WatchReason.DATA_STALE, "critical" if long else "warning", f"{newest.source}:{newest.schedule}",
+        WatchReason.DATA_STALE,
+        "critical" if long else "warning",
+        f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
         f"Usual are {usual:,.0f}.",
-        "check the newest resolved_at of the relation and the job that fills it", newest.source,
-    )  # fmt: skip
+        "check the newest resolved_at of the relation and the job that fills it",
+        newest.source,
+    )
 
 
 def _since(readings: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:
@@ -415,11 +451,13 @@ def _judged(observed: Observed) -> Iterable[HealthIssue]:
             yield _not_by_label(each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS, why, do_now)
         if each.labels.get(Reason.SCORES_MOVED):
             yield _not_by_label(
-                each, Reason.SCORES_MOVED, WatchReason.SCORES_MOVED,
+                each,
+                Reason.SCORES_MOVED,
+                WatchReason.SCORES_MOVED,
                 "their scores moved, so too few are comparable with the baseline",
                 "treat it as a breach until you know why; if the new scores are intended (a new model version), "
                 "`calmon baseline pin`",
-            )  # fmt: skip
+            )
 
 
 def _rejected(each: JudgedSeen) -> tuple[str, str]:
@@ -438,12 +476,15 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
         f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
     )
     return HealthIssue(
-        WatchReason.NOTHING_JUDGED, "critical", f"{each.source}:{each.schedule}",
+        WatchReason.NOTHING_JUDGED,
+        "critical",
+        f"{each.source}:{each.schedule}",
         f"Nothing of {each.source} was judged in {each.named_since('')}: all {total:,} verdicts of the {each.schedule} "
         f"rules are not evaluated ({why}).",
         f"read docs/runbook/{max(each.reasons, key=lambda reason: each.reasons[reason]).value}.md; `calmon explain` "
-        "a verdict says what is missing", each.source,
-    )  # fmt: skip
+        "a verdict says what is missing",
+        each.source,
+    )
 
 
 def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, why: str, do_now: str) -> HealthIssue:
@@ -452,9 +493,13 @@ def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, w
     names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
     rules = ", ".join(sorted({rule for rule, _, _ in found}))
     return HealthIssue(
-        watch_reason, severity, f"{each.source}:{each.schedule}",
-        f"{each.source} in {each.named_since(reason)}: {rules} could not judge {names}: {why}.", do_now, each.source,
-    )  # fmt: skip
+        watch_reason,
+        severity,
+        f"{each.source}:{each.schedule}",
+        f"{each.source} in {each.named_since(reason)}: {rules} could not judge {names}: {why}.",
+        do_now,
+        each.source,
+    )
 
 
 def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -492,19 +537,26 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             continue
         if hours <= 0:
             yield HealthIssue(
-                WatchReason.LEASE_ENDED, "warning" if planned else "critical", f"{source}:{minute.isoformat()}",
+                WatchReason.LEASE_ENDED,
+                "warning" if planned else "critical",
+                f"{source}:{minute.isoformat()}",
                 f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
                 "renewed its lease.",
-                "`calmon explain` the newest verdict of the label shows why no rule was judged", source, until=until,
-            )  # fmt: skip
+                "`calmon explain` the newest verdict of the label shows why no rule was judged",
+                source,
+                until=until,
+            )
         elif band is not None:
             yield HealthIssue(
-                WatchReason.LEASE_ENDING, "critical" if band == min(LEASE_WARNINGS) else "warning",
+                WatchReason.LEASE_ENDING,
+                "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{minute.isoformat()}:{band}",
                 f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
                 f"{names}, unless an evaluation renews its lease.",
-                "check that the next run takes place and can judge an acting rule of these labels", source, until=until,
-            )  # fmt: skip
+                "check that the next run takes place and can judge an acting rule of these labels",
+                source,
+                until=until,
+            )
 
 
 def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
@@ -515,11 +567,14 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
         names = _names([state.label or "the source as a whole" for state in states])
         why = ", ".join(sorted({str(state.not_evaluated) for state in states}))
         yield HealthIssue(
-            WatchReason.TURNED_OFF, "critical", source,
+            WatchReason.TURNED_OFF,
+            "critical",
+            source,
             f"Automation of {source} was turned off for {names}, since no acting rule could be judged ({why}).",
             "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
-            "turn it on where `re_enable` says so", source,
-        )  # fmt: skip
+            "turn it on where `re_enable` says so",
+            source,
+        )
 
 
 def _is_for_a_time(state: SwitchState) -> bool:

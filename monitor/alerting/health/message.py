@@ -55,12 +55,13 @@ _TITLES: Mapping[WatchReason, str] = {
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip
 _ENDS: Mapping[Trouble, str] = {
-    Trouble.NOT_RUNNING: "Back at work since {at}", Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
+    Trouble.NOT_RUNNING: "Back at work since {at}",
+    Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
     Trouble.HISTORY: "The history is confirmed since {at}",
     Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
     Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,6 +209,10 @@ def event_of(change: TroubleChange, now: datetime) -> IncidentEvent | None:
     if not change.event:
         return None
     return IncidentEvent(
-        key=f"{change.after.id}:{change.after.version:06d}", incident=change.after.id, at=now, kind=change.event,
-        reason=", ".join(change.after.reasons), actor="watchdog",
-    )  # fmt: skip
+        key=f"{change.after.id}:{change.after.version:06d}",
+        incident=change.after.id,
+        at=now,
+        kind=change.event,
+        reason=", ".join(change.after.reasons),
+        actor="watchdog",
+    )

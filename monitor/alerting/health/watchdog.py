@@ -95,14 +95,18 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterat
         keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
         not_judged = {r: store.not_judged(schedule, newest.window_start, r) for r in by_label}
         yield JudgedSeen(
-            schedule, newest.window_name, source, evaluated, reasons,
+            schedule,
+            newest.window_name,
+            source,
+            evaluated,
+            reasons,
             labels={
                 reason: [(row["rule"], row["severity"], row["label"]) for row in found if row["source"] == source]
                 for reason, found in not_judged.items()
             },
             since={key: _since(store, newest, before, source, key) for key in keys},
             **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
-        )  # fmt: skip
+        )
 
 
 def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
@@ -176,9 +180,10 @@ def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool
     route = config.critical_route
     repeat = (route.repeat if route is not None else None) or issues.RECENT
     roots = [
-        each.root for each in store.unresolved_incidents(of_monitor=True)
+        each.root
+        for each in store.unresolved_incidents(of_monitor=True)
         if each.root is not None and troubles.is_trouble(each, troubles.Trouble.NOT_RUNNING)
-    ]  # fmt: skip
+    ]
     posts = [each for root in roots for each in store.thread(root) if each.id == root]
     return any(post.sent_at is not None and now - post.sent_at < repeat for post in posts)
 
@@ -322,10 +327,12 @@ class WatchRound:
         if group is None:  # over: the next look of the watchdog says so
             return None
         payload = message.reminder(
-            self._view(TroubleChange(incident, incident, group)), channel=post.channel, root=post.id,
+            self._view(TroubleChange(incident, incident, group)),
+            channel=post.channel,
+            root=post.id,
             mention=route.mention,
             number=1 + sum(change_of(each) == "repeat" for each in calls),
-        )  # fmt: skip
+        )
         return self._reply(payload, post)
 
     def _view(self, change: TroubleChange) -> View:
@@ -336,10 +343,13 @@ class WatchRound:
             for each in (troubles.Trouble.NOT_RUNNING, troubles.Trouble.DELIVERY, troubles.Trouble.HISTORY)
         )
         return View(
-            incident, change.group.findings if change.group else (),
-            automation_line(self.seen, self.now, source), self.now, since=self._since(incident),
+            incident,
+            change.group.findings if change.group else (),
+            automation_line(self.seen, self.now, source),
+            self.now,
+            since=self._since(incident),
             gone=about and not source,
-        )  # fmt: skip
+        )
 
     def _since(self, incident: Incident) -> datetime | None:
         """When the incident ended; where a run has ended it, when that run was done."""

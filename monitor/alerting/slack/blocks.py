@@ -25,8 +25,10 @@ FALLBACK = 3_000
 
 DONE = ":large_green_circle:"
 EMOJI: dict[Severity, str] = {
-    "critical": ":red_circle:", "warning": ":large_yellow_circle:", "info": ":large_blue_circle:",
-}  # fmt: skip
+    "critical": ":red_circle:",
+    "warning": ":large_yellow_circle:",
+    "info": ":large_blue_circle:",
+}
 Payload = dict[str, Any]
 Block = dict[str, Any]
 

@@ -73,9 +73,9 @@ _CANNOT_SEARCH = frozenset({
     "not_in_channel", "access_denied", "no_permission", "restricted_action", "team_access_not_granted",
 })  # fmt: skip
 _SERVER_AT_FAULT = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
-_NEVER_ARRIVED = frozenset({
-    errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL,
-})  # fmt: skip
+_NEVER_ARRIVED = frozenset(
+    {errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL}
+)
 
 
 class TransportError(Exception):

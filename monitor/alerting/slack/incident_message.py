@@ -203,11 +203,12 @@ def ended_message(label: LabelFindings, *, channel: str, root: str, mention: str
     words = "" if switch is None else switch.words
     state = f"{escape(label.name)} is still {label.now.value}" if label.now != Now.RESOLVED else ""
     lines = [
-        f"*{escape(label.name)}*: {escape(words)}.", *([f"{state}."] if state else []),
+        f"*{escape(label.name)}*: {escape(words)}.",
+        *([f"{state}."] if state else []),
         f"*Tonight:* {with_code(tonight(label))}.",
         "*Before it is turned on again:* fix the cause, or say for how long and why: "
         "`calmon automation enable --until TIME --reason TEXT`.",
-    ]  # fmt: skip
+    ]
     text = cut(f"{escape(label.name)}: {escape(words)} {mention_text(mention)}".strip(), FALLBACK)
     blocks = [*mention_block(mention), section("\n".join(lines))]
     return payload_of(channel, text, blocks, hashed("ended", root, words), "ended")
@@ -220,10 +221,12 @@ def picture(
     id = hashed("picture", root)
     name = clean(finding.verdict.subject.name, 60)
     return id, {
-        "channel": channel, "filename": f"calmon-{window.name}-{id}.png", "title": f"{name}, {window.name}",
+        "channel": channel,
+        "filename": f"calmon-{window.name}-{id}.png",
+        "title": f"{name}, {window.name}",
         "alt": f"{shows} of {name}, {window.name}: {plain_words(finding.verdict)}",
         "png": base64.b64encode(png).decode("ascii"),
-    }  # fmt: skip
+    }
 
 
 def _about(labels: Sequence[LabelFindings], window: Window) -> Block:
@@ -328,9 +331,10 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
         return [divider(), section(line)]
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
-        divider(), section(f"{line}\n{escape(switch.words)}.\n{todo}"),
+        divider(),
+        section(f"{line}\n{escape(switch.words)}.\n{todo}"),
         _actions(label, [button("automation_on", "Turn on", label.lead_id)]),
-    ]  # fmt: skip
+    ]
 
 
 def _emoji(label: LabelFindings) -> str:

@@ -24,9 +24,10 @@ def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
         return ""
     rest = {id(each): _rest(whole, each) for each in of_label if each.subject.segment}
     worse = [
-        e for e in of_label
+        e
+        for e in of_label
         if e.subject.segment and e.interval.low is not None and e.interval.low > max(rest[id(e)], 0.0) + WORSE_BY
-    ]  # fmt: skip
+    ]
     if not worse:
         return ""
     worst = max(worse, key=lambda e: (e.interval.value or 0.0, str(e.subject.segment)))

@@ -122,9 +122,12 @@ def _resolved(decision: Decision) -> FlagResolutionDetails[bool]:
     metadata: dict[str, bool | int | float | str] = {"reason": decision.reason.value, "detail": decision.detail}
     metadata |= {"until": decision.until.isoformat()} if decision.until else {}
     return FlagResolutionDetails(
-        value=decision.allowed, reason=reason, variant="on" if decision.allowed else "off", flag_metadata=metadata,
+        value=decision.allowed,
+        reason=reason,
+        variant="on" if decision.allowed else "off",
+        flag_metadata=metadata,
         error_message=decision.detail if decision.reason in _BROKEN else None,
-    )  # fmt: skip
+    )
 
 
 def _not_found(flag_key: str, default: _T) -> FlagResolutionDetails[_T]:

@@ -311,9 +311,11 @@ def _split(change: _Change, at: int, z: float) -> tuple[Split, float]:
         noise += float(share @ (away - share @ away) ** 2) / float(span.rows.sum())
     rate_noise = max(0.0, _total_noise(change) + noise)
     split = Split(
-        change.columns[at], _interval(mix, noise, z), _interval(change.total - mix, rate_noise, z),
+        change.columns[at],
+        _interval(mix, noise, z),
+        _interval(change.total - mix, rate_noise, z),
         names[int(np.argmax(moved * away * np.sign(mix or 1.0)))],
-    )  # fmt: skip
+    )
     return split, noise
 
 

@@ -141,8 +141,10 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
     worst = int(np.abs(moved).argmax())
     detail = {
         "v_at_equal_size": float(np.sqrt(0.5 * np.sum(moved**2 / shares.sum(axis=0)))),
-        "moved_most": kept[worst], "moved_by": float(moved[worst]), "merged": [n for n in names if n not in kept],
-    }  # fmt: skip
+        "moved_most": kept[worst],
+        "moved_by": float(moved[worst]),
+        "merged": [n for n in names if n not in kept],
+    }
     return Effect(float(np.sqrt(statistic / merged.sum())), p_value, detail)
 
 

@@ -13,9 +13,15 @@ from monitor.core.records import ShiftResult
 from monitor.inference.multiplicity import adjust
 
 NOTICEABLE: Mapping[str, float] = {
-    "ks": 0.02, "wasserstein": 0.05, "jensen_shannon": 0.02, "chi_square": 0.02,
-    "missing": 0.01, "new_categories": 0.001, "constant": 0.0, "empty": 0.0,
-}  # fmt: skip
+    "ks": 0.02,
+    "wasserstein": 0.05,
+    "jensen_shannon": 0.02,
+    "chi_square": 0.02,
+    "missing": 0.01,
+    "new_categories": 0.001,
+    "constant": 0.0,
+    "empty": 0.0,
+}
 """The effect from which a significant test is a finding: of scores, about a twentieth of a standard deviation."""
 
 

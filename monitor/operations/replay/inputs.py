@@ -146,9 +146,13 @@ def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | Non
     if reading is None or reading.state != "ok":
         return None
     return WindowCounts(
-        window, reading.labels, reading.versions, rejected=reading.rejected, segments=reading.segments,
+        window,
+        reading.labels,
+        reading.versions,
+        rejected=reading.rejected,
+        segments=reading.segments,
         segment_counts=reading.segment_counts or {},
-    )  # fmt: skip
+    )
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
@@ -191,6 +195,11 @@ def data_of(
     current = None if read is None else replace(read, maturity=known.maturity)
     problem = None if known.reading is None or current is not None else Reason(known.reading.state)
     return SourceData(
-        part.source, current or WindowCounts(known.window), known.earlier, baselines=baselines, problem=problem,
-        switched=judged, past=known.past[0],
-    )  # fmt: skip
+        part.source,
+        current or WindowCounts(known.window),
+        known.earlier,
+        baselines=baselines,
+        problem=problem,
+        switched=judged,
+        past=known.past[0],
+    )

@@ -122,10 +122,14 @@ def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Progress) -> 
 
 
 def _judge_window(
-    history: Store, plan: ReplayPlan, part: Part, known: KnownWindow,
+    history: Store,
+    plan: ReplayPlan,
+    part: Part,
+    known: KnownWindow,
     versions: Mapping[str | None, Sequence[Baseline]],
-    frozen: Mapping[tuple[str | None, int], SegmentCounts], alike: frozenset[str],
-) -> _Judged:  # fmt: skip
+    frozen: Mapping[tuple[str | None, int], SegmentCounts],
+    alike: frozenset[str],
+) -> _Judged:
     window, source = known.window, part.source
     given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
     used = used_versions(given)
@@ -139,10 +143,13 @@ def _judge_window(
     other = _as_proposed(plan, data, known)
     proposed = _verdicts(plan.proposed, part, other, shifts, already, has_segments=_has_segments(known))
     return _Judged(
-        window, present, proposed, missing=data.problem.value if data.problem else None,
+        window,
+        present,
+        proposed,
+        missing=data.problem.value if data.problem else None,
         unwatched=(*_unwatched(plan, part, data, shifts), *_without_segments(plan, part, known)),
         agreement=agreement_of(plan.present, given, present),
-    )  # fmt: skip
+    )
 
 
 def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
@@ -173,9 +180,14 @@ def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> Sour
 
 
 def _verdicts(
-    config: Config, part: Part, data: SourceData, shifts: tuple[ShiftResult, ...],
-    already: Mapping[str, tuple[Verdict, ...]], *, has_segments: bool,
-) -> tuple[Verdict, ...]:  # fmt: skip
+    config: Config,
+    part: Part,
+    data: SourceData,
+    shifts: tuple[ShiftResult, ...],
+    already: Mapping[str, tuple[Verdict, ...]],
+    *,
+    has_segments: bool,
+) -> tuple[Verdict, ...]:
     """The verdicts of one file on one window, with only the needed details."""
     found: list[Verdict] = []
     for rule in config.rules_for(part.schedule) if part.source in config.sources else ():

@@ -125,9 +125,10 @@ def only_of(found: Replay, label: str) -> Replay:
 
     def of_label(side: Side) -> Side:
         return replace(
-            side, incidents=tuple(each for each in side.incidents if each.incident.label == label),
+            side,
+            incidents=tuple(each for each in side.incidents if each.incident.label == label),
             timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
-        )  # fmt: skip
+        )
 
     pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
     return replace(found, present=of_label(found.present), proposed=of_label(found.proposed), pairs=pairs)

@@ -60,11 +60,16 @@ def evidence_drawing(line: EvidenceLine) -> Drawing:
     """
     windows = [point.window for point in line.points]
     trace = {
-        "type": "scatter", "name": "evidence", "x": windows, "y": [max(p.evidence, LEAST) for p in line.points],
-        "mode": "lines+markers", "line": {"color": BLUE, "width": 2}, "marker": {"color": BLUE, "size": 5},
+        "type": "scatter",
+        "name": "evidence",
+        "x": windows,
+        "y": [max(p.evidence, LEAST) for p in line.points],
+        "mode": "lines+markers",
+        "line": {"color": BLUE, "width": 2},
+        "marker": {"color": BLUE, "size": 5},
         "customdata": [[p.n, p.promised, p.kept, p.evidence] for p in line.points],
         "hovertemplate": "%{x}: evidence %{customdata[3]:,.3g}<br>n = %{customdata[0]:,}<extra></extra>",
-    }  # fmt: skip
+    }
     ends = [windows[0], windows[-1]]
     needed = lines("needed", ends, [line.needed, line.needed], {"width": 1.5, "color": VERMILION, "dash": "dot"})
     layout = base_layout(height=190, legend=False) | {

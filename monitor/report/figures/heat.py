@@ -44,9 +44,12 @@ def share_of(rule: Rule) -> tuple[float, float, float] | None:
         return None
     each = 1 / length
     return {
-        "above": (each, 0.0, 0.0), "accumulated": (each, 0.0, 0.0), "below": (-each, 0.0, each),
-        "increase": (each, -each, 0.0), "decrease": (-each, each, 0.0),
-    }[rule.condition]  # fmt: skip
+        "above": (each, 0.0, 0.0),
+        "accumulated": (each, 0.0, 0.0),
+        "below": (-each, 0.0, each),
+        "increase": (each, -each, 0.0),
+        "decrease": (-each, each, 0.0),
+    }[rule.condition]
 
 
 def letter(worst: int, least: int, share: float | None) -> str:

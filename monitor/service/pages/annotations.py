@@ -18,9 +18,14 @@ def make(context: PageContext) -> PageContent:
     since, until = context.now - timedelta(weeks=WEEKS_SHOWN), context.now + timedelta(weeks=WEEKS_SHOWN)
     events = context.store.timeline(source, ANY if label is None else label, since=since, until=until)[::-1]
     values = {
-        "events": events[:ROWS_SHOWN], "hidden": max(0, len(events) - ROWS_SHOWN), "source": source, "label": label,
-        "sources": tuple(context.config.sources), "longest": LONGEST, "label_longest": LABEL_BYTES,
-    }  # fmt: skip
+        "events": events[:ROWS_SHOWN],
+        "hidden": max(0, len(events) - ROWS_SHOWN),
+        "source": source,
+        "label": label,
+        "sources": tuple(context.config.sources),
+        "longest": LONGEST,
+        "label_longest": LABEL_BYTES,
+    }
     head = ("at", "kind", "source", "label", "text", "by", "id")
     rows = [(e.at, e.kind, e.source, e.label, e.text, e.by, e.id) for e in events]
     return PageContent("annotations.html.j2", "Annotations", values, {"timeline": lambda: Table(head, rows)})

@@ -67,9 +67,11 @@ def make(context: PageContext) -> PageContent:
         "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
     tables = {
-        "switches": lambda: _table(lines), "weeks": lambda: _work_table(work), "months": lambda: _work_table(months),
+        "switches": lambda: _table(lines),
+        "weeks": lambda: _work_table(work),
+        "months": lambda: _work_table(months),
         "changes": lambda: _changes_table(changes),
-    }  # fmt: skip
+    }
     return PageContent("automation.html.j2", "Automation", values, tables)
 
 
@@ -174,10 +176,13 @@ def _shares_on(
 
 def _share(spans: Sequence[tuple[datetime, datetime]], window: Window) -> float:
     on = sum(
-        (min(until, window.end) - max(since, window.start) for since, until in spans
-         if until > window.start and since < window.end),
+        (
+            min(until, window.end) - max(since, window.start)
+            for since, until in spans
+            if until > window.start and since < window.end
+        ),
         timedelta(),
-    )  # fmt: skip
+    )
     return on / (window.end - window.start)
 
 

@@ -166,10 +166,14 @@ def answer(page: Page, pages: Sequence[Page], context: PageContext) -> Answer:
 def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageContext) -> Answer:
     made_at = words.moment_text(context.now, context.config.zone)
     frame = {
-        "title": view.title, "root": context.request.root, "context": context, "tz": context.config.zone,
-        "made_at": made_at, "version": version(),
+        "title": view.title,
+        "root": context.request.root,
+        "context": context,
+        "tz": context.config.zone,
+        "made_at": made_at,
+        "version": version(),
         "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav],
-    }  # fmt: skip
+    }
     text = environment().get_template(view.template).render(**frame, **view.values)
     return Answer(text.encode(), "text/html; charset=utf-8", _etag(text.replace(made_at, "").encode()))
 

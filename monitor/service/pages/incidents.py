@@ -53,10 +53,13 @@ def make(context: PageContext) -> PageContent:
     lines = [line_of(incident, events.get(incident.id, ())) for incident in known]
     source, label = context.text("source"), context.text("label").casefold()
     selected = [
-        line for line in lines
-        if (state == "all" or line.is_open == (state == "open")) and severity in ("", line.incident.severity)
-        and source in ("", line.incident.source) and label in (line.incident.label or "").casefold()
-    ]  # fmt: skip
+        line
+        for line in lines
+        if (state == "all" or line.is_open == (state == "open"))
+        and severity in ("", line.incident.severity)
+        and source in ("", line.incident.source)
+        and label in (line.incident.label or "").casefold()
+    ]
     shown = sorted(selected, key=_place)
     values = {
         "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(context, shown, since),
@@ -88,11 +91,14 @@ def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
     acknowledged = [line.acknowledged_after for line in lines if line.acknowledged_after is not None]
     resolved = [line.resolved_after for line in lines if line.resolved_after is not None]
     return {
-        "count": len(lines), "open": sum(line.is_open for line in lines), "acknowledged": len(acknowledged),
-        "to_acknowledge": _median(acknowledged), "resolved": len(resolved),
+        "count": len(lines),
+        "open": sum(line.is_open for line in lines),
+        "acknowledged": len(acknowledged),
+        "to_acknowledge": _median(acknowledged),
+        "resolved": len(resolved),
         "to_resolve": _median(resolved),
         "reopened": sum(line.incident.reopened > 0 for line in lines),
-    }  # fmt: skip
+    }
 
 
 def _median(lengths: Sequence[timedelta]) -> timedelta | None:

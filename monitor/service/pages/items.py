@@ -31,10 +31,16 @@ def make(context: PageContext) -> PageContent:
     if week is not None:
         found, failed = _read(context, subject, week, ExampleQuery(subject.label, right, least, most, SHOWN))
     values: dict[str, Any] = {
-        "subject": subject, "week": week, "weeks": [window.name for window in context.weeks()], "right": right,
-        "least": least, "most": most, "found": found, "failed": failed,
+        "subject": subject,
+        "week": week,
+        "weeks": [window.name for window in context.weeks()],
+        "right": right,
+        "least": least,
+        "most": most,
+        "found": found,
+        "failed": failed,
         "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
-    }  # fmt: skip
+    }
     return PageContent("items.html.j2", f"Items of {subject.name}", values, {"items": lambda: _table(found)})
 
 
@@ -74,6 +80,9 @@ def _table(found: Examples | None) -> Table:
 
 
 PAGE = Page(
-    "/items/{source}/{label:path}", make, aliases=("/items",),
-    query=frozenset({"week", "decisions", "from", "to", "source", "label"}), scope="items",
-)  # fmt: skip
+    "/items/{source}/{label:path}",
+    make,
+    aliases=("/items",),
+    query=frozenset({"week", "decisions", "from", "to", "source", "label"}),
+    scope="items",
+)

@@ -121,9 +121,7 @@ class LabelHistory:
     def estimates(self) -> list[Estimate]:
         """All estimates of the week shown."""
         source, label = self.subject.source, self.subject.label
-        return self.context.store.estimates(
-            schedule="weekly", source=source, label=label, window_start=self.week.start
-        )  # fmt: skip
+        return self.context.store.estimates(schedule="weekly", source=source, label=label, window_start=self.week.start)
 
     @cached_property
     def baselines(self) -> list[Baseline]:
@@ -138,17 +136,25 @@ class LabelHistory:
         series = list(dict.fromkeys((*STANDARD, *watched)))
         beside = [MEASURED[each] for each in series if each in MEASURED]
         found = self.context.store.grid_numbers(
-            [window.start for window in self.windows], self.subject.source, [self.subject.label], [*series, *beside],
+            [window.start for window in self.windows],
+            self.subject.source,
+            [self.subject.label],
+            [*series, *beside],
             schedule="weekly",
-        )  # fmt: skip
+        )
         at = {window.start: window for window in self.windows}
         estimates = [
             Estimate(
-                self.subject, at[row.window_start], row.metric, row.population,
-                Interval(row.value, row.low, row.high, None), row.n, 0.0,
+                self.subject,
+                at[row.window_start],
+                row.metric,
+                row.population,
+                Interval(row.value, row.low, row.high, None),
+                row.n,
+                0.0,
             )
             for row in found
-        ]  # fmt: skip
+        ]
         trends = [
             trend_data(
                 *each, estimates, self.verdicts, windows=self.windows, baseline=self.reference(each), rules=self.rules
@@ -281,11 +287,15 @@ def make(context: PageContext) -> PageContent:
         "truths": _truths(history), "removed": history.counts is None and history.counts_removed,
     }  # fmt: skip
     tables = {
-        "trend": lambda: _trend_table(history.trends), "verdicts": lambda: _verdict_table(history.verdicts),
-        "reliability": lambda: _bin_table(reliability), "scores": lambda: _bar_table(bars),
-        "segments": lambda: _segment_table(history), "events": lambda: _event_table(events),
-        "evidence": lambda: _evidence_table(evidence), "shifts": lambda: _shift_table(history),
-    }  # fmt: skip
+        "trend": lambda: _trend_table(history.trends),
+        "verdicts": lambda: _verdict_table(history.verdicts),
+        "reliability": lambda: _bin_table(reliability),
+        "scores": lambda: _bar_table(bars),
+        "segments": lambda: _segment_table(history),
+        "events": lambda: _event_table(events),
+        "evidence": lambda: _evidence_table(evidence),
+        "shifts": lambda: _shift_table(history),
+    }
     return PageContent("label.html.j2", subject.name, values, tables)
 
 
@@ -309,11 +319,16 @@ def _of_week(history: LabelHistory) -> list[Explanation]:
     order = ("breach", "unconfirmed", "not_evaluated", "ok")
     worst_first = sorted(verdicts, key=lambda v: (order.index(v.outcome), SEVERITIES.index(v.severity), v.rule))
     return [
-        explain(VerdictContext(
-            v, history.context.config.revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))
-        ))
+        explain(
+            VerdictContext(
+                v,
+                history.context.config.revision,
+                versions.get(v.baseline_version or 0),
+                alone.get((v.metric, v.where)),
+            )
+        )
         for v in worst_first
-    ]  # fmt: skip
+    ]
 
 
 # Over time
@@ -405,7 +420,7 @@ def _segments(history: LabelHistory) -> list[SegmentTrend]:
     shown = [window.start for window in history.windows if window.start <= history.week.start][-SEGMENT_WEEKS:]
     rows = history.context.store.segment_numbers(
         shown, history.subject.source, history.subject.label, "ece", schedule="weekly"
-    )  # fmt: skip
+    )
     found: dict[tuple[str, str], dict[datetime, tuple[float | None, int]]] = {}
     for segment, start, value, n in rows:
         found.setdefault(segment, {})[start] = value, n
@@ -472,17 +487,20 @@ def _shift_table(history: LabelHistory) -> Table:
     shifts, found = history.shifts
     adjusted = {(f.result.test, f.result.column): f.p_adjusted for f in found}
     rows = ((s, adjusted.get((s.test, s.column))) for s in shifts)
-    return Table(head, (
-        (history.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
-        for s, p in rows
-    ))  # fmt: skip
+    return Table(
+        head,
+        (
+            (history.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
+            for s, p in rows
+        ),
+    )
 
 
 def _segment_table(history: LabelHistory) -> Table:
     at = {window.start: window.name for window in history.windows}
     rows = history.context.store.segment_numbers(
         list(at), history.subject.source, history.subject.label, "ece", schedule="weekly"
-    )  # fmt: skip
+    )
     return Table(
         ("week", "column", "value", "ece", "n"), ((at[start], *segment, v, n) for segment, start, v, n in rows)
     )

@@ -45,9 +45,11 @@ def make(context: PageContext) -> PageContent:
         "weeks": str(weeks), "versions": _versions(context, records.identity),
     }  # fmt: skip
     tables = {
-        "runs": lambda: _runs_table(runs), "readings": lambda: _plain(readings), "rejected": lambda: _plain(rejected),
+        "runs": lambda: _runs_table(runs),
+        "readings": lambda: _plain(readings),
+        "rejected": lambda: _plain(rejected),
         "leases": lambda: Table(("source", "label", "lease_until", "state"), [(*row[:3], row[4]) for row in leases]),
-    }  # fmt: skip
+    }
     return PageContent("monitor.html.j2", "Monitor", values, tables)
 
 
@@ -104,9 +106,11 @@ def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
     text = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
     text += "" if identity.confirmed else ", not confirmed"
     return [
-        ("Code", code), ("Schema of the history", f"{context.store.revision()} (this program: {REVISION})"),
-        ("Rules revision", context.config.revision), ("History", text),
-    ]  # fmt: skip
+        ("Code", code),
+        ("Schema of the history", f"{context.store.revision()} (this program: {REVISION})"),
+        ("Rules revision", context.config.revision),
+        ("History", text),
+    ]
 
 
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:

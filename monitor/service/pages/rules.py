@@ -110,13 +110,17 @@ def _labels(years: Sequence[RuleYear]) -> Table:
 def _replay(found: OtherThreshold) -> Table:
     rows = [
         (
-            i.source, i.label, i.opened_window, pair.present is not None, pair.proposed is not None,
+            i.source,
+            i.label,
+            i.opened_window,
+            pair.present is not None,
+            pair.proposed is not None,
             None if pair.present is None else pair.present.incident.breaches,
             None if pair.proposed is None else pair.proposed.incident.breaches,
         )
         for pair in found.pairs
         for i in (pair.either.incident,)
-    ]  # fmt: skip
+    ]
     head = ("source", "label", "since", "present", "proposed", "present_windows", "proposed_windows")
     return Table(head, rows)
 

@@ -21,14 +21,20 @@ NOT_READ = ("relation_error", "warehouse_failed")
 ACTS = ("disable_automation", "block_scores")
 KEY = ("schedule", "source", "label", "rule")
 evidence = sa.table(
-    "evidence", *(sa.column(name, sa.Text()) for name in ("source", "label", "rule", "schedule")),
-    sa.column("windows", sa.JSON()), sa.column("judged_until", sa.DateTime()), sa.column("version", sa.Integer()),
-)  # fmt: skip
+    "evidence",
+    *(sa.column(name, sa.Text()) for name in ("source", "label", "rule", "schedule")),
+    sa.column("windows", sa.JSON()),
+    sa.column("judged_until", sa.DateTime()),
+    sa.column("version", sa.Integer()),
+)
 verdicts = sa.table(
-    "verdicts", *(sa.column(name, sa.Text()) for name in (*KEY, "id", "outcome", "reason")),
-    sa.column("window_end", sa.DateTime()), sa.column("actions", sa.JSON()), sa.column("detail", sa.JSON()),
+    "verdicts",
+    *(sa.column(name, sa.Text()) for name in (*KEY, "id", "outcome", "reason")),
+    sa.column("window_end", sa.DateTime()),
+    sa.column("actions", sa.JSON()),
+    sa.column("detail", sa.JSON()),
     sa.column("current", sa.Boolean()),
-)  # fmt: skip
+)
 
 
 def upgrade() -> None:
@@ -59,9 +65,14 @@ def _fill(connection: sa.Connection) -> None:
         key = (found["source"], found["label"], found["rule"])
         window = last.get((found["schedule"], *key))
         row = {
-            "source": key[0], "label": key[1], "rule": key[2], "schedule": found["schedule"],
-            "windows": [] if window is None else [window], "judged_until": found["until"], "version": 1,
-        }  # fmt: skip
+            "source": key[0],
+            "label": key[1],
+            "rule": key[2],
+            "schedule": found["schedule"],
+            "windows": [] if window is None else [window],
+            "judged_until": found["until"],
+            "version": 1,
+        }
         if key not in rows or rows[key]["judged_until"] < found["until"]:  # a rule that changed its schedule: the newer
             rows[key] = row
     made = list(rows.values())
@@ -94,9 +105,11 @@ def _outcome(row: Any) -> dict[str, Any] | None:
     if "disable_automation" in actions:
         blocked = []
     return {
-        "window_end": f"{end.isoformat()}+00:00", "outcome": row["outcome"], "verdict": row["id"],
+        "window_end": f"{end.isoformat()}+00:00",
+        "outcome": row["outcome"],
+        "verdict": row["id"],
         "blocked": blocked,
-    }  # fmt: skip
+    }
 
 
 def downgrade() -> None:

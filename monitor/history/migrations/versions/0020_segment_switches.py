@@ -18,13 +18,14 @@ _TABLES = ("switches", "switch_events")
 _ABOUT = "source, NULLIF(label, '') AS label"
 _VIEWS = {
     "v1_switches": (
-        f"SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at", "switches"
+        f"SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at",
+        "switches",
     ),
     "v1_switch_events": (
         f"SELECT id, {_ABOUT}, at, kind, from_state, to_state, lease_until, until, actor, reason, verdict",
         "switch_events",
     ),
-}  # fmt: skip
+}
 
 
 def upgrade() -> None:

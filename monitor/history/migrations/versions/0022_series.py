@@ -122,7 +122,13 @@ def _make_old_table() -> None:
         sa.Column("positives", sa.Float(precision=53), nullable=False),
         sa.Column("detail", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint(
-            "schedule", "window_start", "source", "label", "segment", "metric", "population",
+            "schedule",
+            "window_start",
+            "source",
+            "label",
+            "segment",
+            "metric",
+            "population",
             name=op.f("pk_estimates"),
         ),
-    )  # fmt: skip
+    )

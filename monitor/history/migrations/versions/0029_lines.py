@@ -132,8 +132,11 @@ def _fill() -> None:
     """A line has the largest n and positives of its estimates; those with others have them beside their details."""
     known = f"CASE WHEN b.value IS NULL AND b.plug_in IS NULL THEN -{_infinity()} ELSE {_billionths('b.plug_in')} END"
     numbers = {name: _billionths(f"b.{name}") for name in _FLOATS} | {"plug_in": known}
-    columns = [(f"{name}_{p}", f"MAX(CASE WHEN s.place = {p} THEN {numbers[name]} END)")
-               for p in range(_PLACES) for name in _FLOATS]  # fmt: skip
+    columns = [
+        (f"{name}_{p}", f"MAX(CASE WHEN s.place = {p} THEN {numbers[name]} END)")
+        for p in range(_PLACES)
+        for name in _FLOATS
+    ]
     op.execute(f"""
         INSERT INTO estimated (window_id, line, n, positives, {", ".join(name for name, _ in columns)})
         SELECT b.window_id, s.line, MAX(b.n), MAX(b.positives), {", ".join(given for _, given in columns)}

@@ -49,8 +49,10 @@ def upgrade() -> None:
         SELECT DISTINCT {_NAMES}, COALESCE(condition, ''), CAST(actions AS TEXT) FROM verdicts ORDER BY {_NAMES}
     """)
     _number_evaluations()
-    op.execute(f"INSERT INTO evaluations (id, {_EVALUATION}) SELECT DISTINCT evaluation_id, {_EVALUATION} "
-               "FROM evaluated ORDER BY 1")  # fmt: skip
+    op.execute(
+        f"INSERT INTO evaluations (id, {_EVALUATION}) SELECT DISTINCT evaluation_id, {_EVALUATION} "
+        "FROM evaluated ORDER BY 1"
+    )
     _fill()
     op.drop_table("evaluated")
     op.drop_table("verdicts")
@@ -106,8 +108,10 @@ def _fill() -> None:
         ORDER BY e.evaluation_id, e.series_id
     """)
     if _is_postgresql():  # numbers given from now on follow those
-        op.execute("SELECT setval(pg_get_serial_sequence('evaluations', 'id'), "
-                   "(SELECT COALESCE(MAX(id), 0) + 1 FROM evaluations), false)")  # fmt: skip
+        op.execute(
+            "SELECT setval(pg_get_serial_sequence('evaluations', 'id'), "
+            "(SELECT COALESCE(MAX(id), 0) + 1 FROM evaluations), false)"
+        )
 
 
 def _make_tables() -> None:
