@@ -12,7 +12,7 @@ from monitor.inference.memory import kept_with
 
 MOVED_BY = 0.02  # a bin whose mean score differs by more has moved
 MOVED_SHARE = 0.20  # more of the window's rows than this in moved bins: new bins are needed
-COMPARABLE = 0.80  # the least share of the window's rows that the baseline must still speak for
+COMPARABLE = 0.80  # the least share of the window's rows in bins with enough baseline rows
 MIN_BINS = 5
 MIN_ROWS = 100  # of the baseline, in each bin that is compared
 MIN_RATIO = 0.2  # baseline rows for each row of the window
@@ -22,10 +22,10 @@ MIN_RATIO = 0.2  # baseline rows for each row of the window
 class Aligned:
     """Two windows in the same bins.
 
-    ``moved_share`` of the window's rows lie in bins whose mean score moved; if that is much, both
-    are ``rebinned`` and bins for which the baseline has too few rows are emptied in both, which
-    leaves the ``comparable`` share of the window's rows. Not ``usable``: the comparison would be
-    about other scores than the baseline's, and the advice is to pin a new one.
+    ``moved_share`` of the window's rows lie in bins whose mean score moved. If it is large, both
+    are ``rebinned``, and bins with too few baseline rows are emptied in both, which leaves the
+    ``comparable`` share of the window's rows. If they are not ``usable``, the scores differ too much
+    from the baseline's, and the advice is to pin a new one.
     """
 
     window: BinCounts
@@ -48,7 +48,7 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
     (False, 1.0, True)
     """
     now, then = binned(window, edges), binned(baseline, edges)
-    # bins of the window whose mean score is elsewhere, or of which the baseline knows nothing
+    # bins of the window whose mean score moved, or in which the baseline has no rows
     moved = (now.n > 0) & ((then.n == 0) | (np.abs(now.score - then.score) > MOVED_BY))
     moved_share = _share(now, moved)
     if moved_share <= MOVED_SHARE:
@@ -62,7 +62,7 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
 
 
 def binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
-    """The counts in bins with these upper edges, also of no row at all; made once, since several rules use them."""
+    """The counts in bins with these upper edges, also without rows; made once, since several rules use them."""
     upper = tuple(edges)
     if counts.rows:
         return kept_with(counts, ("bins", upper), lambda: bin_counts(counts, upper))
@@ -84,7 +84,7 @@ def _mixture_edges(window: Counts, baseline: Counts, bins: int) -> tuple[int, ..
 
 
 def _emptied(table: BinCounts, chosen: Bools) -> BinCounts:
-    """The table with some bins emptied; the edges stay, so that score ranges stay true."""
+    """The table with the ``chosen`` bins emptied; edges and score ranges stay."""
     none = np.where(chosen, 0, 1)
     return replace(
         table, n=table.n * none, w=table.w * none, ws=table.ws * none, wy=table.wy * none, n_eff=table.n_eff * none

@@ -2,18 +2,18 @@
 
 This is confidence-based performance estimation (Garg et al. 2022, "Leveraging unlabeled data to predict
 out-of-distribution performance", section 3; Humblot-Renaux et al. and NannyML call it CBPE), with the baseline's map in
-place of the scores themselves, and an interval that has the map's own error in it:
+place of the scores themselves, and an interval that includes the map's own error:
 
-* **Map.** The baseline's rows, apart by what was decided, in bins k of equally many rows, with the mean score c and the
-  hit rate y. The chance of a row of score s in bin k is s + y - c, cut to [0, 1]: only the *gap* is taken from the
-  baseline, so that scores that moved within a bin move their chances. Without a row there is no gap.
+* **Map.** The baseline's rows, separate by decision, are put in bins k of equally many rows, with the mean score c and
+  the hit rate y. The chance of a row of score s in bin k is s + y - c, clipped to [0, 1]: only the *gap* is taken from
+  the baseline, so that scores that moved within a bin move their chances. A bin without rows has no gap.
 * **Error of the map.** The hit rate of bin k is Beta(n y + 1/2, n (1 - y) + 1/2) (Jeffreys 1946), with mean q_k and
-  variance v_k; bins are independent. A mean over N rows, N_k in bin k, has sum (N_k / N)^2 v_k of it.
-* **Error of the truth to come.** If the map were exact, what N rows show varies by D sum N_k q_k (1 - q_k) / N^2, with
-  D the baseline's design effect.
+  variance v_k; bins are independent. The mean over N rows, N_k in bin k, has the variance sum (N_k / N)^2 v_k from it.
+* **Error of the truth to come.** Even with an exact map, the hit rate of N rows has the variance
+  D sum N_k q_k (1 - q_k) / N^2, where D is the baseline's design effect.
 
-Both together are the variance V of what will be measured once all truths are there, about what is expected now. A share
-u of rows is then treated as the binomial share of u (1 - u) / V rows (exact limits and p-values); an ECE has its
+Their sum is the variance V of what will be measured once all truths are known, around what is expected now. A share
+u of rows is then treated as the binomial share of u (1 - u) / V rows (exact limits and p-values). An ECE gets its
 spread from draws of the gaps, and its value is debiased for the error of the map.
 """
 
@@ -35,21 +35,21 @@ from monitor.metrics.before_truth import ExpectedOutcomes, expected_accuracy, ex
 
 BINS = 30
 ROWS_A_BIN = 100
-"""Independent rows that a bin of the map has at least; a baseline with few rows has fewer bins."""
+"""The fewest independent rows of a bin of the map; a baseline with few rows has fewer bins."""
 RESAMPLES = 400
 """Draws of the textbook ECE to come."""
 NODES = ((0.0416323, 1 / 6), (0.5, 2 / 3), (0.9583677, 1 / 6))
-"""Chances and weights at which the debiased ECE of these draws is worked out: Gauss and Hermite's of three nodes."""
+"""Probabilities and weights at which the debiased ECE of these draws is computed: Gauss-Hermite with three nodes."""
 Law = Proportion | Spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationMap:
-    """How often each score came true in a baseline, apart by what was decided.
+    """How often each score came true in a baseline, separate by decision.
 
-    ``upper`` are the upper edges of the bins, in cells, of what was not decided (0) and of what was (1); the other
-    arrays have one entry a bin, first those of 0, then those of 1, shape (K,): the ``gap`` (chance minus score), the
-    mean ``rate`` and the ``variance`` of the hit rate. ``design_effect`` is the baseline's.
+    ``upper`` are the upper edges of the bins, in cells, for rows that were not predicted (0) and for predicted rows
+    (1). The other arrays have one entry a bin, first those of 0, then those of 1, shape (K,): the ``gap`` (chance minus
+    score), the mean ``rate`` and the ``variance`` of the hit rate. ``design_effect`` is the baseline's.
     """
 
     upper: tuple[tuple[int, ...], tuple[int, ...]]
@@ -66,7 +66,7 @@ class CalibrationMap:
 
 
 def calibration_map(baseline: Counts) -> CalibrationMap:
-    """The map of a baseline's rows."""
+    """The calibration map of a baseline's rows."""
     sides = [_side(baseline.take(baseline.predicted == decided)) for decided in (False, True)]
     edges = tuple(upper for upper, _ in sides)
     gap, rate, variance = (np.concatenate(parts) for parts in zip(*(numbers for _, numbers in sides), strict=True))
@@ -86,9 +86,9 @@ def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, Floats, Floats]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation:
-    """Rows without a truth as a map sees them, with what their mean outcome may differ by.
+    """The expected outcomes of rows without a truth, with the variance of their mean.
 
-    ``outcomes`` are the groups of rows, ``key`` the bin of the map of each, shape (K,); ``edges`` are those of an ECE.
+    ``outcomes`` are the groups of rows, ``key`` is the map's bin of each, shape (K,); ``edges`` are those of an ECE.
     """
 
     outcomes: ExpectedOutcomes
@@ -108,20 +108,20 @@ class Expectation:
 
     @property
     def error_of_truth(self) -> float:
-        """The variance of the mean outcome of these very rows, were the map exact."""
+        """The variance of the mean outcome of these rows if the map were exact."""
         noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
         return self.by.design_effect * noise / self.outcomes.rows**2
 
     @property
     def independent_rows(self) -> float:
-        """Of how many independent rows a share with the mean chance would vary as much."""
+        """The number of independent rows whose hit rate, at the mean chance, would have the same variance."""
         rate = self.outcomes.mean(self.by.rate[self.key]) or 0.0
         variance = self.error_of_map + self.error_of_truth
         return rate * (1 - rate) / variance if variance > 0 else float(self.outcomes.rows)
 
 
 def expectation(by: CalibrationMap, scores: ScoreCounts, edges: Sequence[int]) -> Expectation:
-    """What the rows of ``scores`` are expected to show; ``edges`` are the bins of an ECE, upper ones, in cells."""
+    """The expectation of the rows of ``scores``; ``edges`` are the upper edges of the bins of an ECE, in cells."""
     key = by.bins_of(scores)
     score = np.clip(scores.s / np.maximum(scores.n, 1), 0.0, 1.0)
     chance = np.clip(score + by.gap[key], 0.0, 1.0)
@@ -133,7 +133,7 @@ def expectation(by: CalibrationMap, scores: ScoreCounts, edges: Sequence[int]) -
 def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
     """The rows of several labels as those of one subject: each has the chances of its own label's map.
 
-    All parts have the same ``edges``. Raises ValueError for no part.
+    All parts have the same ``edges``. Raises ValueError without parts.
     """
     if not parts:
         raise ValueError("nothing to put together: give at least one expectation")
@@ -153,7 +153,7 @@ def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
 
 @dataclass(frozen=True, slots=True)
 class ShareToCome(Proportion):
-    """A share that ``total`` rows will have: its limits are shares that so many rows can have."""
+    """A share that ``total`` rows will have: its limits are shares that ``total`` rows can have."""
 
     total: int = 1
 
@@ -187,7 +187,7 @@ def shortfall_law(found: Expectation) -> Proportion | None:
 
 
 def ece_laws(asked: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:
-    """The law of each ECE that will be measured, worked out together; None without rows.
+    """The law of each ECE that will be measured, computed together; None without rows.
 
     ``rngs`` has one generator for each.
     """
@@ -207,10 +207,10 @@ def ece_laws(asked: Sequence[Expectation], rngs: Sequence[np.random.Generator]) 
 
 
 def _later(found: Expectation, table: GapTables, value: float, rng: np.random.Generator) -> GapTables:
-    """What may be measured once all truths are there: gaps of a lower, a middle and a higher ECE, shape (3, bins).
+    """Tables that may be measured once all truths are known: a lower, a middle and a higher ECE, shape (3, bins).
 
-    About gaps that add up to ``value``, with the noise of the map and of the rows; each table has the textbook ECE that
-    a share of the draws does not reach.
+    The draws have gaps that add up to ``value``, with the noise of the map and of the rows. Each table has a quantile
+    of their textbook ECEs (:data:`NODES`) as its own.
     """
     width, padded = len(found.edges), table.gap.shape[1]
     n, hits = (_by_bin(found, each) for each in (np.ones(len(found.key)), found.by.rate[found.key]))
@@ -247,7 +247,7 @@ def _map_variance(found: Expectation) -> Floats:
 
 
 def _ece_table(found: Expectation) -> BinCounts:
-    """The bins of the ECE with expected hits; as many independent rows as the map's error is worth."""
+    """The bins of the ECE with expected hits; their effective rows give the hit rates the variance of the map."""
     one = np.ones(len(found.key))
     n, ws, wy = (_by_bin(found, each) for each in (one, found.outcomes.score, found.outcomes.chance))
     rate = _by_bin(found, found.by.rate[found.key]) / np.maximum(n, 1.0)

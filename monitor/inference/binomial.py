@@ -1,12 +1,12 @@
 """The exact noise of one bin: how far K/n lies from the mean score, for K ~ Binomial(n, p).
 
-A normal distribution in the place of K/n is wrong by about 1 / (n p (1 - p)): in a bin of 13 rows
-and a rare label its mean |K/n - c| may be wrong by a sixth to two thirds, and fifteen bins add up.
+A normal approximation of K/n is wrong by about 1 / (n p (1 - p)): in a bin of 13 rows and a rare
+label its mean |K/n - c| may be wrong by a sixth to two thirds, and fifteen bins add up.
 
-Weights and clusters leave a fractional n. It is drawn as the next larger whole number of rows, and
-K/n - p is stretched by r = sqrt(whole / n), so that its variance stays p (1 - p) / n; what leaves
-[0, 1] by that is put back to the end, so that a bin of hits only can still be met. (With fewer rows
-and r < 1 no draw would reach it, and the lower limit would be the seen value itself.) Below one row
+Weights and clusters give a fractional n. It is drawn as the next larger whole number of rows, and
+K/n - p is stretched by r = sqrt(whole / n), so that its variance stays p (1 - p) / n. Values that
+leave [0, 1] are clipped, so that a bin with hits only can still be drawn. (With fewer rows and
+r < 1 no draw would reach it, and the lower limit would be the observed value itself.) Below one row
 nothing can be stretched: there the rows of one cluster lie in several bins, which move together.
 """
 
@@ -33,7 +33,7 @@ def whole(n: Floats) -> tuple[Floats, Floats]:
 
 
 def together(n: Floats) -> Ints:
-    """For each bin the number of its block: bins that hold one independent row between them share a block. Shapes (M,).
+    """The block number of each bin: bins that have one independent row between them share a block. Shapes (M,).
 
     >>> together(np.array([3.0, 0.5, 0.5, 0.5, 0.7, 2.0])).tolist()
     [0, 1, 1, 2, 3, 4]
@@ -51,8 +51,8 @@ def together(n: Floats) -> Ints:
 def absolute_moments(n: Floats, centre: Floats, rate: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, variance and third central moment of |K/n - c|, K ~ Binomial(n, p); all shapes (M,).
 
-    Below one row a bin has those of one row, times 1/n and 1/n^2: what 1/n such bins give that move
-    together.
+    Below one row a bin has those of one row, the variance times 1/n and the third moment times 1/n^2: as of
+    1/n such bins that move together.
 
     >>> mean, variance, third = absolute_moments(np.array([2.0]), np.array([0.5]), np.array([0.5]))
     >>> float(mean[0]), float(variance[0]), abs(round(float(third[0]), 12))  # 0, 1, 2 hits: .5, 0, .5 away
@@ -76,7 +76,7 @@ def absolute_moments(n: Floats, centre: Floats, rate: Floats) -> tuple[Floats, F
 def _first_and_third(rows: Floats, stretch: Floats, centre: Floats, rate: Floats) -> tuple[Floats, Floats]:
     """E|X| and E|X|^3 of X = p - c + r (K/n - p).
 
-    |X| is X but for twice the part below 0, and the moments of K below a bound follow from its
+    |X| is X minus twice its negative part, and the moments of K below a bound follow from its
     distribution and probability function there (De Moivre 1730; Diaconis & Zabell 1991).
     """
     miss = 1 - rate

@@ -57,16 +57,16 @@ def mover(e0: Interval, e1: Interval) -> tuple[float, float]:
 
 
 def has_rows(*tables: BinCounts) -> bool:
-    """Whether each of these tables holds a row of some weight."""
+    """Whether each of these tables has a row with weight above 0."""
     return all((table.w > 0).any() for table in tables)
 
 
 def ece_increase_ps(pairs: Sequence[Pair], *, confidence: float = 0.95) -> list[float]:
     """The p-values for "the true ECE is larger in the window than in its baseline" (same edges); 1 without rows.
 
-    Each is the largest of three: if both windows had the true ECE e, each with its own gaps moved until sum w g = e,
-    how likely were a change in plug-in ECE as large as the one seen? e is the baseline's lower limit, point and
-    upper limit. It sees a rise that comes from traffic moving to where the model was always wrong.
+    Each is the largest of three: the probability of a change in plug-in ECE at least as large as the observed one if
+    both windows had the true ECE e, each with its own gaps moved until sum w g = e, where e is the baseline's lower
+    limit, point or upper limit. It detects a rise that comes from traffic moving to where the model was always wrong.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
@@ -85,7 +85,7 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     """The p-value for a larger ECE in the window than in its baseline, of changed behaviour only; 1 without rows.
 
     As :func:`ece_increase_ps`, but if both windows had the gaps of their pooled rows, so that a change of traffic is
-    not seen.
+    not detected.
     """
     if not has_rows(window, baseline):
         return 1.0
@@ -107,9 +107,9 @@ def _each_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SameError:
-    """Two windows as if their true ECE were the same: each of ``error`` (3,), the baseline's limits and point.
+    """Two windows under the same true ECE: each of ``error`` (3,), the baseline's lower limit, point and upper limit.
 
-    ``change`` is the change in plug-in ECE that was seen; ``then`` and ``now`` are the moments of the plug-in
+    ``change`` is the observed change in plug-in ECE; ``then`` and ``now`` are the moments of the plug-in
     ECE of baseline and window.
     """
 
@@ -151,30 +151,30 @@ def at_errors(tables: GapTables, error: Floats) -> EceMoments:
 def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:
     """The p-values for "the true MCE is larger in the window than in its baseline"; 1 without rows.
 
-    Thin bins are merged already, on both together. If both windows had the debiased gaps of their pooled rows (see
-    ``maximum_change.py``), each with its own scores and numbers of rows, how likely were a change in plug-in MCE as
-    large as the one seen? Never below 1e-10, which covers what was left out of the baseline's distribution, and
-    rounding.
+    Thin bins are already merged, on both together. A p-value is the probability of a change in plug-in MCE at least as
+    large as the observed one if both windows had the debiased gaps of their pooled rows (see ``maximum_change.py``),
+    each with its own scores and numbers of rows. It is never below 1e-10, which covers rounding and the part of the
+    baseline's distribution that is left out.
     """
     found = np.ones(len(pairs))
     filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
     if filled:
-        asked = [pairs[row] for row in filled]
-        now, then = (np.abs(stack(tables).gap).max(axis=1, initial=0.0) for tables in zip(*asked, strict=True))
-        found[filled] = together(each_unchanged(asked)).p_values(now - then)
+        with_rows = [pairs[row] for row in filled]
+        now, then = (np.abs(stack(tables).gap).max(axis=1, initial=0.0) for tables in zip(*with_rows, strict=True))
+        found[filled] = together(each_unchanged(with_rows)).p_values(now - then)
     return found.tolist()
 
 
 @each_by_content
 def intervals_of_mce(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[MceInterval]:
-    """The MCE of each table, kept for other rules on the same bins and, of a baseline, for other weeks."""
+    """The MCE of each table, kept for other rules on the same bins and, for a baseline, for other weeks."""
     return mce_intervals([table for (table,) in tables], confidence=confidence)
 
 
 def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = "above") -> list[float]:
     """The p-values for "the true ECE is above (below) ``threshold``"; 1 without rows.
 
-    How likely is what was seen, or something even further beyond, at a true ECE of just the
+    A p-value is the probability of the observed ECE, or one further beyond, if the true ECE is the
     threshold: T(threshold) on the path of the lower limit, or 1 - T on those of the upper.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
@@ -203,16 +203,16 @@ def _ece_below(tables: GapTables, threshold: float) -> Floats:
     uniform = np.repeat([False, True], size)
     position = position_of(both, np.full(2 * size, threshold), uniform)
     at, tie = exact_moments(both, hypothetical(both, position, uniform))
-    met = np.tile(observed <= tables.plug_in, 2)  # the floor of the upper limit is no outcome that could be met exactly
+    met = np.tile(observed <= tables.plug_in, 2)  # the floor of the upper limit is not a possible value
     chance = 1 - tail(np.tile(observed, 2) + tie * met, at, strict=True)
     return np.asarray(chance.reshape(2, size).max(axis=0))
 
 
 def mce_level_ps(merged: Sequence[BinCounts], threshold: float, *, side: Side = "above") -> list[float]:
-    """The p-values for "the true MCE is above (below) ``threshold``", thin bins being merged; 1 without rows.
+    """The p-values for "the true MCE is above (below) ``threshold``", on merged bins; 1 without rows.
 
-    Above: the probability of the largest gap seen if *every* bin had a gap of the threshold. Below:
-    the largest probability, over the bins, of a gap no larger than the largest one seen.
+    Above: the probability of the observed largest gap if *every* bin had a gap of the threshold. Below:
+    the largest probability, over the bins, of a gap no larger than the observed largest one.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> off = bin_counts(counts_from_rows([0.8] * 1000, [1] * 600 + [0] * 400), (10000,))
@@ -229,7 +229,7 @@ def mce_level_ps(merged: Sequence[BinCounts], threshold: float, *, side: Side = 
 
 
 def p_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:
-    """P(plug-in MCE >= ``largest``) if every bin had a gap of ``threshold``, in the direction seen; shape (T,)."""
+    """P(plug-in MCE >= ``largest``) if every bin had a gap of ``threshold`` in the observed direction; shape (T,)."""
     rate = np.clip(tables.score + tables.sign * threshold, 0.0, 1.0)
     within = stays_within(largest[:, None], tables.n, tables.score, rate)
     return np.asarray(1 - np.where(tables.share > 0, within, 1.0).prod(axis=1))
@@ -238,7 +238,7 @@ def p_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:
 def p_below(tables: GapTables, largest: Floats, threshold: float) -> Floats:
     """The largest P(gap <= largest) of any bin of a table with a gap of ``threshold``, either way; shape (T,).
 
-    It holds whichever bin is the one with that gap. 1 where no bin could have it.
+    It holds for any bin with that gap. 1 where no bin could have it.
     """
     found = np.full(len(largest), -1.0)
     for way in (-threshold, threshold):

@@ -1,8 +1,8 @@
-"""Is a change of calibration what another share of true items alone would bring about?
+"""Does a changed share of true items alone explain a change of calibration?
 
-Under *prior shift* a label becomes more or less frequent while items that have it, and items that have it not, get the
-scores that they always got. Then the odds of a hit at each score are multiplied by one factor, lawfully: a classifier
-that was calibrated at the old share is not at the new one (Saerens, Latinne & Decaestecker 2002).
+Under *prior shift* a label becomes more or less frequent, while items with it and items without it are scored as
+before. Then the odds of a hit at each score are multiplied by one factor: a classifier that was calibrated at the old
+share is not calibrated at the new one (Saerens, Latinne & Decaestecker 2002).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from monitor.inference.tails import chi_square
 Floats = npt.NDArray[np.float64]
 
 LEAST = 5.0
-"""Expected rows of a cell below which bins are put together, as usual for a chi-square test."""
+"""The expected rows of a cell below which bins are merged, as usual for a chi-square test."""
 CHANGED = 0.01
-"""The p-value below which the share of true items is another one."""
+"""The p-value below which the share of true items counts as changed."""
 FITS = 0.05
-"""The p-value from which on the scores of true and of other items are taken for unchanged."""
+"""The p-value from which on the scores of true items and of other items count as unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassMix:
-    """The share of true items ``now`` and ``then``, with the p-value of their difference, and what it would bring.
+    """The share of true items ``now`` and ``then``, the p-value of their difference, and the errors that they imply.
 
-    ``fit`` is the p-value for "true items, and others, are scored as they were". ``ece`` and ``mce`` are what the
-    baseline's rows would show, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own.
+    ``fit`` is the p-value for "true items, and others, are scored as before". ``ece`` and ``mce`` are those of the
+    baseline's rows, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own.
     """
 
     now: float
@@ -49,12 +49,12 @@ class ClassMix:
         return self.p_value < CHANGED and self.fit >= FITS
 
     def expected_rise(self, metric: str) -> float:
-        """By how much ``metric`` (ece or mce) rises at the new share."""
+        """The rise of ``metric`` (ece or mce) at the new share."""
         return self.ece - self.ece_then if metric == "ece" else self.mce - self.mce_then
 
 
 def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
-    """The change between two samples in the same bins; None where one has no true item, or none that is not true."""
+    """The class mix of two samples in the same bins; None where one of them has no true items, or no others."""
     now, then = _by_class(window), _by_class(baseline)
     if not (now.sum(axis=1) > 0).all() or not (then.sum(axis=1) > 0).all():
         return None
@@ -80,7 +80,7 @@ def _by_class(bins: BinCounts) -> Floats:
 
 
 def _merged(table: Floats) -> Floats:
-    """Neighbouring columns put together until each row of each expects :data:`LEAST` rows, shape (2, K)."""
+    """The table with neighbouring columns merged until each cell expects :data:`LEAST` rows, shape (2, K)."""
     share = table.sum(axis=1).min() / table.sum()
     found: list[Floats] = []
     for column in table.T:
@@ -102,12 +102,12 @@ def _table(table: Floats) -> tuple[float, int]:
 
 
 def _p_value(statistic: float, freedom: int) -> float:
-    """Of a chi-square test; NaN without any freedom."""
+    """The p-value of a chi-square test; NaN without degrees of freedom."""
     return chi_square(statistic, freedom) if freedom > 0 else math.nan
 
 
 def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]:
-    """ECE and MCE where so large a share of items is true and each class has these scores."""
+    """ECE and MCE if ``share`` of the items is true and each class has its scores of ``shape`` (2, M)."""
     true, all_ = share * shape[0], share * shape[0] + (1 - share) * shape[1]
     gap = np.abs(np.divide(true, all_, out=np.zeros_like(all_), where=all_ > 0) - bins.score)[all_ > 0]
     return float((all_[all_ > 0] * gap).sum()), float(gap.max(initial=0.0))
@@ -115,54 +115,55 @@ def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class PriorShift:
-    """What another share of true items would make of some rows of a baseline, each class being scored as it was.
+    """The effect of another share of true items on some rows of a baseline, if each class is scored as before.
 
-    ``then`` is the share of true items in all of its rows. ``own`` are the sums (weight, score, hits, score of hits) of
-    the rows in question. ``other`` are the shares of all true items, and of all that are not, that lie outside of them.
+    ``then`` is the share of true items in all rows of the baseline. ``sums`` are the sums (weight, score, hits, score
+    of hits) of the rows in question. ``others`` are the shares of all true items, and of all other items, that lie
+    outside of these rows.
     """
 
     then: float
-    own: tuple[float, float, float, float]
-    other: tuple[float, float]
+    sums: tuple[float, float, float, float]
+    others: tuple[float, float]
 
     def rise(self, share: float) -> float:
-        """By how much mean score minus hit rate of these rows rises where so large a share of all items is true."""
+        """The rise of mean score minus hit rate of these rows if ``share`` of all items is true."""
         return self._shortfall(share) - self._shortfall(self.then)
 
     def _shortfall(self, share: float) -> float:
-        weight, score, hits, hit_score = self.own
+        weight, score, hits, hit_score = self.sums
         true, false = share / self.then, (1 - share) / (1 - self.then)
         rows = true * hits + false * (weight - hits)
         return (true * hit_score + false * (score - hit_score) - true * hits) / rows if rows > 0 else 0.0
 
     def share_of(self, outside: float, whole: float) -> float:
-        """The share of true items, from the hit rate ``outside`` of the rows in question, or of the ``whole`` without.
+        """The share of true items, from the hit rate ``outside`` of these rows, else of the ``whole``.
 
-        A fault of the rows in question, which makes fewer of them true, is no smaller share of true items that way.
+        So a fault of these rows, fewer of which are then true, is not mistaken for a smaller share of true items.
 
         >>> half = PriorShift(0.5, (10.0, 9.0, 8.0, 7.5), (0.2, 0.8))
         >>> round(half.share_of(0.2, 0.5), 3), round(half.share_of(1 / 13, 0.5), 3)
         (0.5, 0.25)
         """
-        true, false = self.other
+        true, false = self.others
         if not (true > 0 and false > 0):
             return whole
         odds = outside * false, (1 - outside) * true
         return odds[0] / sum(odds)
 
 
-def prior_shift(baseline: Counts, own: Counts) -> PriorShift | None:
-    """Of ``own``, some of the rows of a ``baseline``; None where it has no true item, or none that is not true."""
+def prior_shift(baseline: Counts, part: Counts) -> PriorShift | None:
+    """The prior shift of ``part`` of the rows of a ``baseline``; None where that has no true items, or no others."""
     weight, hits = float(baseline.w.sum()), float(baseline.wy.sum())
     if not 0 < hits < weight:
         return None
-    sums = tuple(float(each.sum()) for each in (own.w, own.ws, own.wy, own.wsy))
-    other = max(0.0, 1 - sums[2] / hits), max(0.0, 1 - (sums[0] - sums[2]) / (weight - hits))
-    return PriorShift(hits / weight, (sums[0], sums[1], sums[2], sums[3]), other)
+    sums = tuple(float(each.sum()) for each in (part.w, part.ws, part.wy, part.wsy))
+    others = max(0.0, 1 - sums[2] / hits), max(0.0, 1 - (sums[0] - sums[2]) / (weight - hits))
+    return PriorShift(hits / weight, (sums[0], sums[1], sums[2], sums[3]), others)
 
 
 def share_p(now: tuple[float, float], then: tuple[float, float]) -> float:
-    """The p-value for "the share of true items is as it was"; each is (share, independent rows).
+    """The p-value for "the share of true items is unchanged"; each side is (share, independent rows).
 
     >>> share_p((0.3, 100.0), (0.3, 1000.0))
     1.0

@@ -1,9 +1,9 @@
-"""The bootstrap on counts: the spread of any function of counts, at a cost that no number of rows changes.
+"""The bootstrap on counts: the spread of any function of counts, at a cost that does not depend on the rows.
 
-Rows are not drawn but their cells: the hits and the misses of each group are Poisson counts of its
-effective rows, each row worth the group's mean weight. That gives sums of weights the mean w and the
-variance sum w^2 times the design effect, which is what drawing rows (or clusters) afresh would give. The total
-varies too, which no ratio notices. Limits and p-values come from the standard error and the
+Cells are drawn instead of rows: the hits and the misses of each group are Poisson counts of its
+effective rows, each with the group's mean weight. So sums of weights have the mean w and the
+variance sum w^2 times the design effect, as if rows (or clusters) were drawn. The total varies too,
+which does not affect a ratio. Limits and p-values come from the standard error and the
 skewness of the draws, never from counting draws: a thousand of them cannot show a p-value of .0005.
 """
 
@@ -18,13 +18,13 @@ from monitor.core.counts import Counts, Floats
 from monitor.inference.change import Side
 from monitor.inference.sampling import Skewed
 
-UNSEEN = 1.0  # rows of each outcome, in all groups together, that draws may hold beyond those seen
-_DEFINED = 0.5  # of fewer defined draws than this share nothing is concluded
+UNSEEN = 1.0  # rows of each outcome, over all groups, that draws have on average beyond those seen
+_DEFINED = 0.5  # if a smaller share of the draws is defined, nothing is concluded
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A statistic with the standard error and the skewness of its draws, ``least`` and ``most`` its range.
+    """A statistic with the standard error and the skewness of its draws; its range is ``least`` to ``most``.
 
     The law of the truth has twice the skewness of the estimate and half a step more to either side, as the mid-P
     limits of a Poisson count have: exact to the second order for a weighted sum of counts. ``value`` is debiased where
@@ -47,7 +47,7 @@ class Spread:
     above = below = law
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Equal-tailed limits, cut to the range of the statistic and never without its value."""
+        """Equal-tailed limits, clipped to the range of the statistic and widened to include its value."""
         tail = (1 - confidence) / 2
         low, high = self.law.quantile(tail), self.law.quantile(1 - tail)
         return min(max(low, self.least), self.value), max(min(high, self.most), self.value)
@@ -58,7 +58,7 @@ class Spread:
         return below if side == "above" else 1 - below
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float = 0.8) -> float | None:
-        """The distance at which a truth is seen with ``power``, with the spread now found; None if out of range."""
+        """The smallest distance seen with ``power``, at the present spread; None if out of range."""
         law = self.law
         if side == "above":
             distance = law.quantile(power) - law.quantile(rate)
@@ -72,13 +72,13 @@ def spread_of(
 ) -> Spread | None:
     """The spread of draws (B,), NaN where undefined; None without a value, or where most draws are undefined.
 
-    ``bias`` is taken off the value.
+    ``bias`` is subtracted from the value.
     """
     held = drawn[np.isfinite(drawn)]
     if value is None or len(held) < max(2.0, _DEFINED * len(drawn)):
         return None
     se = float(held.std(ddof=1))
-    # a spread of rounding errors is none
+    # a spread of rounding errors counts as 0
     se = se if se > 1e-12 * max(1.0, float(np.abs(held).max())) else 0.0
     skew = float(((held - held.mean()) ** 3).mean()) / se**3 if se > 0 else 0.0
     return Spread(min(max(value - bias, least), most), se, skew, least, most, value)
@@ -87,8 +87,8 @@ def spread_of(
 def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000) -> tuple[Floats, Floats]:
     """The sums of weights of the hits and of the misses in each group of the draws, both of shape (resamples, G).
 
-    Draws hold one row of each outcome more than were seen, spread evenly over the groups: where every row was
-    right, the spread would otherwise be nothing. Counts must hold a row of some weight.
+    Draws have, on average, one row of each outcome more than were seen, spread evenly over the groups: otherwise the
+    spread would be 0 where every row was right. Counts must have a weight above 0.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 100, [1] * 80 + [0] * 20)
@@ -98,7 +98,7 @@ def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000) ->
     """
     hit = np.clip(counts.wy, 0.0, counts.w)
     miss = counts.w - hit
-    usual = float(counts.w2.sum() / counts.w.sum())  # an empty group's rows weigh as those of the others
+    usual = float(counts.w2.sum() / counts.w.sum())  # for empty groups
     mean_weight = np.divide(counts.w2, counts.w, out=np.full_like(counts.w, usual), where=counts.w > 0)
     unit = mean_weight * counts.design_effect
     more = UNSEEN / len(unit)

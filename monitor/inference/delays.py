@@ -1,13 +1,13 @@
-"""How the truths of a window come in: the delay curve of past windows, and what a young window may expect.
+"""The delay of truths: the delay curve of past windows, and how many truths a recent window may still expect.
 
 The curve is the product-limit estimate of Kaplan and Meier (1958) in days after a window's end. A past window that is
-twenty days old says nothing of day 21: it is censored there. Its items without a truth count as at risk, so that items
-whose truth is never known make no curve end at 1. With the exposure known, this is the reverse-time hazard of
-reporting delays (Lagakos, Barraj and De Gruttola 1988; Kalbfleisch and Lawless 1989) turned round.
+twenty days old says nothing about day 21: it is censored there. Its items without a truth count as at risk, so that
+the curve stays below 1 where some truths are never known. With the exposure known, this is the reverse-time hazard of
+reporting delays (Lagakos, Barraj and De Gruttola 1988; Kalbfleisch and Lawless 1989) in forward time.
 
-Limits: Greenwood's (1926) variance for the curve and a binomial one for the items to come, both times the dispersion
-that past windows show at the same age (weeks differ by more than chance: holidays, staff), by a beta distribution of
-this mean and variance.
+Limits are those of a beta distribution. Its variance is Greenwood's (1926) for the curve plus a binomial one for the
+items to come, both times the dispersion of past windows at the same age (weeks differ by more than chance: holidays,
+staff).
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from monitor.core.records import Subject, Window
 
 DAY_S = 86_400.0
 LEAST_WINDOWS = 4
-"""Past windows that must have been watched for so long: the curve ends where fewer were."""
+"""The curve ends at the longest delay for which at least this many past windows were watched."""
 LEAST_DAYS, FLAT_DAYS, FLAT = 14, 7, 0.01
-"""A curve has come to its end where it is longer, and rose by no more over its last quarter, or so many days."""
+"""A curve has ended if it has more than ``LEAST_DAYS`` and rose by at most ``FLAT`` over its last quarter, or over its
+last ``FLAT_DAYS`` if these are more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ class DelayCurve:
     """The chance of a truth by day after the window's end, of items that had none before that day.
 
     ``hazard`` and ``at_risk`` have the shape (days,); ``parts`` holds (truths by day, items, full days watched) of each
-    window. No days: too few windows.
+    window. The curve has no days where there are too few windows.
     """
 
     hazard: Floats
@@ -44,7 +45,7 @@ class DelayCurve:
 
     @property
     def days(self) -> int:
-        """The longest delay that enough windows show, and one more."""
+        """The longest delay that enough windows show, plus one."""
         return len(self.hazard)
 
     def known_by(self) -> Floats:
@@ -53,7 +54,7 @@ class DelayCurve:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is flat at its end: of one that still rises nobody knows where it leads."""
+        """Whether the curve is flat at its end: the end of one that still rises is unknown."""
         if self.days <= LEAST_DAYS:
             return False
         known = self.known_by()
@@ -61,12 +62,12 @@ class DelayCurve:
 
 
 def full_days(window: Window, now: datetime) -> int:
-    """How many days a window has been over for at ``now``: so long were its truths watched. Below 0: it is not over."""
+    """The full days from a window's end to ``now``, in which its truths were watched; below 0 before its end."""
     return int((now - window.end).total_seconds() // DAY_S)
 
 
 def delay_curve(past: Sequence[TruthDelays], now: datetime) -> DelayCurve:
-    """The delay curve of past windows as known at ``now``: each is watched for its full days since its end.
+    """The delay curve of past windows as known at ``now``: each was watched for the full days since its end.
 
     >>> from datetime import UTC, datetime, timedelta
     >>> from monitor.core.records import Window
@@ -101,9 +102,9 @@ def delay_curve(past: Sequence[TruthDelays], now: datetime) -> DelayCurve:
 def maturity_of(
     subject: Subject, current: TruthDelays, curve: DelayCurve, now: datetime, *, confidence: float = 0.95
 ) -> Maturity:
-    """How far the truth about a window is known at ``now``, and which share of its items will have one in the end.
+    """How many truths of a window are known at ``now``, and the share of its items that will have one in the end.
 
-    In the end: after the longest delay that the curve shows, where it has come to its end; else nothing is expected.
+    The end is the longest delay of the curve. Where the curve has not ended, no share is expected.
     """
     age = full_days(current.window, now)
     found = Maturity(subject, current.window, current.items, min(current.known, current.items))
@@ -133,7 +134,7 @@ def _still_to_come(curve: DelayCurve, age: int, waiting: int, confidence: float)
     some = at_risk > 0
     greenwood = float((hazard[some] / ((1.0 - hazard[some]) * at_risk[some])).sum())
     least = max(float(at_risk[some].min()), 1.0) if some.any() else 1.0
-    # half a truth more and half a one less, so that what was never seen is not thought impossible
+    # half a row added to either outcome, so that what was never seen does not count as impossible
     mean = (share * least + 0.5) / (least + 1.0)
     spread = mean * (1.0 - mean)
     curve_variance = left**2 * greenwood if share > 0 else spread / (least + 1.0)
@@ -146,9 +147,9 @@ def _still_to_come(curve: DelayCurve, age: int, waiting: int, confidence: float)
 
 
 def _dispersion(curve: DelayCurve, first: int) -> float:
-    """By how much past windows differ in what came from day ``first`` on, against a binomial variance; 1 at least.
+    """The variance between past windows of the truths from day ``first`` on, over a binomial variance; at least 1.
 
-    Pearson's chi-squared over its degrees of freedom; windows that were watched too short are left out.
+    Pearson's chi-squared over its degrees of freedom; windows that were not watched for long enough are left out.
     """
     squares, windows = 0.0, 0
     for truths, items, watched in curve.parts:

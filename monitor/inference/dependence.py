@@ -1,16 +1,16 @@
-"""Rows that are not independent: how many of them weigh as one.
+"""The design effect of rows that are not independent: how many of them count as one.
 
-Copies of a row, mails of one thread, the labels of one ticket: they are right or wrong together, and
-an interval that takes them for independent is too narrow. The *design effect* (Kish 1965) is the
+Copies of a row, mails of one thread and the labels of one ticket are right or wrong together, and
+an interval that treats them as independent is too narrow. The *design effect* (Kish 1965) is the
 variance of a mean over the variance that as many independent rows would have; numbers of rows are
-divided by it. Here it is a function of eight sums, which the warehouse takes; no row leaves it.
+divided by it. Here it is a function of eight sums that the warehouse computes; no row leaves it.
 
 With the residual r = w (y - s) of a row, its mean over the weights m = sum r / sum w, and the sums A
 of r and W of w in a cluster::
 
     effect = sum over clusters (A - m W)^2  /  sum over rows (r - m w)^2
 
-Where the formula cannot answer, the answer is on the safe side: see :func:`design_effect`.
+Where the formula gives no answer, a safe value is used: see :func:`design_effect`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self
 
-MIN_CLUSTERS = 10.0  # worth less than this many equal clusters, nothing can be said about how alike their rows are
-_NOTHING = 1e-12  # of a squared residual for each squared weight: what is left of equal residuals is rounding
+MIN_CLUSTERS = 10.0  # with fewer clusters (of equal size), nothing is known about how alike their rows are
+_NOTHING = 1e-12  # squared residuals of less than this for each squared weight are rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +66,29 @@ class ClusterSums:
 
     @property
     def clusters(self) -> float:
-        """How many equally large clusters these are worth, Kish's (sum W)^2 / sum W^2."""
+        """The number of clusters of equal size that these are worth, Kish's (sum W)^2 / sum W^2."""
         return self.w**2 / self.cc if self.cc > 0 else 0.0
 
     @property
     def all_alike(self) -> float:
-        """The effect if all rows of a cluster were copies: as many rows count as there are clusters' worth."""
+        """The effect if all rows of a cluster were copies: each cluster of equal size counts as one row."""
         return max(1.0, self.cc / self.ww) if self.ww > 0 else 1.0
 
     @property
     def silent(self) -> bool:
         """Whether these sums say nothing about how alike the rows of a cluster are.
 
-        Too few clusters (a single one has a centred sum of 0, whatever is in it), or no residual that differs.
+        There are too few clusters (the centred sum of a single one is always 0), or all residuals are equal.
         """
         return self.clusters < MIN_CLUSTERS or self.independent <= _NOTHING * self.ww
 
 
 def design_effect(sums: ClusterSums) -> float:
-    """How many rows weigh as one, at least 1; without rows 1.
+    """How many rows count as one, at least 1; 1 without rows.
 
-    * Residuals of a cluster that cancel each other out would give less than 1, more certainty than from
-      independent rows. That is as a rule chance, and never believed: 1.
-    * Worth fewer than ten clusters, or with residuals that are all equal, nothing shows how alike rows of
+    * If the residuals of a cluster cancel each other out, the formula gives less than 1, more certainty than from
+      independent rows. That is usually chance, so the effect is then 1.
+    * With fewer than ten clusters, or with residuals that are all equal, nothing shows how alike the rows of
       one cluster are: they count as copies (:attr:`ClusterSums.all_alike`), a single cluster as one row.
 
     Twenty pairs of copies, half of them with the residual +1 and half with -1:
@@ -104,10 +104,10 @@ def design_effect(sums: ClusterSums) -> float:
 def two_way_effect(item: ClusterSums, cluster: ClusterSums, both: ClusterSums) -> float:
     """The effect where rows depend on each other if they share the item *or* the cluster; at least 1.
 
-    The clustered sums of squares add up, less those of the groups that share both, which were counted
-    twice: item + cluster - both (Cameron, Gelbach & Miller 2011). Where a cluster holds whole items that is
-    the effect by cluster, where none shares an item with another it is more than either. Never less than
-    the larger one of the two.
+    The clustered sums of squares are added, minus those of the groups that share both, which were counted
+    twice: item + cluster - both (Cameron, Gelbach & Miller 2011). Where a cluster consists of whole items, that
+    is the effect by cluster; where no two rows of a cluster share an item, it is more than either. Never
+    less than the larger one of the two.
 
     Copies in threads of two items with two labels each, and the same with a cluster for each label:
 

@@ -1,7 +1,7 @@
 """The smallest change that these rows could have shown: the numbers behind "not enough evidence".
 
-A *detectable* change is the smallest one that this many rows, with these gaps, reveal with the
-given power at the unadjusted ``rate``. None: not even the largest possible one would be seen.
+A *detectable* change is the smallest one that this many rows, with these gaps, show with the given
+power at the unadjusted ``rate``. None means that not even the largest possible change would be seen.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from monitor.inference.maximum import bounds, points, stays_within
 from monitor.inference.maximum_change import STEP, Nulls, Pair, each_unchanged, for_planning, together
 from monitor.inference.search import scaled, smallest_of_each
 
-_FAR = 10.0  # standard deviations: beyond this nothing is looked for
+_FAR = 10.0  # standard deviations: the search goes no further
 _HALVINGS = 40  # of 20 standard deviations
 _PRECISION = 1e-6  # of an ECE on a path, with room to spare
-_NEAR = 1e-7  # standard errors: nearer to the power that is asked for no change need be
+_NEAR = 1e-7  # standard errors: a change this close to the required power is close enough
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 Limits = Sequence[float | None]
-"""For each question the change (or distance) beyond which any answer may be None; None: whatever it is."""
+"""For each table the change (or distance) above which the answer may be None; None: no limit."""
 
 
 def _numbers(found: Floats) -> list[float | None]:
@@ -50,7 +50,7 @@ def _numbers(found: Floats) -> list[float | None]:
 def _values_at(at: EceMoments, probability: float) -> Floats:
     """The plug-in values x (or changes) with T(x) = ``probability``, of the moments of T tables."""
     sd = np.sqrt(at.variance)
-    certain = sd < ROUNDING  # the only value there is has T = 1: a rarer one lies beyond it
+    certain = sd < ROUNDING  # the only possible value has T = 1: a rarer one lies beyond it
     skew = at.third / np.where(certain, 1.0, sd) ** 3
     low, high = np.full(len(sd), -_FAR), np.full(len(sd), _FAR)  # T falls from low to high
     for _ in range(_HALVINGS):
@@ -71,10 +71,10 @@ def _ece_paths(
     up: bool,
     within: Floats,
 ) -> Floats:
-    """The smallest distances from the ECEs ``start`` along the shrunk paths whose moments are seen with ``power``.
+    """The smallest distances from the ECEs ``start`` along the shrunk paths that are seen with ``power``.
 
-    ``chance(moments, which)`` is about the tables ``which``. NaN where even the end of a path is not seen, where these
-    scores cannot have an ECE of ``start`` at all, or where the distance is known to be more than ``within``.
+    ``chance(moments, which)`` is the power for the tables ``which``. NaN where even the end of a path is not seen,
+    where these scores cannot have an ECE of ``start`` at all, or where the distance is known to exceed ``within``.
     """
     origin = position_of(tables, start)
     held = realised(tables, hypothetical(tables, origin)) >= start - _PRECISION
@@ -106,7 +106,7 @@ def _too_far(
     up: bool,
     within: Floats,
 ) -> Bools:
-    """Whether a distance of ``within`` (NaN: any) is seen too rarely: then it is more, and need not be searched."""
+    """Whether a distance of ``within`` (NaN: no limit) is seen too rarely: the answer then exceeds it."""
     more = np.zeros(len(within), dtype=bool)
     limited = np.flatnonzero(~np.isnan(within))
     if limited.size:
@@ -123,8 +123,8 @@ def ece_increase_detectables(
     """The smallest rises of the ECE over the baseline's point that ``ece_increase_ps`` would see.
 
     x is the change in plug-in ECE that is exceeded with probability ``rate`` when both windows have
-    the baseline's ECE e0; the answer is the smallest d for which a window with e0 + d exceeds it
-    with probability ``power``. None also where it is more than ``within``.
+    the baseline's ECE e0; the answer is the smallest d for which a window with e0 + d exceeds x
+    with probability ``power``. None also where d exceeds ``within``.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
@@ -164,7 +164,7 @@ def ece_level_detectables(
 ) -> list[float | None]:
     """The distances of the true ECE from ``threshold`` at which ``ece_level_ps`` is <= ``rate`` with ``power``.
 
-    None also where it is more than ``within``.
+    None also where the distance exceeds ``within``.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
@@ -190,7 +190,7 @@ def ece_level_detectables(
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
     """The ``filled`` bin of each table whose hit rate has the median variance, shapes (T, M)."""
-    variance = np.where(filled, rate * (1 - rate) / n, -1.0)  # the others come first
+    variance = np.where(filled, rate * (1 - rate) / n, -1.0)  # empty bins come first
     held = filled.sum(axis=1)
     order = np.argsort(variance, axis=1, kind="stable")
     return np.asarray(order[np.arange(len(n)), n.shape[1] - held + held // 2])
@@ -201,8 +201,8 @@ def mce_increase_detectables(
 ) -> list[float | None]:
     """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
-    Thin bins are merged already. None also where it is known to be more than ``within``. Never too small, and too large
-    by less than 1e-4, except where two steps of the p-value are nearer to each other than 1e-7.
+    Thin bins are already merged. None also where the rise is known to exceed ``within``. An answer is never too small,
+    and too large by less than 1e-4, except where two steps of the p-value are closer than 1e-7.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
@@ -221,7 +221,7 @@ def mce_increase_detectables(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rising:
-    """Pairs of windows of which one bin, ``moved`` (T,), may get worse in the direction ``way``, as far as ``room``."""
+    """Pairs of windows in which one bin, ``moved`` (T,), may get worse in the direction ``way``, up to ``room``."""
 
     null: Nulls
     moved: Ints
@@ -235,7 +235,7 @@ class _Rising:
         return cls(null, moved, farther(score), np.maximum(score, 1 - score))
 
     def detectable(self, rate: float, power: float, within: Floats) -> Floats:
-        """The smallest rises that are seen, (T,); NaN where there is none, or where it is more than ``within``."""
+        """The smallest rises that are seen, (T,); NaN where there is none, or where it exceeds ``within``."""
         null, noise = self.null, self.null.noise
         left = np.flatnonzero(~self._known_unseen(rate, power, within))
         found = np.full(len(noise), np.nan)
@@ -251,7 +251,7 @@ class _Rising:
         return found
 
     def _power(self, change: Floats, pairs: Ints) -> Callable[[Floats, Ints], Floats]:
-        """How likely a ``change`` or more is in ``pairs``, as a function of (rise, which of these pairs)."""
+        """The probability of a ``change`` or more in ``pairs``, as a function of (rise, which of these pairs)."""
         null, row = self.null, np.arange(len(pairs))
         within = 1 - null.beyond(change, pairs)
         within[row, :, self.moved[pairs]] = 1.0
@@ -261,7 +261,7 @@ class _Rising:
 
         def power(rise: Floats, which: Ints) -> Floats:
             chosen = pairs[which]
-            # the hit rate of the bin that moves, whose gap is the common one and ``rise`` more
+            # the hit rate of the bin that moves: its gap is the common one plus ``rise``
             rate = null.score[chosen, self.moved[chosen]] + self.way[chosen] * (null.error[chosen] + rise)
             own = ready.take(which).chance(np.minimum(np.maximum(rate, 0.0), 1.0)[:, None])
             return null.chance(rest[which] * own, chosen)
@@ -269,10 +269,10 @@ class _Rising:
         return power
 
     def _known_unseen(self, rate: float, power: float, within: Floats) -> Bools:
-        """Whether a rise of ``within`` (NaN: any) is seen with less than ``power``; False: not known.
+        """Whether a rise of ``within`` (NaN: no limit) is known to be seen with less than ``power``; False: not known.
 
-        The larger the change that is asked for, the less is seen: if too little is seen already with a change that is
-        not enough for a p-value of ``rate``, the one that is enough need not be searched.
+        The larger the critical change, the lower the power. If the power is too low for a change whose p-value is still
+        above ``rate``, the critical change need not be searched.
         """
         null = self.null
         unseen = np.zeros(len(within), dtype=bool)
@@ -287,7 +287,7 @@ class _Rising:
             few = self._power(change[left], left)(within[left], np.arange(len(left))) < power
             unseen[left[few]] = True
             left, short = left[~few], short[~few]
-            change[left] += 0.7 * short * noise[left]  # less than what is short, so that it is not enough again
+            change[left] += 0.7 * short * noise[left]  # less than is missing: it stays too small
         return unseen
 
 
@@ -296,9 +296,9 @@ def mce_level_detectables(
 ) -> list[float | None]:
     """The distances of the true MCE from ``threshold`` at which ``mce_level_ps`` is <= ``rate`` with ``power``.
 
-    Thin bins are merged already. Above: the bin of median variance lies beyond the threshold and the others where they
-    are (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap goes in steps of
-    one hit, 1/n of a bin: where two of them lie nearer than the search separates, the answer is for the larger one.
+    Thin bins are already merged. Above: the bin of median variance lies beyond the threshold and the others where they
+    are (debiased, at most at the threshold). Below: all bins lie below it by that much. A largest gap moves in steps of
+    one hit, 1/n of a bin: where two steps are closer than the search separates, the answer is for the larger one.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))

@@ -1,4 +1,4 @@
-"""Calibration gaps of many tables at once: the arithmetic under every statement about the ECE.
+"""Calibration gaps of many tables at once: the arithmetic behind every statement about the ECE.
 
 A *table* is the bins of one subject. Bin m has n_m independent rows, mean score c_m, hit rate y_m,
 gap d = y - c and a share w of the rows; the plug-in ECE is E = sum w|d|. A statement about the true
@@ -6,16 +6,16 @@ ECE e asks "if it were e, would we see what we saw?" for hypothetical gaps with 
 paths with a position x:
 
 * the *shrunk* path (A): g = max(0, |d| + k x), the observed gaps shrunk, each at its own pace k (where
-  x is positive, made larger: all by x);
+  x is positive, all are increased by x);
 * the *uniform* path (B): g = x, the same gap in every bin.
 
-A bin whose gap is mere noise is a bin without a gap, and |d| is largest in expectation there; kept as
-a gap in the hypothesis it would make the plug-in ECE look less biased than it is. So noise goes first:
+A bin whose gap is only noise has no true gap, and there the bias of |d| is largest. If it were kept as a
+gap in the hypothesis, the plug-in ECE would look less biased than it is. So noise is removed first:
 k is in proportion to min(1, 2s / |d|), with s the standard error of a hit rate midway between y and c.
-Gaps below two standard errors are moved alike (soft thresholding), one far beyond loses only about
+Gaps below two standard errors are moved alike (soft thresholding); a gap far beyond loses only about
 4s^2 / |d| while the largest noise vanishes (the non-negative garrote, Breiman 1995).
 
-The hypothetical hit rate is p = clip(c + sign(d) g, 0, 1); e is what the clipping leaves of sum w g.
+The hypothetical hit rate is p = clip(c + sign(d) g, 0, 1); e is sum w g after this clipping.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from monitor.inference.binomial import absolute_moments
 from monitor.inference.search import scaled
 
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
-EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits under which no expansion is trusted
+EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits below which no expansion is used
 
-_NEAR = 1e-4  # standard errors: nearer to its limit no position need be
+_NEAR = 1e-4  # standard errors: a position this close to its limit is close enough
 _MOST_LOOKS = 60
 _CLEAR = 2.0  # standard errors: a larger gap is hardly noise
 _FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
@@ -48,7 +48,7 @@ class GapTables:
     """T tables of M bins; every array has shape (T, M), empty and padded bins have ``share`` 0.
 
     ``n`` is the number of independent rows (may be fractional, 1 where empty), ``gap`` the signed
-    d = y - c, ``sign`` its direction: where d = 0 towards the end of [0, 1] that is farther away.
+    d = y - c, ``sign`` its direction; where d = 0, the direction to the farther end of [0, 1].
     """
 
     n: Floats
@@ -69,9 +69,9 @@ class GapTables:
 
     @property
     def pace(self) -> Floats:
-        """How fast each gap shrinks along the shrunk path, shape (T, M): at first, one x takes x from the ECE.
+        """How fast each gap shrinks along the shrunk path, shape (T, M): at first, a step of x lowers the ECE by x.
 
-        In proportion to min(1, 2s / |d|), with s^2 = r (1 - r) / n and r = (c + y) / 2, which is no 0
+        In proportion to min(1, 2s / |d|), with s^2 = r (1 - r) / n and r = (c + y) / 2, which is not 0
         or 1 where there is a gap.
         """
         size, rate = np.abs(self.gap), self.score + self.gap / 2
@@ -86,7 +86,7 @@ class GapTables:
         return GapTables(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def filled(self) -> GapTables:
-        """One table (the first) as it is, without its empty bins."""
+        """The first table without its empty bins."""
         held = self.share[0] > 0
         return GapTables(*(getattr(self, field.name)[:, held] for field in fields(self)))
 
@@ -104,7 +104,7 @@ class EceMoments:
         return EceMoments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
 
     def of(self, change: Callable[[Floats], Floats]) -> EceMoments:
-        """The three arrays, each put through ``change``, which reshapes or takes some."""
+        """The moments with ``change`` applied to each array, which reshapes it or takes a part."""
         return EceMoments(change(self.mean), change(self.variance), change(self.third))
 
 
@@ -140,7 +140,7 @@ def hypothetical(tables: GapTables, position: Floats, uniform: Bools | bool = Fa
 
 
 def with_gaps(tables: GapTables, gap: Floats) -> Floats:
-    """The hit rates with gaps of these sizes (T, M), as far as there is room for them; (T, M)."""
+    """The hit rates with gaps of these sizes (T, M), clipped to [0, 1]; (T, M)."""
     return np.asarray(np.minimum(np.maximum(tables.score + tables.sign * gap, 0.0), 1.0))
 
 
@@ -156,11 +156,11 @@ def start_of(tables: GapTables, uniform: Bools | bool = False) -> Floats:
 
 
 def position_of(tables: GapTables, error: Floats, uniform: Bools | bool = False) -> Floats:
-    """The position on a path at which the ECE is ``error`` (T,); its end, 1, where none has it.
+    """The position on a path at which the ECE is ``error`` (T,); the end of the path, 1, where none has it.
 
-    The ECE is a broken line along a path: each bin's gap starts to grow at one position and ends at
-    its wall, a hit rate of 0 or 1, at another. No wall is met before 0, and there the paces of the
-    shrunk path change without a corner: all gaps grow, and their shares times paces add up to 1 as the
+    The ECE is piecewise linear along a path: each bin's gap starts to grow at one position and stops at
+    its wall, a hit rate of 0 or 1, at another. No wall is reached before 0. At 0 the paces of the shrunk
+    path change without a corner: all gaps grow there, and their shares times paces add up to 1 as the
     shares do.
     """
     alike = np.broadcast_to(uniform, error.shape)[:, None]
@@ -225,11 +225,11 @@ def _summed(share: Floats, noise: _Noise) -> EceMoments:
 
 
 def exact_moments(tables: GapTables, rate: Floats) -> tuple[EceMoments, Floats]:
-    """:func:`moments` with binomial noise where a bin's hits vary little, and what a tie weighs, (T,).
+    """:func:`moments` with binomial noise where a bin's hits vary little, and the size of a tie, (T,).
 
-    The plug-in ECE moves in steps of 1/N as long as every bin keeps its sign, and then it meets the
-    observed value itself. The *tie* is half such a step times the chance that all signs are kept
-    (for unequal weights the mean step, sum w^2 / n): ">=" begins that much lower, ">" ends higher.
+    The plug-in ECE moves in steps of 1/N as long as every bin keeps its sign, and can then equal the
+    observed value. The *tie* is half such a step times the chance that all signs are kept
+    (for unequal weights the mean step, sum w^2 / n): ">=" begins that much lower, ">" that much higher.
     """
     noise = _folded(tables, rate)
     few = (tables.n * rate * (1 - rate) < EXACT_BELOW) & (tables.share > 0)
@@ -259,10 +259,10 @@ def tail(observed: npt.ArrayLike, at: EceMoments, strict: Bools | bool = False) 
 def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floats, *, near: float = _NEAR) -> Floats:
     """The position in [``start``, 1] at which each rising ``lead`` reaches 0; all of shape (Q,).
 
-    ``lead(position, which)`` is asked about the questions ``which`` that are still open: at their
+    ``lead(position, which)`` is evaluated for the questions ``which`` that are still open: at their
     start, at 0, then one ``stride`` (0 or more) further and twice as far each time until 0 is
-    passed, then in between by the Illinois method (Dowell & Jarratt 1971). ``start`` where 0 is
-    reached there already, 1 where it never is; to ``near`` of ``lead`` or of a stride.
+    passed, then in between by the Illinois method (Dowell & Jarratt 1971). The result is ``start``
+    where 0 is already reached there, 1 where it never is; to ``near`` of ``lead`` or of a stride.
 
     >>> def lead(position, which):
     ...     return position**3 - np.array([0.001, -0.008, -2.0, 2.0])[which]
@@ -272,7 +272,7 @@ def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floa
     low, high, step = start.copy(), np.ones_like(start), stride.copy()
     below = lead(start, np.arange(len(start)))
     above = np.full_like(start, np.nan)  # not known yet
-    kept = np.zeros(len(start))  # 1: the last look moved the upper end, -1: the lower one
+    kept = np.zeros(len(start))  # 1: the last evaluation moved the upper end, -1: the lower one
     found = np.where(below < 0, 1.0, start)
     left = np.flatnonzero(below < 0)
     for _ in range(_MOST_LOOKS):
@@ -282,7 +282,7 @@ def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floa
         at = _next_look(x0, x1, f0, f1, step[left])
         value = lead(at, left)
         short = value < 0
-        # an end that stays twice loses half of its weight, or it would stay for ever
+        # the value at an end that stays twice is halved, or the end might never move
         below[left] = np.where(short, value, np.where(kept[left] > 0, f0 / 2, f0))
         above[left] = np.where(short, np.where(kept[left] < 0, f1 / 2, f1), value)
         kept[left] = np.where(short, -1.0, 1.0)
@@ -295,7 +295,7 @@ def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floa
 
 
 def _next_look(x0: Floats, x1: Floats, f0: Floats, f1: Floats, step: Floats) -> Floats:
-    """Where to look between x0 and x1: outwards until f1 is known, out of plateaus, then by interpolation."""
+    """The next position to evaluate: outwards until f1 is known, then out of plateaus, then by interpolation."""
     outwards = np.where(x0 < 0, 0.0, np.minimum(x0 + step, 1.0))
     unknown = np.isnan(f1)
     line = x0 - f0 * (x1 - x0) / np.where(unknown, 1.0, f1 - f0)
@@ -318,8 +318,8 @@ def floor_of_upper(tables: GapTables) -> Floats:
 def away_from_walls(tables: GapTables, observed: Floats) -> GapTables:
     """The tables with signs that leave room for errors larger than ``observed`` (T,), as the upper limit needs.
 
-    Where every bin is all right (or all wrong) the observed direction ends at once at a hit rate of
-    1 (or 0), and no larger error could be asked about: there the signs point to the farther end.
+    Where every bin has hits only (or misses only) the observed direction ends at once at a hit rate of
+    1 (or 0), and no larger error would be possible: there the signs point to the farther end.
     """
     room = np.where(tables.sign > 0, 1 - tables.score, tables.score)
     stuck = (tables.share * room).sum(axis=1) <= observed + ROUNDING
@@ -333,7 +333,7 @@ class Curves:
 
     Lower limit and point on the shrunk path, then the upper limit on the shrunk and on the uniform
     path; each asks where T reaches ``target`` for the ECE ``observed``, or for more (``strict``).
-    ``tie``: ``observed`` is what was seen, so that it may be met exactly, and not the floor of the
+    ``tie``: ``observed`` is the observed ECE, which may be met exactly, and not the floor of the
     upper limit.
     """
 
@@ -355,8 +355,8 @@ class Curves:
         goal = scaled(self.target)
 
         def lead(position: Floats, which: Ints) -> Floats:
-            asked = self if len(which) == len(goal) else self.take(which)
-            return scaled(asked.reached(position)) - goal[which]
+            part = self if len(which) == len(goal) else self.take(which)
+            return scaled(part.reached(position)) - goal[which]
 
         return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
 
@@ -367,7 +367,7 @@ class Curves:
         return Curves(self.tables.take(index), *rest)
 
     def limits(self, position: Floats) -> tuple[Floats, Floats, Floats]:
-        """(low, point, high), each of shape (T,), in order and never with a high of 0."""
+        """(low, point, high), each of shape (T,), in rising order and with a high above 0."""
         error = realised(self.tables, hypothetical(self.tables, position, self.uniform)).reshape(4, -1)
         low, point = error[0], np.maximum(error[0], error[1])
         least = self.tables.noise[: len(low)] / 64
@@ -395,15 +395,15 @@ def curves(tables: GapTables, confidence: float) -> Curves:
 
 
 def analytic_points(tables: GapTables) -> Floats:
-    """The point of the ECE of each table in closed form, shape (T,): a quarter of the work of all limits."""
+    """The point of the ECE of each table in closed form, shape (T,), at a quarter of the cost of all limits."""
     size = len(tables.n)
     no, yes = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
-    asked = Curves(tables, no, np.full(size, 0.5), tables.plug_in, no, yes)
-    rate = hypothetical(tables, asked.analytic())
+    questions = Curves(tables, no, np.full(size, 0.5), tables.plug_in, no, yes)
+    rate = hypothetical(tables, questions.analytic())
     return np.asarray(np.minimum(realised(tables, rate), 1.0))
 
 
 def analytic_limits(tables: GapTables, confidence: float) -> tuple[Floats, Floats, Floats]:
     """(low, point, high) of the ECE of each table in closed form, each of shape (T,)."""
-    asked = curves(tables, confidence)
-    return asked.limits(asked.analytic())
+    questions = curves(tables, confidence)
+    return questions.limits(questions.analytic())

@@ -40,7 +40,7 @@ def ece_intervals(
     """The ECE of each table, debiased, with its interval; all None for a table without rows.
 
     ``rngs`` has one generator a table (not used, and may be empty, for ``form="analytic"``), so
-    that a result does not depend on which other tables are asked about at the same time. Where rows are
+    that a result does not depend on the other tables of the call. Where rows are
     clustered (fewer effective rows than rows), the upper limit of both forms that invert also allows for
     noise that bins share: see ``monitor.inference.shared``.
 
@@ -63,11 +63,11 @@ def ece_intervals(
     found = [_NOTHING] * len(tables)
     for part in _parts(tables):
         chosen = [tables[index] for index in part]
-        own = [] if form == "analytic" else [rngs[index] for index in part]
+        generators = [] if form == "analytic" else [rngs[index] for index in part]
         if form == "percentile":
-            intervals = [_percentile(*each, confidence, resamples) for each in zip(chosen, own, strict=True)]
+            intervals = [_percentile(*each, confidence, resamples) for each in zip(chosen, generators, strict=True)]
         else:
-            intervals = _inverted(chosen, own, confidence, resamples)
+            intervals = _inverted(chosen, generators, confidence, resamples)
         for index, interval in zip(part, intervals, strict=True):
             found[index] = interval
     return found
@@ -78,19 +78,19 @@ def _inverted(
 ) -> list[Interval]:
     """Intervals by test inversion: in closed form, refined by draws where there are generators."""
     stacked = stack(tables)
-    asked = curves(stacked, confidence)
-    position = asked.analytic()
+    questions = curves(stacked, confidence)
+    position = questions.analytic()
     for row, rng in enumerate(rngs):
-        own = np.arange(4) * len(tables) + row
-        position[own] = bootstrap_positions(asked.take(own), position[own], rng, resamples)
-    low, value, high = asked.limits(position)
+        four = np.arange(4) * len(tables) + row
+        position[four] = bootstrap_positions(questions.take(four), position[four], rng, resamples)
+    low, value, high = questions.limits(position)
     high = at_least_shared(tables, high, confidence)
     columns = (column.tolist() for column in (value, low, high, np.clip(stacked.plug_in, 0.0, 1.0)))
     return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
 
 
 def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
-    """Quantiles of resampled plug-in ECEs; widened to hold the plug-in, which they often do not."""
+    """Quantiles of resampled plug-in ECEs, widened to include the plug-in, which is often outside."""
     bins = stack([table]).filled()
     share = bins.share[0]
     low, high = _quantiles((share * _drawn_gaps(bins, rng, resamples)).sum(axis=1), confidence)
@@ -160,7 +160,7 @@ def mce_intervals(
 
 
 def _percentile_mce(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> MceInterval:
-    """Quantiles of resampled textbook MCEs; widened to hold the plug-in, as those of an ECE."""
+    """Quantiles of resampled textbook MCEs, widened to include the plug-in, as those of an ECE."""
     if table.w.max(initial=0.0) <= 0:
         return MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, table)
     low, high = _quantiles(_drawn_gaps(stack([table]).filled(), rng, resamples).max(axis=1), confidence)
@@ -172,7 +172,7 @@ def _percentile_mce(table: BinCounts, rng: np.random.Generator, confidence: floa
 
 
 def _parts(tables: Sequence[BinCounts]) -> list[list[int]]:
-    """The indices of the tables that hold a row, those of as many bins together, some at once."""
+    """The indices of the tables with rows, sorted by number of bins, in parts to compute at once."""
     filled = [index for index, table in enumerate(tables) if table.w.max(initial=0.0) > 0]
     filled.sort(key=lambda index: len(tables[index].n))
     return [filled[first : first + _AT_ONCE] for first in range(0, len(filled), _AT_ONCE)]
@@ -194,7 +194,7 @@ def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: fl
 
 
 def _lower_limits(table: GapTables, confidence: float) -> Floats:
-    """How far from its mean score each bin's hit rate is at least, all bins at once; (T, M), 0 where empty."""
+    """The least distance of each bin's hit rate from its mean score, for all bins jointly; (T, M), 0 where empty."""
     filled = table.share > 0
     n, score = table.n, table.score
     tail = (1 - confidence) / (2 * np.maximum(filled.sum(axis=1, keepdims=True), 1))
@@ -203,7 +203,7 @@ def _lower_limits(table: GapTables, confidence: float) -> Floats:
 
 
 def _upper_limits(table: GapTables, confidence: float) -> Floats:
-    """How far from its mean score each bin's hit rate may be; (T, M), 0 where empty."""
+    """The largest distance of each bin's hit rate from its mean score; (T, M), 0 where empty."""
     n, score = table.n, table.score
     low, high = clopper_pearson(n * (score + table.gap), n, (1 - confidence) / 2)
     return np.where(table.share > 0, np.maximum(np.abs(low - score), np.abs(high - score)), 0.0)

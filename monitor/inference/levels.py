@@ -1,8 +1,8 @@
 """Intervals and tests of the metrics that are not binned, in closed form on counts.
 
 Accuracy, shortfall and false-negative rate are shares of rows (exact binomial), Brier score and log
-loss are means (gamma laws), the area under the ROC curve is a share of pairs, average precision is
-Student's on the logit scale. Rows are effective rows throughout: Kish's size over the design effect.
+loss are means (gamma laws), the area under the ROC curve is a share of pairs, average precision has
+Student's t on the logit scale. Rows are effective rows throughout: Kish's size over the design effect.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _NOTHING = Interval(None, None, None, None)
 
 
 def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Interval:
-    """The metric with its interval; all None where it is undefined, and value = plug_in but for debiased ones.
+    """The metric with its interval; all None where it is undefined, and value = plug_in unless it is debiased.
 
-    ``metric`` is a registered one of counts (KeyError for another) but for the ECE and the MCE in bins.
-    The shortfall's is conditional on the mean score.
+    ``metric`` is a registered metric of counts other than the binned ECE and MCE (KeyError for another).
+    The interval of the shortfall is conditional on the mean score.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = interval("accuracy", counts_from_rows([0.9] * 100, [1] * 90 + [0] * 10), 0.95)
@@ -81,7 +81,7 @@ class ChangeTest:
 
 
 def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
-    """Has the metric grown from the baseline to the window? ``p_value`` is for "it has", whatever its direction.
+    """The test for a larger metric in the window than in the baseline, whether larger is better or worse.
 
     z of the change with both standard errors; shares take the larger of the variance found and of the one under no
     change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008).
@@ -92,9 +92,9 @@ def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, co
 def decrease_test(
     metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float, *, accepted: float = 0.0
 ) -> ChangeTest:
-    """Has the metric fallen by more than ``accepted`` from the baseline to the window, whatever its direction?
+    """The test for a metric that fell by more than ``accepted`` from the baseline to the window.
 
-    That is :func:`increase_test` from the window to the baseline; ``change`` is negative where it fell.
+    It is :func:`increase_test` from the window to the baseline; ``change`` is negative where the metric fell.
     """
     return _change_test(
         metric, window, baseline, confidence, lambda found, frozen: _increase_p(frozen, found, accepted)
@@ -165,7 +165,7 @@ def _negated(law: Proportion) -> Proportion:
 
 
 def law_of(metric: str | MetricSpec, counts: Counts) -> Law | None:
-    """The law by which this metric of these counts varies; None where the metric is undefined."""
+    """The sampling law of this metric of these counts; None where the metric is undefined."""
     if not len(counts.cell):
         return None
     name = MetricSpec.of(metric).name
@@ -205,7 +205,7 @@ def _mean_loss(losses: Losses | None, value: float | None, rows: float, *, most:
 
 @lru_cache(maxsize=8)
 def _classes(counts: Counts) -> Classes:
-    """The classes of these counts, remembered by identity and not by content: both areas ask for them in turn."""
+    """The classes of these counts, kept by identity and not by content: both areas need them in turn."""
     return classes(counts)
 
 
@@ -222,7 +222,7 @@ def _pr_auc(counts: Counts) -> Law | None:
     if not two.hit.any():
         return None
     if not two.miss.any():
-        return Proportion(1.0, 0.0)  # 1 whatever the scores: no row speaks about the truth
+        return Proportion(1.0, 0.0)  # 1 for any scores: no row says anything about the truth
     with_hit = with_unseen_hit(two)
     wider, lower = (area_of_precision_recall(each) for each in (with_hit, with_unseen_miss_on_top(with_hit)))
     return LogitArea(
@@ -251,7 +251,7 @@ def _increase_p(found: Law, frozen: Law, accepted: float = 0.0) -> float:
     if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
         return found.risen_from(frozen, accepted)
     if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
-        return 0.5  # the other window has no miss: its rows do not speak about the truth
+        return 0.5  # the other window has no miss: its rows say nothing about the truth
     risen = found.below.minus(frozen.above).below(accepted)
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         pooled = math.sqrt(_unchanged_variance(found, frozen))
@@ -268,7 +268,7 @@ def _unchanged_variance(found: Proportion, frozen: Proportion) -> float:
 
 
 def _seen_increase(found: Law, frozen: Law, rate: float, power: float) -> float:
-    """The increase that shows with ``power``, with the variances (and skewness) of the two windows as they are."""
+    """The increase that is seen with ``power``, at the present variances (and skewness) of the two windows."""
     if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
         reach = ndtri(power) - stdtrit(found.freedom_with(frozen), rate)
         return float(reach) * math.sqrt(found.variance + frozen.variance)
@@ -279,7 +279,7 @@ def _seen_increase(found: Law, frozen: Law, rate: float, power: float) -> float:
 
 
 def _share_increase(found: Proportion, frozen: Proportion, reach: float) -> float | None:
-    """The increase d with d = reach * sd of the change, the window's share being that of baseline + d.
+    """The increase d with d = reach * sd of the change, where the window's share is that of baseline + d.
 
     A quadratic in d, as for Wilson's interval; not below reach times the sd under no change.
     """

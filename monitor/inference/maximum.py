@@ -1,4 +1,4 @@
-"""The distribution of the largest gap: what the MCE would be if the hit rates were known.
+"""The distribution of the largest gap, the plug-in MCE, at given hit rates.
 
 K hits of n rows have a binomial distribution, written with the incomplete beta function so that a
 fractional n (weights, clusters) needs no rounding: P(K >= k) = I_p(k, n - k + 1).
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 from scipy.special import betainc, betaincinv, ndtri
 
 from monitor.core.counts import Bools, Floats, Ints
@@ -20,7 +20,7 @@ from monitor.inference.search import scaled
 _PRECISE = 1e-9  # standard errors
 _WHOLE = 1e-6  # sums of weights are rounded
 _FAR, _FEW = 8.0, 15.0  # standard deviations, and hits, that are summed up on either side of the mean
-_WIDEST = 4_096  # numbers of hits of a bin that are tabulated; the sums over more would grow with the rows
+_WIDEST = 4_096  # the most numbers of hits tabulated for a bin; longer sums would grow with the rows
 _AT_ONCE = 32  # bins summed up together: their arrays stay in the processor's cache
 _MANY = 1000.0  # hits and misses from which a beta quantile is nearly normal
 
@@ -42,9 +42,9 @@ def clopper_pearson(hits: Floats, n: Floats, tail: Floats | float) -> tuple[Floa
 
 
 def _beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> Floats:
-    """scipy's ``betaincinv``, whose cost grows with the rows; where a and b are large, Newton steps instead.
+    """The beta quantile: scipy's ``betaincinv``, whose cost grows with the rows, or Newton steps for large a and b.
 
-    They start from the Cornish-Fisher expansion, on the scale of normal quantiles, where the distribution
+    The steps start from the Cornish-Fisher expansion, on the scale of normal quantiles, where the distribution
     function is nearly a line: the error is below 1e-9 standard errors.
     """
     a, b, tail = (np.asarray(each, dtype=np.float64) for each in np.broadcast_arrays(a, b, tail))
@@ -64,11 +64,11 @@ def _beta_quantile(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> F
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """Which numbers of hits keep |K/n - c| below x: P(K >= k) less P(K >= l); arrays of shape (2, ...).
+    """The numbers of hits that keep |K/n - c| below x: P(K >= k) minus P(K >= l); arrays of shape (2, ...).
 
-    The first row is of the smallest such k, the second of the smallest l that is too large. ``a``
+    The first row is for the smallest such k, the second for the smallest l that is too large. ``a``
     and ``b`` are the incomplete beta function's arguments; where ``known``, the probability is 1 where
-    ``certain`` and else 0, whatever the hit rate.
+    ``certain`` and else 0, at any hit rate.
     """
 
     a: Floats
@@ -90,7 +90,7 @@ class Bounds:
 def bounds(limit: npt.ArrayLike, n: Floats, score: Floats) -> Bounds:
     """The numbers of hits that keep |K/n - c| below ``limit``, ready for many hit rates; the arguments broadcast.
 
-    A whole n has whole K; for a fractional n the incomplete beta function is taken as it is.
+    For a whole n, K is whole; for a fractional n the incomplete beta function is used without rounding.
     """
     x = np.asarray(limit, dtype=np.float64)
     rows = np.asarray(n, dtype=np.float64)
@@ -112,8 +112,8 @@ class Hits:
 
     ``first`` is the fewest hits that are tabulated, ``row`` where a bin's table begins in ``lower`` and ``upper``,
     which hold P(K < first + i) and P(K >= first + i), one bin after the other. Where more hits than misses are
-    expected misses are counted instead: ``score`` and ``rate`` are theirs. What is left out on either side, beyond
-    eight standard deviations and fifteen hits, has a probability of about 1e-15.
+    expected, misses are counted instead: ``score`` and ``rate`` are theirs. The part that is left out on either side,
+    beyond eight standard deviations and fifteen hits, has a probability of about 1e-15.
     """
 
     n: Floats
@@ -134,11 +134,11 @@ class Hits:
         more = np.ceil(centre + reach - slack)
         places = [(row + np.minimum(np.maximum(place, 0), most)).astype(np.intp) for place in (fewer, more)]
         found = np.minimum(self.lower[places[0]] + self.upper[places[1]], 1.0)
-        for apart, chance in ((_fractional, _beyond), (_too_wide, _tails)):
-            table, bin_ = np.nonzero(apart(self.n[which], self.rate[which]))
+        for is_special, chance in ((_fractional, _beyond), (_too_wide, _tails)):
+            table, bin_ = np.nonzero(is_special(self.n[which], self.rate[which]))
             if len(table):
-                own = [getattr(self, name)[which][table, bin_, None] for name in ("n", "score", "rate")]
-                found[table, :, bin_] = chance(limit[table], *own)
+                columns = [getattr(self, name)[which][table, bin_, None] for name in ("n", "score", "rate")]
+                found[table, :, bin_] = chance(limit[table], *columns)
         return np.asarray(found)
 
 
@@ -146,8 +146,8 @@ def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
     """The distribution functions of all bins, each summed up once. The arguments broadcast to one shape.
 
     From the ratios of neighbouring probabilities, (n - k + 1) p / (k (1 - p)): no logarithm, and both tails keep their
-    digits. A fractional n has no whole hits, and very many rows too many: there the incomplete beta function is
-    asked at every limit.
+    digits. A fractional n has no whole hits, and very many rows have too many: there the incomplete beta function is
+    evaluated at every limit.
 
     >>> one = np.array([[2.0]]), np.array([[0.5]]), np.array([[0.5]])
     >>> hits(*one).beyond(np.array([[0.3, 0.6]])).tolist()  # none or two hits of two
@@ -175,7 +175,7 @@ def hits(n: Floats, score: Floats, rate: Floats) -> Hits:
 
 
 def _reach(n: Floats, rate: Floats) -> Floats:
-    """How far from the mean numbers of hits are tabulated."""
+    """The distance from the mean up to which numbers of hits are tabulated."""
     return np.asarray(_FAR * np.sqrt(n * rate * (1 - rate)) + _FEW)
 
 
@@ -192,7 +192,7 @@ def _beyond(limit: Floats, n: Floats, score: Floats, rate: Floats) -> Floats:
 
 
 def _tails(limit: Floats, n: Floats, score: Floats, rate: Floats) -> Floats:
-    """The same of a whole n: each tail on its own, so that both keep their digits."""
+    """P(|K/n - c| >= x) for a whole n: each tail on its own, so that both keep their digits."""
     slack = ROUNDING * n
     fewer, more = np.floor(n * (score - limit) + slack) + 1, np.ceil(n * (score + limit) - slack)
     k, few = np.clip(more, 1, n), np.clip(fewer, 1, n)
@@ -218,8 +218,8 @@ def largest_gap(table: GapTables) -> float:
 def point(table: GapTables) -> float:
     """The median-unbiased MCE e of one table whose bins are all filled.
 
-    e = M - a with P(MCE >= M) = 1/2 if the gaps were max(0, |d| - a); 0 where even no gap at all
-    reaches M in half of the cases.
+    e = M - a with P(MCE >= M) = 1/2 if the gaps were max(0, |d| - a); 0 where the MCE reaches M in
+    half of the cases even without any gap.
     """
     size, score, sign = np.abs(table.gap[0]), table.score[0], table.sign[0]
     largest = largest_gap(table)

@@ -15,8 +15,8 @@ from monitor.inference.merging import pool_bins
 from monitor.inference.search import smallest_of_each
 
 CELLS = 48
-LEAST_P = 1e-10  # what cells left out and rounding may come to: nearer to 0 a p-value is not worked out
-STEP = 1e-7  # nearer to each other than this two steps of a p-value count as one
+LEAST_P = 1e-10  # bound on cells left out and rounding: no smaller p-value is computed
+STEP = 1e-7  # two steps of a p-value that are closer than this count as one
 _UNSEEN = 1e-12  # cells of the baseline's distribution with less probability are left out
 
 Pair = tuple[BinCounts, BinCounts]
@@ -46,7 +46,7 @@ class Unchanged:
 class Nulls:
     """T pairs that did not change: the window's bins (T, M), J values of the baseline's MCE each (T, J).
 
-    Bins that are not ``filled`` hold no hit of one row at a score of 0: they have no gap. ``error`` and ``lost`` (T,)
+    A bin that is not ``filled`` has one row without a hit at a score of 0, and so no gap. ``error`` and ``lost`` (T,)
     as in :class:`Unchanged`.
     """
 
@@ -70,12 +70,12 @@ class Nulls:
         return self.hits.beyond(change[:, None] + self.middle[which], which)
 
     def chance(self, within: Floats, which: Ints) -> Floats:
-        """The probability of a change, given that of staying below it for each of the baseline's values (K, J)."""
+        """The probability of a change, from that of staying below it for each of the baseline's values (K, J)."""
         found = (self.mass[which] * (1 - within)).sum(axis=1) + self.lost[which]
         return np.asarray(np.minimum(np.maximum(found, 0.0), 1.0))
 
     def reached(self, change: Floats, which: Ints) -> Floats:
-        """The probability of a ``change`` that large, or larger, of the pairs ``which``: (K,) -> (K,)."""
+        """The probability of at least this ``change`` in the pairs ``which``: (K,) -> (K,)."""
         return self.chance((1 - self.beyond(change, which)).prod(axis=2), which)
 
     def p_values(self, change: Floats) -> Floats:
@@ -89,8 +89,8 @@ class Nulls:
     def critical(self, rate: float, guess: Floats, which: Ints | None = None) -> Floats:
         """The smallest change of the pairs ``which`` with a p-value of at most ``rate``, to 1e-7; NaN: there is none.
 
-        The p-value falls in steps, at each number of hits of each bin, so that neither it nor what a change shows
-        can be read off the one a little beside it: the search goes on until it has the step.
+        The p-value falls in steps, at each number of hits of each bin, so that a nearby change may have another
+        p-value and another power: the search goes on until it finds the step.
         """
         chosen = np.arange(len(self.n)) if which is None else which
 
@@ -102,7 +102,7 @@ class Nulls:
 
 
 def together(nulls: Sequence[Unchanged]) -> Nulls:
-    """Several pairs side by side, padded with bins without rows and with values that the baseline's MCE never has."""
+    """Several pairs as one record, padded with bins without rows and values of the baseline's MCE of probability 0."""
     bins, values = max(1, *(len(null.gap) for null in nulls)), max(len(null.mass) for null in nulls)
     score, rate = np.zeros((2, len(nulls), bins))
     n, filled = np.ones((len(nulls), bins)), np.zeros((len(nulls), bins), dtype=bool)
@@ -131,7 +131,7 @@ def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
     spread = np.sqrt(rates[0] * (1 - rates[0]) / both[0].n)
     top = np.where(keep, np.abs(gap) + 5 * spread, 0.0).max(axis=1, initial=0.0)
     edges = np.linspace(0.0, top, CELLS + 1, axis=1)
-    # a bin that is left out is no row's: its gap is 0
+    # a bin that is left out has one row without a hit at a score of 0, and so no gap
     columns = ((both[0].n, 1.0), (both[0].score, 0.0), (rates[0], 0.0))
     frozen = hits(*(np.where(keep, column, empty) for column, empty in columns))
     reached = np.concatenate([(1 - frozen.beyond(edges)).prod(axis=2), np.ones((len(pairs), 1))], axis=1)
@@ -147,14 +147,14 @@ def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
 
 
 def _without_rare(full: Unchanged, least: float) -> Unchanged:
-    """Without the values of the baseline's MCE that have less probability than ``least``."""
+    """The pair without the values of the baseline's MCE that have a probability of ``least`` or less."""
     seen = full.mass > least
     mass = full.mass[seen]
     return replace(full, middle=full.middle[seen], mass=mass, lost=max(0.0, 1.0 - float(mass.sum())))
 
 
 def for_planning(full: Unchanged, rate: float) -> Unchanged:
-    """With fewer values of the baseline's MCE: enough to find what has a p-value of ``rate`` to half a percent."""
+    """The pair with fewer values of the baseline's MCE: enough for a p-value of ``rate`` to half a percent."""
     return replace(_without_rare(full, 1e-4 * rate), lost=0.0)
 
 
@@ -162,8 +162,8 @@ def _common_gaps(pooled: GapTables, error: Floats) -> Floats:
     """The signed gaps (T, M) of tables if their MCE is ``error`` (T,), the largest ones nearly alike.
 
     All are shrunk by the same amount, which leaves their noise in them: one bin then differs more than it
-    does in truth, while of several with nearly the same gap the largest one varies upwards. So each gap is taken
-    one of its standard errors larger, up to ``error``. Without this the level of .05 was .053 on average.
+    does in truth, while the largest of several similar gaps is biased upwards. So each gap is increased by
+    one standard error, up to ``error``. Without this the level of .05 was .053 on average.
     """
     size = np.abs(pooled.gap)
     shrunk = np.maximum(0.0, size - (size.max(axis=1, initial=0.0) - error)[:, None])

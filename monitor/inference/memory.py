@@ -1,8 +1,8 @@
 """Results of pure functions, kept for the next call with the same arguments.
 
-The same frozen baseline is behind every rule and every week, and the bins of one window behind
-several rules: what was worked out from them once is not worked out again. Nothing else changes, since the
-functions are pure; how much is kept is bounded.
+Every rule and every week uses the same frozen baseline, and several rules use the bins of one window:
+what was computed from them once is not computed again. Results stay the same, since the functions are
+pure; the number of kept results is bounded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _kept: WeakKeyDictionary[Counts, dict[Hashable, Any]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table that is equal to another one with the same content."""
+    """A table that equals every table with the same content."""
 
     content: bytes
     table: BinCounts = field(compare=False)
@@ -43,15 +43,15 @@ def _hashable(argument: Any) -> Hashable:
 
 
 def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[R]]:
-    """``function(asked, *others)``, which answers many questions together, with its last results kept.
+    """``function(requests, *others)``, which computes many results together, with its latest results kept.
 
-    ``asked`` is a list of tuples of tables, compared by their content, and of what is hashable; ``others`` are
-    hashable. There must be one result a tuple, which must not depend on what else is asked nor be changed by those who
-    get it. Only what is not known yet is worked out, all of it together; of more than :data:`MOST` nothing is kept.
+    ``requests`` is a list of tuples of tables, compared by content, and hashable values; ``others`` are hashable. There
+    must be one result for each tuple, which must not depend on the other tuples and which callers must not change. Only
+    unknown results are computed, all of them together. With more than :data:`MOST` requests nothing is kept.
 
     >>> import numpy as np
     >>> given = []
-    >>> rows = each_by_content(lambda asked: given.append(len(asked)) or [int(table.n.sum()) for (table,) in asked])
+    >>> rows = each_by_content(lambda some: given.append(len(some)) or [int(table.n.sum()) for (table,) in some])
     >>> some = lambda n: BinCounts(np.array([10000]), np.array([n]), *np.full((4, 1), float(n)))
     >>> rows([(some(5),), (some(6),)]), rows([(some(6),), (some(7),)]), given
     ([5, 6], [6, 7], [2, 1])
@@ -59,11 +59,11 @@ def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[
     results: OrderedDict[Hashable, R] = OrderedDict()
 
     @wraps(function)
-    def answered(asked: Sequence[tuple[Any, ...]], *others: Hashable) -> list[R]:
-        if len(asked) > MOST:
-            return list(function(asked, *others))
-        keys = [(others, *map(_hashable, tables)) for tables in asked]
-        new = {key: tables for key, tables in zip(keys, asked, strict=True) if key not in results}
+    def answered(requests: Sequence[tuple[Any, ...]], *others: Hashable) -> list[R]:
+        if len(requests) > MOST:
+            return list(function(requests, *others))
+        keys = [(others, *map(_hashable, tables)) for tables in requests]
+        new = {key: tables for key, tables in zip(keys, requests, strict=True) if key not in results}
         found = dict(zip(new, function(list(new.values()), *others), strict=True)) if new else {}
         answers = [found[key] if key in found else results[key] for key in keys]
         for key, answer in zip(keys, answers, strict=True):
@@ -78,9 +78,9 @@ def each_by_content(function: Callable[..., Sequence[R]]) -> Callable[..., list[
 
 
 def kept_with(counts: Counts, name: Hashable, make: Callable[[], R]) -> R:
-    """What ``make`` returns, computed once for these counts and kept as long as they are.
+    """The result of ``make``, computed once for these counts and kept as long as they are.
 
-    ``name`` must say all that the result depends on besides the counts.
+    ``name`` must identify everything that the result depends on besides the counts.
     """
     results = _kept.setdefault(counts, {})
     if name not in results:
@@ -90,7 +90,7 @@ def kept_with(counts: Counts, name: Hashable, make: Callable[[], R]) -> R:
 
 
 def forget() -> None:
-    """Drops all that is kept: for measuring how long a first answer takes."""
+    """Drops everything that is kept, to measure how long a first call takes."""
     _kept.clear()
     for clear in _forget:
         clear()

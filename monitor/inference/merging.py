@@ -1,4 +1,4 @@
-"""Bins put together: adjacent thin ones, and the same ones of several windows."""
+"""Merging of bins: adjacent thin ones, and the same ones of several windows."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCoun
 
 def _starts(rows: Sequence[tuple[int, ...]], min_rows: int) -> list[int]:
     """The indices at which a merged bin begins; ``rows`` has the rows of each bin in every table."""
-    # plain numbers: this runs for every label and rule, and its arrays would hold one or two each
+    # plain numbers: this runs for every label and rule, and arrays would have one or two entries each
     starts, held = [0], [0] * len(rows[0]) if rows else []
-    for index, own in enumerate(rows):
+    for index, in_bin in enumerate(rows):
         if index and min(held) >= min_rows:
             starts.append(index)
-            held = list(own)
+            held = list(in_bin)
         else:
-            held = [before + now for before, now in zip(held, own, strict=True)]
+            held = [before + now for before, now in zip(held, in_bin, strict=True)]
     if len(starts) > 1 and min(held) < min_rows:
         starts.pop()
     return starts
@@ -60,7 +60,7 @@ def pool_bins(tables: Sequence[BinCounts]) -> BinCounts:
 
 
 def _squares(table: BinCounts) -> Floats:
-    """Sum of squared weights times the design effect, got back from the effective size."""
+    """Sum of squared weights times the design effect, recovered from the effective size."""
     return np.divide(table.w**2, table.n_eff, out=np.zeros_like(table.w), where=table.n_eff > 0)
 
 

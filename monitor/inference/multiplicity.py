@@ -1,4 +1,4 @@
-"""The adjustment of p-values for testing many labels, and parts of them, with many rules."""
+"""The adjustment of p-values for testing many labels, and their segments, with many rules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def adjust(p_values: Sequence[float], rules: int) -> list[float]:
 
 
 def simes(p_values: Sequence[float]) -> float:
-    """The p-value of "none of these is so" (Simes 1986), for p-values that are independent or rise together.
+    """The p-value for "all null hypotheses are true" (Simes 1986), for independent or positively dependent p-values.
 
-    It is the smallest of their Benjamini-Hochberg p-values. Raises ValueError without any.
+    It is the smallest of their Benjamini-Hochberg p-values. Raises ValueError without p-values.
 
     >>> simes([0.01, 0.5, 0.04, 0.9])
     0.04
@@ -37,11 +37,11 @@ def simes(p_values: Sequence[float]) -> float:
 
 
 def named_within(families: Sequence[Sequence[float]], rate: float, rules: int) -> list[list[int]]:
-    """The places of what is named in each family, the smallest p first, after families were found by their Simes p.
+    """The indices of the named p-values of each family, the smallest first; none of a family that is not found.
 
-    Families are found by :func:`adjust`; of one found, Benjamini and Hochberg name at ``rate`` times the share of
-    families found, over ``rules`` (Benjamini & Bogomolov 2014). Whatever is found has one that is named. Raises as
-    :func:`adjust`.
+    Families are found by their Simes p-values (:func:`adjust`). In one that is found, p-values are named by Benjamini
+    and Hochberg at ``rate`` times the share of families found, over ``rules`` (Benjamini & Bogomolov 2014), and at
+    least one is. Raises as :func:`adjust`.
 
     >>> named_within([[0.0001, 0.9, 0.002], [0.5, 0.6], []], 0.01, 1)
     [[0, 2], [], []]
@@ -54,7 +54,7 @@ def named_within(families: Sequence[Sequence[float]], rate: float, rules: int) -
 
 
 def _named(family: Sequence[float], level: float) -> list[int]:
-    """Those with an adjusted p below the level, and the smallest: at the level itself rounding might lose it."""
+    """The indices with an adjusted p below the level, or of the smallest p: rounding at the level might lose it."""
     order = sorted(range(len(family)), key=lambda place: family[place])
-    paid = adjust(family, 1)
-    return [place for place in order if paid[place] < level] or order[:1]
+    adjusted = adjust(family, 1)
+    return [place for place in order if adjusted[place] < level] or order[:1]

@@ -1,7 +1,7 @@
 """The law of every registered metric of counts that has no closed form of its own in ``levels.py``.
 
-Shares of rows are exact binomials. All others are drawn: Poisson draws of the hits and misses of coarse groups
-(:mod:`monitor.inference.counts_bootstrap`), one set for all metrics of a sample, put into the metric's core at once.
+Shares of rows are exact binomials. All other metrics are bootstrapped: their cores compute them from one set of Poisson
+draws of the hits and misses of coarse groups (:mod:`monitor.inference.counts_bootstrap`) for all metrics of a sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from monitor.metrics.groups import Core, Groups, groups_of
 from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, range_of
 
 RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
-COARSE = 32  # bins of scores in which draws are made; what varies within one does not matter for a standard error
+COARSE = 32  # bins of scores in which draws are made; variation within one does not matter for a standard error
 BINS = calibration.BINS
 _SHARES: Mapping[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
 _COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
@@ -36,10 +36,10 @@ _COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
 
 
 def largest_allowed(name: str, threshold: float) -> float:
-    """The largest detectable distance from a threshold with which "nothing was found" still says something.
+    """The largest detectable distance from a threshold with which an ``ok`` is still justified.
 
-    A quarter of the farthest way that a share can go. A metric beside the contract's whose values may lie outside
-    [-1, 1] has no farthest way: as much as the threshold itself.
+    A quarter of the largest distance that a share can have. A metric outside the contract with values outside [-1, 1]
+    has no such distance: there it is the threshold itself.
 
     >>> largest_allowed("ece", 0.05), largest_allowed("excess_errors", 40.0)
     (0.2375, 40.0)
@@ -81,7 +81,7 @@ def _value(name: str, core: Core, counts: Counts) -> float | None:
 
 
 def _bias(name: str, counts: Counts) -> float:
-    """By how much the textbook value of a part of the Brier score is too large (Ferro & Fricker 2012)."""
+    """The bias of the textbook value of a part of the Brier score (Ferro & Fricker 2012); 0 for other metrics."""
     if name not in ("brier_reliability", "brier_resolution"):
         return 0.0
     bins = _filled_bins(counts)
@@ -93,7 +93,7 @@ def _bias(name: str, counts: Counts) -> float:
     return inner - rate * (1 - rate) / max(counts.effective_rows - 1, 1.0)
 
 
-@lru_cache(maxsize=8)  # compared by identity, not by content: all metrics of a sample are asked in turn
+@lru_cache(maxsize=8)  # compared by identity, not by content: all metrics of a sample are computed in turn
 def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
     """The draws of a sample as groups with hits and misses of shape (resamples, groups); the same every time."""
     groups = coarse(counts, by_decision=not in_bins)
@@ -118,9 +118,9 @@ def _filled_bins(counts: Counts) -> BinCounts:
 
 @lru_cache(maxsize=8)
 def coarse(counts: Counts, *, by_decision: bool) -> Counts:
-    """Cells put together into bins of equally many rows, apart by what was decided.
+    """The counts in coarse bins of equally many rows, separate for predicted and automated rows.
 
-    Without ``by_decision`` these are the :data:`BINS` bins of the parts of the Brier score.
+    Without ``by_decision`` rows are not separated, in the :data:`BINS` bins of the parts of the Brier score.
     """
     edges = np.asarray(equal_frequency_edges(counts, COARSE if by_decision else BINS), dtype=np.int64)
     index = np.minimum(np.searchsorted(edges, counts.cell, side="left"), len(edges) - 1)

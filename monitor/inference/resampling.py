@@ -1,4 +1,4 @@
-"""The bootstrap form of the ECE interval: each bin's hits drawn anew, many times, quickly.
+"""The bootstrap form of the ECE interval: the hits of each bin are drawn many times, quickly.
 
 One Latin hypercube of uniforms serves every hypothesis about a table (common random numbers), so
 that T moves smoothly along a path. A binomial quantile is a Cornish-Fisher expansion where the
@@ -59,7 +59,7 @@ def latin_hypercube(rng: np.random.Generator, bins: int, resamples: int) -> Unif
 
 
 class Resampling:
-    """The draws of one table, whose bins are all filled, for many hit rates: what these do not move is made once."""
+    """The draws of one table without empty bins, for many hit rates: what does not depend on these is made once."""
 
     def __init__(self, table: GapTables, draws: UniformDraws) -> None:
         self._columns = (*whole(table.n[0]), table.score[0], table.share[0])
@@ -69,7 +69,7 @@ class Resampling:
         self._ready: dict[bytes, list[tuple[Bools, _Expansion | _Exact]]] = {}
 
     def errors(self, rate: Floats) -> Floats:
-        """B plug-in ECEs, the hits of each bin being drawn with these hit rates (M,)."""
+        """The plug-in ECEs of B draws of the hits of each bin with these hit rates (M,)."""
         exact = self._rows * rate * (1 - rate) < EXACT_BELOW
         ready = self._ready.get(exact.tobytes())
         if ready is None:
@@ -78,7 +78,7 @@ class Resampling:
         return first + others[0] if others else first
 
     def _parts(self, exact: Bools) -> list[tuple[Bools, _Expansion | _Exact]]:
-        """The bins whose hits have an exact table, and the others."""
+        """The bins whose hits have an exact table, and those with an expansion."""
         found: list[tuple[Bools, _Expansion | _Exact]] = []
         if exact.any():
             found.append((exact, _Exact(*self._of(exact), self._draws.take(exact))))
@@ -96,7 +96,7 @@ class Resampling:
 class _Expansion:
     """Bins of many rows: sum of w |p + r (K/n - p) - c| with K = ceil(np + sd Z + (1 - 2p)(Z^2 - 1)/6 - 1/2).
 
-    No K needs to be clipped to 0..n: at a variance of 50 both ends are seven standard deviations away.
+    K need not be clipped to 0..n: at a variance of 50 both ends are seven standard deviations away.
     """
 
     def __init__(self, n: Floats, r: Floats, c: Floats, w: Floats, z: Floats) -> None:
@@ -124,7 +124,7 @@ class _Exact:
         self._n, self._r, self._c, self._w = n, r, c, w
         self._plain = bool((r == 1).all())
         bins, self._size = draws.rank.shape
-        # where each bin begins when all are written one after the other
+        # where each bin begins in the flat arrays
         self._first: npt.NDArray[np.intp] = self._size * np.arange(bins)[:, None]
         self._ordered, self._place = draws.ordered.ravel(), draws.rank + self._first
 
@@ -134,7 +134,7 @@ class _Exact:
         share = hits / self._n
         rate = share if self._plain else p + self._r * (share - p)
         part = self._w * np.abs(np.minimum(np.maximum(rate, 0), 1) - self._c)
-        # sorted draws up to each step of the distribution: those of the stratum it falls in need a look
+        # counts the sorted draws up to each step of the distribution: only the draw of its stratum must be compared
         stratum = np.minimum((upper * self._size).astype(np.intp), self._size - 1)
         times = stratum + (self._ordered.take(stratum + self._first) <= upper)
         times[:, 1:] -= times[:, :-1].copy()
@@ -143,7 +143,7 @@ class _Exact:
 
 
 def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """(P(K <= k), k) in rising order of hits k, each of shape (M, W); from the rarer of hit and miss."""
+    """(P(K <= k), k) in rising order of hits k, each of shape (M, W); computed for the rarer of hit and miss."""
     flipped = p[:, 0] > 0.5
     rare = np.minimum(p, 1 - p)
     mean = n * rare
@@ -168,11 +168,11 @@ def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
 def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
     """The positions at which T of *one* table's four questions reaches its target, (4,), searched from ``start`` (4,).
 
-    The upper limit is the larger one of two paths, so that the second path is only asked whether it
-    reaches further than the first.
+    The upper limit is the larger one of two paths, so the second path is only searched beyond the
+    limit of the first.
     """
     tables = asked.tables
-    noise = max(float(tables.noise[0]), ROUNDING)  # nothing widens a step of 0
+    noise = max(float(tables.noise[0]), ROUNDING)  # a step of 0 cannot be widened
     bound = start_of(tables, asked.uniform)
     error = realised(tables, hypothetical(tables, start, asked.uniform))
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
@@ -186,7 +186,7 @@ def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, 
 
 
 def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> UniformDraws:
-    """One row of draws for each bin, the same one for bins that hold less than one row together."""
+    """One row of draws for each bin; bins that have one independent row between them share it."""
     block = together(n)
     draws = latin_hypercube(rng, int(block[-1]) + 1, resamples)
     return draws if len(draws.rank) == len(n) else draws.take(block)
@@ -200,7 +200,7 @@ def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
 
 
 class _Questions:
-    """The four limits of one table: at which position does T reach the target of each? All see the same draws."""
+    """The four questions about one table: at which position does T reach its target? All use the same draws."""
 
     def __init__(self, asked: Curves, rng: np.random.Generator, resamples: int) -> None:
         table = asked.tables.filled()  # the four tables differ in their signs alone
@@ -220,13 +220,13 @@ class _Questions:
         return np.asarray(np.minimum(np.maximum(self._score + moved, 0.0), 1.0))
 
     def short(self, row: int, position: float) -> bool:
-        """Whether T is still below the target there."""
+        """Whether T is still below the target of question ``row`` at ``position``."""
         error, observed = self._resampling.errors(self._rate(row, position)), self._observed[row]
         seen = error > observed + ROUNDING if self._strict[row] else error >= observed - ROUNDING
         return bool(np.count_nonzero(seen) < self._target[row] * len(error))
 
     def search(self, row: int, start: float, noise: float, bound: float) -> float:
-        """The position: a bracket around ``start`` is widened until it holds the position, then halved."""
+        """The position where T reaches the target: a bracket around ``start`` is widened to include it, then halved."""
         width = noise * _FIRST
         low = min(max(start - width, bound), 1.0)
         high = max(min(start + width, 1.0), low)

@@ -1,4 +1,4 @@
-"""The spread of metrics of whole rows: items drawn anew, all scores of an item together.
+"""The spread of metrics of whole rows: items are drawn, with all scores of an item together.
 
 Each item of a draw counts a Poisson number of times (mean 1). Metrics that are functions of weighted sums
 (:class:`~monitor.metrics.row_sums.RowStatistic`) are drawn from sums by block of items, made once: the cost does not
@@ -28,10 +28,10 @@ STATISTICS: Mapping[str, RowStatistic] = {
     for module in (multiclass, certainty, information, regression)
     for statistic in module.STATISTICS
 }
-BLOCKS = 1000  # blocks know a standard error to 1 / sqrt(2 x 1000) = 2%
-UNSEEN = 1.0  # items, wrongly predicted, that draws may hold beyond those seen
-_CLASSES = 25  # of which unseen items are made: of more, some all over the labels
-_FEWEST = 100  # blocks, however large the sums are
+BLOCKS = 1000  # so many blocks give a standard error to 1 / sqrt(2 x 1000) = 2%
+UNSEEN = 1.0  # wrongly predicted items that draws have on average beyond those seen
+_CLASSES = 25  # the most true classes of unseen items; of more, some are chosen evenly over the labels
+_FEWEST = 100  # the fewest blocks of many items, however large the sums are
 _AT_ONCE = 8_000_000  # numbers in one array of sums: 64 MB
 
 
@@ -44,10 +44,10 @@ def row_spreads(
 ) -> dict[str, Spread | None]:
     """The value and the spread of registered metrics of whole rows, by name; None where rows do not define one.
 
-    ``names`` are those of metrics that need ``rows`` or ``regression``, as the rows given are (KeyError for another).
-    ``rng`` puts the items into blocks and draws these; the same draws serve all metrics. A draw holds one item more
-    than was seen, predicted wrongly (or with the largest error seen and outside its interval): where every item was
-    right, the spread would otherwise be nothing. Entropies, mutual information and the divergence are debiased by the
+    ``names`` are metrics that need ``rows`` or ``regression``, according to the rows given (KeyError for another).
+    ``rng`` puts the items into blocks and draws these; the same draws serve all metrics. A draw has, on average, one
+    item more than was seen, predicted wrongly (or with the largest error seen and outside its interval): otherwise the
+    spread would be 0 where every item was right. Entropies, mutual information and the divergence are debiased by the
     draws of the items seen: from few items their textbook values are too small or too large.
 
     >>> rng = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def _by_blocks(
 def _put_in(
     statistics: Sequence[RowStatistic], sums: Mapping[Sums, Floats], times: Floats, into: dict[str, list[Floats]]
 ) -> None:
-    """The value of each statistic in draws that hold each block so many times, shape (B, blocks)."""
+    """Appends the value of each statistic in draws that have each block so many ``times``, shape (B, blocks)."""
     parts = dict.fromkeys(part for statistic in statistics for part in statistic.sums)
     totals = {part: np.tensordot(times, sums[part][: times.shape[1]], axes=1) for part in parts}
     for statistic in statistics:
@@ -111,7 +111,7 @@ def _put_in(
 
 
 def _bias(value: float, drawn: Floats) -> float:
-    """By how much draws of the items seen are too large on average, and so the value too (Efron & Tibshirani 1993)."""
+    """The bias of the value: the mean of the draws of the items seen minus the value (Efron & Tibshirani 1993)."""
     held = drawn[np.isfinite(drawn)]
     return float(held.mean()) - value if len(held) else 0.0
 
@@ -127,12 +127,12 @@ def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
 
 
 def _numbers(rows: ProbabilityRows | RegressionRows) -> int:
-    """How many sums a block has, whichever are asked for: what decides the draws must not depend on that."""
+    """The number of sums of a block, for any metrics: the draws depend on it, and must not depend on the metrics."""
     return len(rows.labels) ** 2 if isinstance(rows, ProbabilityRows) else 1
 
 
 def _arranged(rows: Rows, rng: np.random.Generator) -> tuple[Rows, int]:
-    """The items in random order, filled up with items of no weight so that they divide into the blocks."""
+    """The items in random order, padded with items of no weight to equal blocks, and the number of blocks."""
     total = len(rows.weight)
     blocks = min(total, max(_FEWEST, min(BLOCKS, _AT_ONCE // _numbers(rows))))
     each = -(-total // blocks)
@@ -140,7 +140,7 @@ def _arranged(rows: Rows, rng: np.random.Generator) -> tuple[Rows, int]:
     order = rng.permutation(np.concatenate((np.arange(total), np.zeros(filling, dtype=np.intp))))
     arranged = take(rows, order)
     if filling:
-        # the first item takes the places of the fillers: one of its places keeps its weight
+        # the first item is at the padded places too: only one of its places keeps its weight
         weight = arranged.weight.copy()
         weight[np.flatnonzero(order == 0)[1:]] = 0.0
         arranged = replace(arranged, weight=weight)
@@ -148,9 +148,9 @@ def _arranged(rows: Rows, rng: np.random.Generator) -> tuple[Rows, int]:
 
 
 def _unseen(rows: ProbabilityRows | RegressionRows, part: Sums) -> Floats:
-    """The sums of items that were not seen, by item: for (up to 25) true classes one with the next class on top.
+    """The sums of unseen items, by item: one for each of up to 25 true classes, with the next class on top.
 
-    Or, of numbers, one with the largest error. Scores are as high as they are on average.
+    For numbers, one item with the largest error. Scores have their average height.
     """
     usual = float((rows.weight**2).sum() / rows.weight.sum())
     if isinstance(rows, RegressionRows):

@@ -1,9 +1,9 @@
 """The laws by which a metric that is not binned varies from sample to sample.
 
-Each answers the same questions in closed form: an interval, the evidence that the truth is beyond a
-threshold, and how far beyond it must be to be seen. :class:`Proportion` is exact, for shares of
+Each law gives in closed form an interval, a p-value for a truth beyond a threshold, and how far
+beyond it the truth must be to be seen. :class:`Proportion` is exact, for shares of
 rows; :class:`Mean` is a gamma law with the skewness of the losses; :class:`Ranking` is a share of pairs, for the
-area under the ROC curve; :class:`LogitArea` is Student's on the logit scale, for average precision.
+area under the ROC curve; :class:`LogitArea` is Student's t on the logit scale, for average precision.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Proportion:
 
     @classmethod
     def of(cls, share: Share | None) -> Proportion | None:
-        """The share itself as the metric; None of None."""
+        """The share itself as the metric; None for None."""
         return None if share is None else cls(share.value, share.rows)
 
     @property
     def variance(self) -> float:
-        """Variance of the metric at (k + 1/2) / (n + 1), which is zero for no k."""
+        """Variance of the metric at (k + 1/2) / (n + 1), so that it is never zero."""
         return self.variance_at((self.share * self.rows + 0.5) / (self.rows + 1))
 
     @property
@@ -76,7 +76,7 @@ class Proportion:
         return self._law(0.0 if self.scale > 0 else 1.0)
 
     def _law(self, more: float) -> Skewed:
-        # a quarter of a row away from Jeffreys' law on either side: half-way to the exact limits
+        # a quarter of a row from Jeffreys' law on either side: half-way to the exact limits
         hits = self.share * self.rows + 0.25 + more / 2
         share = of_beta(hits, self.rows + 1 - hits)
         return Skewed(
@@ -84,11 +84,11 @@ class Proportion:
         )
 
     def variance_at(self, share: float) -> float:
-        """Variance of the metric if ``share`` were the true one; infinite without rows."""
+        """Variance of the metric if the true share were ``share``; infinite without rows."""
         return self.scale**2 * share * (1 - share) / self.rows if self.rows > 0 else math.inf
 
     def share_at(self, value: float) -> float:
-        """The share at which the metric has this value, brought into [0, 1]."""
+        """The share at which the metric has this value, clipped to [0, 1]."""
         return min(max((value - self.offset) / self.scale, 0.0), 1.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
@@ -113,7 +113,7 @@ class Proportion:
         return float(betaincinv(least, self.rows - least + 1, power) - at) * abs(self.scale)
 
     def _upwards(self, threshold: float, side: Side) -> tuple[float, float]:
-        # "beyond" always as a share that is too high: the share of the others where it is too low
+        # "beyond" always means too high a share: where it is too low, the share of the other rows is too high
         at = (threshold - self.offset) / self.scale
         return (self.share, at) if (side == "above") == (self.scale > 0) else (1 - self.share, 1 - at)
 
@@ -122,7 +122,7 @@ class Proportion:
 class FScore:
     """An F1: 2 J / (1 + J) of the Jaccard index J, the share of true positives among rows positive or predicted.
 
-    F1 rises with J, so that limits and p-values are the exact ones of J.
+    F1 rises with J, so limits and p-values are the exact ones of J.
     """
 
     jaccard: Proportion | WeightedShare
@@ -171,7 +171,7 @@ def _jaccard(threshold: float) -> float:
 
 
 def clopper_pearson(share: float, rows: float, confidence: float) -> tuple[float, float]:
-    """Clopper & Pearson's limits of a share seen in so many rows (a fraction is allowed).
+    """Clopper & Pearson's limits of a ``share`` of ``rows`` (a fraction is allowed).
 
     >>> low, high = clopper_pearson(0.9, 100.0, 0.95)
     >>> round(low, 4), round(high, 4)
@@ -185,7 +185,7 @@ def clopper_pearson(share: float, rows: float, confidence: float) -> tuple[float
 
 
 def binomial_tail(share: float, rows: float, at: float) -> float:
-    """P(K / rows >= share) where K is binomial with probability ``at`` (outside [0, 1]: certain).
+    """P(K / rows >= share) where K is binomial with probability ``at`` (1 or 0 where ``at`` is outside [0, 1]).
 
     >>> round(binomial_tail(0.9, 10, 0.5), 6)  # 11 / 1024
     0.010742
@@ -197,7 +197,7 @@ def binomial_tail(share: float, rows: float, at: float) -> float:
 
 
 def _critical(rows: float, at: float, rate: float) -> float | None:
-    """The smallest whole number of hits (or all rows) whose tail is at most ``rate``; None where all are not enough."""
+    """The smallest whole number of hits (or all rows) with a tail of at most ``rate``; None if all rows have more."""
     if not rows > 0 or betainc(rows, 1, at) > rate:
         return None
     low, high = 0, math.floor(rows) + 1
@@ -209,10 +209,10 @@ def _critical(rows: float, at: float, rate: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Skewed:
-    """A law of three cumulants: the gamma law, shifted and if need be mirrored (Pearson's type III).
+    """A law with three given cumulants: a shifted and, if necessary, mirrored gamma law (Pearson's type III).
 
-    ``mean``, ``variance`` and the third cumulant ``third``, of either sign; normal where that is 0, and a single
-    value where the variance is.
+    ``third`` is the third cumulant, of either sign. The law is normal where it is 0, and a single value where
+    ``variance`` is 0.
     """
 
     mean: float
@@ -270,11 +270,11 @@ def of_beta(hits: float, misses: float) -> Skewed:
 class Mean:
     """A mean loss: as for a weighted sum of Poisson counts, by gamma laws (Fay & Feuer 1997).
 
-    ``se`` and ``skew`` are those of the mean. ``rise`` > 0 says by how much it would rise if one row had the outcome
-    that was not seen, ``fall`` by how much it would fall if one row more were without loss. The upper law allows for
-    the one and the lower law for the other, as the exact limits of a Poisson count do: without them a loss of
-    which the rare, large terms were not seen would look certain. ``most`` is the largest value the metric can
-    have; the smallest is 0.
+    ``se`` and ``skew`` are those of the mean. ``rise`` > 0 says by how much the mean would rise if one row had the
+    outcome that was not seen, ``fall`` by how much it would fall with one more row without loss. The upper law allows
+    for ``rise`` and the lower law for ``fall``, as the exact limits of a Poisson count do: otherwise a loss whose
+    rare, large terms were not seen would look certain. ``most`` is the largest value that the metric can have; the
+    smallest is 0.
     """
 
     value: float
@@ -286,7 +286,7 @@ class Mean:
 
     @property
     def variance(self) -> float:
-        """Variance of the metric; with an unseen outcome where that is larger."""
+        """Variance of the metric, plus the square of the larger step that an unseen row could cause."""
         return self.se**2 + max(self.rise, self.fall) ** 2
 
     @property
@@ -305,7 +305,7 @@ class Mean:
         return Skewed(self.value + step, self.se**2 + step**2, 2 * third)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The quantiles of the two laws, brought into the range of the metric."""
+        """The quantiles of the two laws, clipped to the range of the metric."""
         tail = (1 - confidence) / 2
         low, high = self.below.quantile(tail), self.above.quantile(1 - tail)
         return min(max(low, 0.0), self.value), max(min(high, self.most), self.value)
@@ -315,7 +315,7 @@ class Mean:
         return self.below.below(threshold) if side == "above" else 1 - self.above.below(threshold)
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The distance at which a truth is seen with ``power``, with the variance now found; 0 as for a share."""
+        """The smallest distance seen with ``power``, at the present variance; 0 as for a share, None out of range."""
         room = self.most - threshold if side == "above" else threshold
         if room <= 0:
             return 0.0
@@ -330,7 +330,7 @@ class Ranking:
 
     ``rows`` is centre (1 - centre) / variance, as Korn & Graubard 1998 do for shares from surveys. The law of the
     truth is Jeffreys' beta law, Beta(k + 1/2, rows - k + 1/2) with k = value * rows (Brown, Cai & DasGupta 2001): it
-    stays within 0 and 1, leans as it must near them, and is not certain of a perfect order.
+    stays within 0 and 1, is skewed near them, and has a width above 0 for a perfect order.
     """
 
     value: float
@@ -385,12 +385,12 @@ def _below_ranking(value: float, rows: float, threshold: float) -> float:
 class LogitArea:
     """An average precision: ``value`` as found, ``centre`` in (0, 1) and ``se`` > 0 with an unseen hit added.
 
-    ``low_centre`` and ``low_se`` are with part of an unseen miss on top as well, the row that would cost most. They
-    bound the truth from below, the others from above.
-    The interval is on the logit scale (Boyd, Eng & Page 2013) with Student's quantile instead of the normal one,
-    ``freedom`` being about the number of rows of the rarer class: with few of them ``se`` is a poor guess. The p-value
-    is the larger one of the plain and of the logit scale: against "above" the plain one is too small near 1, against
-    "below" the logit one is.
+    ``low_centre`` and ``low_se`` also have part of an unseen miss on top added, the row that would cost most. They
+    bound the truth from below, ``centre`` and ``se`` from above.
+    The interval is on the logit scale (Boyd, Eng & Page 2013) with Student's quantile instead of the normal one.
+    ``freedom`` is about the number of rows of the rarer class: with few of them ``se`` is a poor guess. The p-value
+    is the larger of the plain scale and of the logit scale: for "above" the plain one is too small near 1, for "below"
+    the logit one.
     """
 
     value: float
@@ -415,7 +415,7 @@ class LogitArea:
         return float(logit(self.centre)), self.se / (self.centre * (1 - self.centre))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Limits in [0, 1], widened to the value where it is outside of them."""
+        """Limits in [0, 1], widened to include the value."""
         quantile = float(stdtrit(self.freedom, (1 + confidence) / 2))
         ends = [centre - quantile * se for centre, se in (self._below, self._above)]
         centre, se = self._above
@@ -437,13 +437,13 @@ class LogitArea:
     def risen_from(self, other: LogitArea, by: float = 0.0) -> float:
         """One-sided p-value for a truth more than ``by`` above that of an independent area.
 
-        Again the larger one of two scales.
+        It is the larger of the plain scale and of the logit scale.
         """
         if by > 0:
             other = replace(other, value=other.value + by, centre=min(other.centre + by, _NEARLY_ONE))
         plain = (self.value - other.value) / math.hypot(self.se, other.se)
         centre, se = other._above
-        logits = [(own - centre) / math.hypot(spread, se) for own, spread in (self._below, self._above)]
+        logits = [(at - centre) / math.hypot(spread, se) for at, spread in (self._below, self._above)]
         return float(stdtr(self.freedom_with(other), -min(plain, *logits)))
 
     def freedom_with(self, other: LogitArea) -> float:
@@ -452,7 +452,7 @@ class LogitArea:
         return (self.variance + other.variance) ** 2 / parts
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The distance seen with ``power``: at the threshold areas vary more than near 0 or 1."""
+        """The smallest distance seen with ``power``; areas vary more at the threshold than near 0 or 1."""
         if not 0 < threshold < 1:
             return 0.0
         ratio = threshold * (1 - threshold) / (self.centre * (1 - self.centre))

@@ -23,10 +23,10 @@ def smallest_of_each(
 
     Shape (Q,).
 
-    The answer has ``chance`` >= ``target``, and ``near`` less (4e-5) has not. ``chance`` must not fall; it may rise in
-    steps, and the answer then lies behind the step. ``guess``, and ``sd``, the distance of about one standard error,
-    need not be right: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
-    straight, and never needs more than one step above halving (ITP, Oliveira & Takahashi 2021).
+    The answer has ``chance`` >= ``target``; a distance ``near`` (4e-5) smaller has not. ``chance`` must not fall; it
+    may rise in steps, and the answer then lies behind the step. ``guess`` and ``sd`` (about one standard error) need
+    not be exact: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
+    straight, and needs at most one step more than bisection (ITP, Oliveira & Takahashi 2021).
 
     >>> most, guess, sd = np.array([[1.0, 1.0], [0.1, 0.1], [0.3, 0.3]])
     >>> smallest_of_each(lambda x, which: x**2 / (1 + 9 * which), 0.25, most, guess, sd).round(2).tolist()
@@ -68,9 +68,9 @@ def _stride(found: Floats, sd: Floats) -> Floats:
 def _bracketed(
     lead: _Lead, asked: Ints, upwards: Bools, bracket: _Bracket, most: Floats, sd: Floats, found: Floats
 ) -> Bools:
-    """Steps out from the first look, ever larger, until the target is passed; True where it is.
+    """Takes larger and larger steps from the first evaluation until the target is passed; True where it is.
 
-    Upwards to ``most``, where nothing is found; downwards to 0, which is then the answer.
+    Upwards they end at ``most``: there is then no answer. Downwards they end at 0, which is then the answer.
     """
     low, high, before, after = bracket
     passed = np.zeros(len(asked), dtype=bool)
@@ -86,7 +86,7 @@ def _bracketed(
         at = np.where(up, np.minimum(high[which] + step[open_], most[which]), np.maximum(low[which] - step[open_], 0))
         value = lead(at, which)
         crossed = (value >= 0) == up
-        # the end that was looked at last, and what lies on the other side of it once the target is passed
+        # the end that was evaluated last, and the end on the other side of the target
         ahead, behind = which[up], which[~up]
         low[ahead], before[ahead] = high[ahead], after[ahead]
         high[ahead], after[ahead] = at[up], value[up]
@@ -99,9 +99,9 @@ def _bracketed(
 
 
 def _narrowed(lead: _Lead, left: Ints, bracket: _Bracket, near: float) -> None:
-    """Brackets narrowed until their upper end is an answer."""
+    """Narrows the brackets until their upper end is an answer."""
     low, high, before, after = bracket
-    width = np.maximum(high - low, near)  # what is narrower is not looked at
+    width = np.maximum(high - low, near)  # narrower brackets are done
     shrink = 0.2 / width
     halvings = np.maximum(0.0, np.ceil(np.log2(width / near))) + 1
     while True:
@@ -121,11 +121,11 @@ def _narrowed(lead: _Lead, left: Ints, bracket: _Bracket, near: float) -> None:
 def _between(
     low: Floats, high: Floats, before: Floats, after: Floats, shrink: Floats, reach: Floats, near: float
 ) -> Floats:
-    """The next place to look: by interpolation, moved towards the middle, and never out of ``reach`` of halving."""
+    """The next distance to evaluate: interpolated, moved towards the middle, never beyond ``reach`` of bisection."""
     middle, width = (low + high) / 2, high - low
     straight = (after * low - before * high) / (after - before)
     inwards = np.copysign(1.0, middle - straight)
-    moved = np.maximum(shrink * width**2, 0.45 * near)  # far enough that two looks around the place end the search
+    moved = np.maximum(shrink * width**2, 0.45 * near)  # far enough that two evaluations around the place end it
     nearer = np.where(moved <= np.abs(middle - straight), straight + inwards * moved, middle)
     radius = np.maximum(reach - width / 2, 0.0)
     return np.where(np.abs(nearer - middle) <= radius, nearer, middle - inwards * radius)

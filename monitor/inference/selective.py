@@ -1,9 +1,9 @@
-"""The threshold that meets a target accuracy, and how many errors there were beyond those the scores claimed.
+"""The threshold that meets a target accuracy, and the number of errors beyond those that the scores claimed.
 
-A threshold chosen on the same rows that measure it looks better than it is. So a candidate counts as meeting the
-target only where the exact binomial lower limit of its accuracy does, and candidates are tested in a fixed order, from
-the highest threshold down, each sequence ending at its first failure ("learn then test"). Several sequences start at
-different coverages and share the chance of error, since the few rows at the top often cannot show anything alone.
+A threshold chosen on the same rows that measure it looks better than it is. So a candidate meets the target only if the
+exact binomial lower limit of its accuracy does. Candidates are tested in a fixed order, from the highest threshold
+down, and each sequence ends at its first failure ("learn then test"). Several sequences start at different coverages
+and share the chance of error, since the few rows at the top alone often cannot show anything.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """Of "score >= cell", highest cell first, shape (T,): rows, effective rows, coverage and accuracy."""
+    """The rows with "score >= cell", highest cell first: rows, effective rows, coverage and accuracy, shape (T,)."""
 
     cell: Ints
     n: Ints
@@ -104,14 +104,14 @@ class _Steps:
         return cls(cells.cell[::-1], np.cumsum(cells.n[::-1]), effective, w / whole, np.minimum(wy / w, 1.0))
 
     def tails(self, at: Ints, target: float) -> Floats:
-        """P(as many right ones or more) if the accuracy were the target."""
+        """The probability of at least as many right rows if the accuracy were the target."""
         rows, hits = self.effective[at], self.accuracy[at] * self.effective[at]
         tails = betainc(np.maximum(hits, 1e-12), np.maximum(rows - hits, 0.0) + 1, target)
         return np.asarray(np.where(hits > 0, tails, 1.0))
 
 
 def _candidates(steps: _Steps, least: float) -> Ints:
-    """At most ``CANDIDATES`` steps of enough rows to show anything, evenly spaced in coverage; the last is one."""
+    """At most ``CANDIDATES`` steps with enough rows to pass, evenly spaced in coverage, the last step included."""
     enough = np.flatnonzero(np.maximum.accumulate(steps.effective) >= least)
     if len(enough) <= CANDIDATES:
         return enough
@@ -121,10 +121,10 @@ def _candidates(steps: _Steps, least: float) -> Ints:
 
 
 def _passed(alone: Bools, coverage: Floats) -> Bools:
-    """Which candidates one of the sequences reaches, each going on while candidates pass.
+    """The candidates that pass in one of the sequences; each sequence goes on while its candidates pass.
 
     Each sequence starts with a multiple of the rows of the one before: few rows show only large distances from the
-    target, many have lower scores among them.
+    target, many rows include lower scores.
     """
     reached = np.zeros_like(alone)
     starts = np.searchsorted(coverage, np.geomspace(coverage[0], coverage[-1], STARTS) * (1 - 1e-12))
@@ -165,7 +165,7 @@ def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors |
     """How many more automated rows were wrong than their scores claimed; None where nothing was automated.
 
     The limits are those of the shortfall (exact binomial, conditional on the scores, effective rows) times the weight
-    of the automated rows: what the same automation would do on the same scores again.
+    of the automated rows: they hold for the same automation on the same scores again.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = excess_errors(counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8))

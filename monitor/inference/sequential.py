@@ -8,17 +8,17 @@ hit rate y and margin d, for a size t > 0::
 *It is valid for any outcomes in [0, 1] whose mean is p or more*: exp(-t y) lies below its chord, so a row of mean q has
 E exp(-t y) <= 1 - q + q exp(-t); the logarithm of that is concave in q, so N rows of different q have no larger product
 than N rows of their mean; and it falls as the mean rises. So E[e] <= 1 whenever the mean score is at most d above
-the mean chance: no law of the scores is assumed. Sizes are mixed with equal weights, a mixture of e-values being one.
+the mean chance: no law of the scores is assumed. Sizes are mixed with equal weights; a mixture of e-values is one.
 
 *The plain e-process* is the product over all windows: P(it ever reaches 1/a) <= a (Ville 1939). After a good year it is
 tiny, and hides a new fault. *The restarted one* (Shiryaev 1963, Roberts 1966; as an e-detector: Shin, Ramdas & Rinaldo
 2024) is the sum of the products from every possible beginning, R = (1 + R) e: R - (windows) is a supermartingale, so
-that the mean time until R reaches A is A windows or more. What is cut off or capped only makes it smaller: looking at
-the newest 52 windows, or capping R so that an old fault is forgotten soon after it is fixed, keeps that promise.
+that the mean time until R reaches A is A windows or more. To cut off or cap only makes R smaller, so this holds also
+for the newest 52 windows alone, and with R capped so that an old fault is forgotten soon after it is fixed.
 
 *A family of L labels* has the mean of their R as its own detector. e-BH (Wang & Ramdas 2022) names the k labels with
-R >= L A / k, for the largest such k: then the mean is A or more, so that a family in which nothing is wrong is quiet
-for A windows in the mean, however its labels depend on each other.
+R >= L A / k, for the largest such k. The mean is then A or more, so that a family in which nothing is wrong has an
+average run length of at least A windows, however its labels depend on each other.
 
 Clusters and weights enter by effective rows, which is right to the second order: exact for clusters of equal copies.
 """
@@ -40,10 +40,10 @@ Bools = npt.NDArray[np.bool_]
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
 """Sizes t: how much lower the log-odds of a hit are than promised. From .88 to .86, .83, .77, .60 and .23."""
 STEPS = 64
-"""Of a search, twice: what can be detected is found to a 4,096th of the promise."""
+"""The steps of each of two searches: the detectable shortfall is found to 1/4,096 of the mean score."""
 LONGEST = 52
-"""Windows that are looked at. A fault that a year of rows has not shown is not found by a longer look either, since the
-evidence needed grows with the logarithm only; and the cost of a run must not grow with the age of its history."""
+"""The most windows that are used. A fault that a year of rows has not shown is not found with more windows either: the
+evidence needed grows only with the logarithm. And the cost of a run must not grow with the age of its history."""
 
 
 def log_e_values(windows: Sequence[Promise], margin: float) -> Floats:
@@ -78,12 +78,12 @@ def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf)
 
 
 def restarted_each(runs: Sequence[Sequence[Promise]], margin: float, most: Sequence[float]) -> list[Floats]:
-    """:func:`restarted` of several subjects at once, which takes hardly longer than of one; each has shape (T,)."""
+    """:func:`restarted` for several subjects at once, which takes hardly longer than for one; each has shape (T,)."""
     lengths = [len(run) for run in runs]
     e = np.zeros((len(runs), max(lengths, default=0), len(SIZES)))
     every = log_e_values([window for run in runs for window in run], margin)
-    for place, (own, end) in enumerate(zip(lengths, np.cumsum(lengths, dtype=np.int64).tolist(), strict=True)):
-        e[place, :own] = every[end - own : end]
+    for place, (length, end) in enumerate(zip(lengths, np.cumsum(lengths, dtype=np.int64).tolist(), strict=True)):
+        e[place, :length] = every[end - length : end]
     fresh, limit = -math.log(len(SIZES)), np.log(np.array(most, dtype=np.float64))
     parts, paths = np.full((len(runs), len(SIZES)), -np.inf), np.zeros(e.shape[:2])
     for step in range(e.shape[1]):
@@ -91,11 +91,11 @@ def restarted_each(runs: Sequence[Sequence[Promise]], margin: float, most: Seque
         total = np.logaddexp.reduce(parts, axis=1)
         excess = np.maximum(total - limit, 0.0)
         parts, paths[:, step] = parts - excess[:, None], np.minimum(total, limit)
-    return [path[:own] for path, own in zip(paths, lengths, strict=True)]
+    return [path[:length] for path, length in zip(paths, lengths, strict=True)]
 
 
 def likely_start(windows: Sequence[Promise], margin: float) -> int:
-    """The place of the window from which on (to the newest) the evidence is strongest."""
+    """The index of the window from which on (to the newest) the evidence is strongest."""
     backwards = np.cumsum(log_e_values(windows, margin)[::-1], axis=0)[::-1]
     return int(np.argmax(np.logaddexp.reduce(backwards, axis=1)))
 
@@ -119,9 +119,9 @@ def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
 
 
 def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
-    """The smallest shortfall that, lasting through all these windows, would have given the log evidence ``needed``.
+    """The smallest shortfall that would have given the log evidence ``needed``, if it lasted through all these windows.
 
-    With probability ``power``; None where not even rows of which nothing came true would have.
+    It is seen with probability ``power``. None where not even rows without any hit would have given it.
     """
     if not any(window.effective > 0 for window in windows):
         return None
@@ -141,7 +141,7 @@ def would_be_seen(
 ) -> Bools:
     """Whether the rows of each subject, in one window or many, would have given the log evidence that it needs.
 
-    At a shortfall of its rows as large as this, or as large as possible; shape (len(totals),).
+    The rows have this ``shortfall``, or the largest possible one if that is smaller; shape (len(totals),).
     """
     rows, promised = _floats([each.effective for each in totals]), _floats([each.promised for each in totals])
     return _unlucky_are_seen(rows, promised, np.minimum(shortfall, promised), margin, _floats(needed), power)

@@ -1,18 +1,18 @@
-"""The noise that the rows of one cluster share: an upper limit of the ECE that holds whichever bins they are in.
+"""The noise that the rows of one cluster share: an upper limit of the ECE that holds wherever these rows lie.
 
 A design effect is measured for a label as a whole: it says how uncertain the *sum* of its residuals is, not in
-which bins. Dividing every bin's rows by it takes all noise for noise of single bins, independent of the others'.
-That is one end. Where the rows of one cluster lie in many bins, bins are right or wrong together, and each by
-itself is much less noisy than that. A plug-in ECE is then expected to be noisier than it is, what was seen looks
+which bins. To divide every bin's rows by it assumes that the noise of each bin is independent of the others'.
+That is one extreme. Where the rows of one cluster lie in many bins, bins are right or wrong together, and each
+bin alone is much less noisy than assumed. The plug-in ECE is then less noisy than expected, the table looks
 better than calibrated labels do, and the upper limit falls below the truth.
 
-Here is the other end. A bin's hit rate varies by its own n rows, as if all of them were independent, and by one
-number Z that all bins share::
+Here the other extreme is assumed. A bin's hit rate varies by its own n rows, as if all of them were independent,
+and by one number Z that all bins share::
 
     hit rate ~ p + u sqrt(p (1 - p)) tau Z + noise of n rows,   tau^2 = (effect - 1) / rows,   Z ~ N(0, 1)
 
-so that the sum of the residuals is as uncertain as it was measured. The bins of the lower half of the rows have one
-direction u between them, those of the upper half another: that of the half's net gap, in which Z moves the ECE most.
+so that the sum of the residuals is as uncertain as measured. The bins of the lower half of the rows have one
+direction u, those of the upper half another: that of the half's net gap, in which Z moves the ECE most.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from monitor.inference.search import scaled
 
 _EQUAL = 1e-6  # weights that differ by less, relatively, are equal
 _STEP = 0.6
-_NODES = _STEP * np.arange(-6, 7)  # standard normal values that stand for Z
+_NODES = _STEP * np.arange(-6, 7)  # standard normal values that represent Z
 _CHANCE = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
 
 
@@ -63,7 +63,7 @@ class SharedNoise:
         each = self.tables.take(np.repeat(np.arange(size), len(_NODES)))
         found = moments(each, np.clip(moved, 0.0, 1.0).reshape(-1, bins))
         mean = found.mean.reshape(size, -1)
-        # a node stands for an interval of values, along which the mean moves
+        # a node represents an interval of values, along which the mean moves
         along = np.asarray(np.gradient(mean, axis=1))
         return mean, found.variance.reshape(size, -1) + along**2 / 12
 
@@ -83,7 +83,7 @@ class SharedNoise:
 def design_effects(tables: Sequence[BinCounts]) -> Floats:
     """The design effect behind each table's effective rows, shape (T,): rows over effective rows.
 
-    1 where weights differ: what they and what clusters take from the rows cannot be separated in a table.
+    1 where weights differ: a table cannot separate the effect of weights from that of clusters.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)
@@ -126,21 +126,21 @@ def _directions(tables: GapTables) -> Floats:
 def at_least_shared(tables: Sequence[BinCounts], high: Floats, confidence: float) -> Floats:
     """The upper limits ``high`` (T,), raised where noise that bins share allows for a larger ECE; shape (T,).
 
-    The larger one of the same two paths as in ``gaps``, T above 1 - alpha / 2. Tables without clusters (and of unequal
-    weights, see :func:`design_effects`) keep theirs.
+    A limit is the larger one of the two paths of ``gaps``, with T above 1 - alpha / 2. Tables without clusters (or with
+    unequal weights, see :func:`design_effects`) keep theirs.
     """
     effects = design_effects(tables)
-    asked = np.flatnonzero(effects > 1 + _EQUAL)
-    if not asked.size:
+    clustered = np.flatnonzero(effects > 1 + _EQUAL)
+    if not clustered.size:
         return high
-    noise = shared_noise([tables[index] for index in asked.tolist()], effects[asked])
+    noise = shared_noise([tables[index] for index in clustered.tolist()], effects[clustered])
     raised = high.copy()
-    raised[asked] = np.maximum(high[asked], _reached(noise, high[asked], confidence))
+    raised[clustered] = np.maximum(high[clustered], _reached(noise, high[clustered], confidence))
     return np.minimum(raised, 1.0)
 
 
 def _reached(noise: SharedNoise, high: Floats, confidence: float) -> Floats:
-    """The ECE at which T comes to 1 - alpha / 2 along the path that goes farther, at least ``high``."""
+    """The ECE at which T reaches 1 - alpha / 2 on the path that goes farther, at least ``high``."""
     size = len(high)
     observed = np.tile(noise.floor(), 2)
     upper = SharedNoise(away_from_walls(noise.tables, observed[:size]), noise.reach)

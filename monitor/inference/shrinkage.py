@@ -1,4 +1,4 @@
-"""Empirical Bayes for many small groups: each estimate drawn towards their mean, the more the noisier it is.
+"""Empirical Bayes for many small groups: each estimate is shrunk towards their mean, the more the noisier it is.
 
 The estimates x_i with known variances v_i have true values that vary by tau^2 around a mean (DerSimonian & Laird 1986);
 given the data a true value has mean mu + tau^2 / (tau^2 + v_i) (x_i - mu) (Efron & Morris 1975). A ranking for people:
@@ -17,7 +17,7 @@ def shrunk(estimates: npt.ArrayLike, variances: npt.ArrayLike) -> tuple[Floats, 
     """Posterior means and standard deviations of the true values, both of shape (K,).
 
     ``estimates`` and ``variances`` have shape (K,), variances above 0. All standard deviations are 0 where the
-    estimates differ no more than their noise does. Raises ValueError for no estimate, or one whose variance is not
+    estimates differ no more than their noise. Raises ValueError without estimates, or for a variance that is not
     above 0.
 
     >>> means, deviations = shrunk([0.0, 0.0, 0.3], [0.01, 0.01, 0.01])

@@ -1,6 +1,7 @@
-"""Upper tails of a few distributions, to the bit those of scipy.stats, which takes half a second to import.
+"""Upper tails of a few distributions, equal to the last bit to those of scipy.stats, which takes long to import.
 
-A run needs no more of that package than these, and each is a function that ``scipy.special`` has, or a short formula.
+That import takes half a second. A run needs no more of that package; each function here is one of ``scipy.special`` or
+a short formula.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 from scipy.special import chdtrc, gammaincc, rel_entr, smirnov
 
 from monitor.core.counts import Floats
 
-_MANY = 140  # of fewer rows other formulas are exact
-_FAR, _FARTHEST = 2.2, 370.0  # n D^2 from which both sides of the distance add up, and from which nothing is left
-_NO_TAIL = -708.0  # the logarithm of the smallest number
+_MANY = 140  # with fewer rows other formulas are exact
+_FAR, _FARTHEST = 2.2, 370.0  # n D^2 from which the two one-sided tails add up, and from which the tail is 0
+_NO_TAIL = -708.0  # the logarithm of the smallest normal number
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
 _ROOT_THREE = np.sqrt(3)
 _PI_2, _PI_4, _PI_6 = np.pi**2, np.pi**4, np.pi**6
@@ -49,7 +50,7 @@ def pearson3(value: float, skewness: float) -> float:
 def contingency(table: Floats) -> tuple[float, float]:
     """Pearson's chi-square of a table (R, C), without correction, and its p-value, as ``chi2_contingency`` has them.
 
-    Every row and column must hold something.
+    Every row and column must have a sum above 0.
 
     >>> statistic, p_value = contingency(np.array([[10.0, 20.0], [20.0, 10.0]]))
     >>> round(statistic, 4), round(p_value, 4)
@@ -89,10 +90,10 @@ def benjamini_hochberg(p_values: Sequence[float]) -> Floats:
 
 
 def kolmogorov(distance: float, rows: int) -> float:
-    """P(D >= ``distance``) of the two-sided Kolmogorov-Smirnov distance of so many rows, as ``scipy.stats.kstwo.sf``.
+    """P(D >= ``distance``) of the two-sided Kolmogorov-Smirnov distance of ``rows`` rows, as ``scipy.stats.kstwo.sf``.
 
-    By the rules of Simard & L'Ecuyer 2011: far out the two sides add up, nearer by Pelz & Good 1976. What is left,
-    few rows or hardly any distance, is left to scipy.stats.
+    By the rules of Simard & L'Ecuyer 2011: far out the two one-sided tails are added, nearer the series of Pelz & Good
+    1976 is used. scipy.stats does the rest: few rows, or hardly any distance.
 
     >>> round(kolmogorov(1.3581 / 200, 40_000), 3), kolmogorov(0.5, 10_000)
     (0.05, 0.0)
@@ -110,7 +111,7 @@ def kolmogorov(distance: float, rows: int) -> float:
 def _pelz_good(rows: int, distance: float) -> np.float64:
     """P(D <= ``distance``): four terms in powers of 1 / sqrt(rows), each a series in theta functions.
 
-    Step by step as in scipy, whose last digits it keeps.
+    In the same steps as scipy, so that the last digits are equal.
     """
     z = np.float64(np.sqrt(rows) * distance)
     logarithm = -_PI_2 / 8 / z**2

@@ -1,8 +1,8 @@
 """The law of a share whose two parts have unequal weights, as after a review of one in K of some rows.
 
-Missed items are seen among rows of which one in K was reviewed, each with weight K; those that were found have
-weight 1. Kish's size of both together says neither how uncertain the few missed ones are nor in which direction. Here
-each part has a size of its own.
+Missed items are found among rows of which one in K was reviewed, each with weight K; the other items have weight 1.
+Kish's size of both together shows neither how uncertain the few missed items are nor in which direction. Here each part
+has its own size.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _GRID = (np.arange(400) + 0.5) / 400
 
 @dataclass(frozen=True, slots=True)
 class WeightedPart:
-    """Rows by their weights: the sum, the sum of squares, and the heaviest that could come.
+    """The weights of some rows: the sum, the sum of squares, and the largest weight that a row could have.
 
-    With a design effect all three are of rows that count for as many: squares and heaviest are times the effect.
+    With a design effect, ``squares`` and ``heaviest`` are multiplied by it.
     """
 
     total: float
@@ -36,17 +36,17 @@ class WeightedPart:
 
     @property
     def rows(self) -> float:
-        """How many rows of equal weight these are worth; 0 of none."""
+        """The number of rows of equal weight that these are worth; 0 without rows."""
         return self.total**2 / self.squares if self.squares > 0 else 0.0
 
     @property
     def unit(self) -> float:
-        """What each of these weighs; of none the heaviest that could have come."""
+        """The weight of each of these; without rows, the largest that a row could have."""
         return self.squares / self.total if self.total > 0 else self.heaviest
 
     @property
     def with_unseen(self) -> WeightedPart:
-        """With one more row, of the heaviest weight: what an upper limit must allow for."""
+        """The part with one more row, of the largest weight: an upper limit must allow for it."""
         return WeightedPart(self.total + self.heaviest, self.squares + self.heaviest**2, self.heaviest)
 
 
@@ -56,8 +56,8 @@ class WeightedShare:
 
     If all rows of ``part`` weigh u times a row of ``rest``, its rows are a binomial number of all rows, with chance
     x / (x + u (1 - x)) for the share x: exact limits of that chance (Clopper & Pearson 1934) are exact limits of the
-    share. Where weights differ within a part as well, it counts as as many rows as its sum is worth, and an upper limit
-    allows for one more row of the heaviest weight (Fay & Feuer 1997).
+    share. Where weights differ within a part as well, the part counts as the rows that its sum is worth, and an upper
+    limit allows for one more row of the largest weight (Fay & Feuer 1997).
     """
 
     part: WeightedPart
@@ -70,7 +70,7 @@ class WeightedShare:
 
     @property
     def share(self) -> float:
-        """The same, by the name that a proportion has for it."""
+        """The share, under the name that :class:`Proportion` has for it."""
         return self.value
 
     @property
@@ -94,12 +94,12 @@ class WeightedShare:
         return replace(self, rest=self.rest.with_unseen)
 
     def _of_rows(self, rows_share: float) -> float:
-        """The share of the weights, from that of the rows."""
+        """The share of the weights, from the share of the rows."""
         one, other = rows_share * self.part.unit, (1 - rows_share) * self.rest.unit
         return one / (one + other)
 
     def _in_rows(self, share: float) -> float:
-        """The share of the rows, from that of the weights."""
+        """The share of the rows, from the share of the weights."""
         one, other = share / self.part.unit, (1 - share) / self.rest.unit
         return one / (one + other)
 
@@ -126,7 +126,7 @@ class WeightedShare:
         return 1 - self._raised._below(threshold) if self.rest.rows > 0 else 1.0
 
     def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The smallest distance seen with ``power``, from as many rows as there are, in their present proportions."""
+        """The smallest distance seen with ``power``, with the present numbers of rows."""
         if side == "below":
             return self.others.detectable(1 - threshold, "above", rate, power)
         if not 0 <= threshold < 1:
@@ -155,10 +155,10 @@ class WeightedShare:
 
 
 def unequal_share(metric: str, counts: Counts) -> WeightedShare | None:
-    """The law of a share of rows (of an F1: of its Jaccard index) where weights differ.
+    """The law of a share of rows (for an F1, of its Jaccard index) where weights differ.
 
-    None where all rows weigh the same, without any, and of other metrics: of an accuracy or a shortfall both parts have
-    rows of all weights, and their effective rows say enough.
+    None where all weights are equal, without rows, and for other metrics: both parts of an accuracy or a shortfall have
+    rows of all weights, and effective rows are enough.
     """
     made = _SHARES.get(metric)
     if made is None:
@@ -171,7 +171,7 @@ def unequal_share(metric: str, counts: Counts) -> WeightedShare | None:
 
 
 def _shares(counts: Counts, one: Floats, other: Floats, may_be_one: Bools, may_be_other: Bools) -> WeightedShare:
-    """The weights ``one`` against ``other``, both (K,), with the heaviest of the rows that may be of each."""
+    """The share of the weights ``one`` against ``other``, both (K,); the masks say which rows may be of each."""
     unit, effect = counts.w2 / counts.w, counts.design_effect
 
     def part(weights: Floats, may_be: Bools) -> WeightedPart:
