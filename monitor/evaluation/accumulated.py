@@ -1,4 +1,4 @@
-"""Rules with ``condition: accumulated``: the evidence of up to a year of windows, worked out anew from their counts.
+"""Rules with ``condition: accumulated``: the evidence of up to a year of windows, computed anew from their counts.
 
 Nothing is carried from one run to the next: late truths change old counts, and would be counted twice.
 """
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 
 DAYS_OF_WEEK = 7
 SUSPECTED = math.log(20.0)
-"""Log evidence from which on the value is that of the windows since the fault's likely start, no longer of all."""
+"""From this log evidence on, the value is of the windows since the fault's likely start, not of all windows."""
 FORGOTTEN = 100.0
-"""Evidence is capped at so many times what a label alone needs, so that a fault that is fixed is soon forgotten."""
+"""Evidence is capped at this multiple of what a label alone needs, so that a fixed fault is soon forgotten."""
 SHOWN = 12
-"""Windows whose evidence is kept with a verdict, for its explanation."""
+"""The number of windows whose evidence is stored with a verdict, for its explanation."""
 
 DatedPromise = tuple[Window, Promise]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DatedRun:
-    """The windows of one subject and what it promised and kept in each, oldest first."""
+    """The windows of one subject with its promise in each, oldest first."""
 
     windows: tuple[Window, ...]
     promises: tuple[Promise, ...]
 
 
 def oldest_first(run: Sequence[DatedPromise]) -> DatedRun:
-    """A run that is given newest first."""
+    """The run with the oldest window first, from one with the newest first."""
     return DatedRun(tuple(window for window, _ in reversed(run)), tuple(promise for _, promise in reversed(run)))
 
 
 def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[DatedPromise]:
-    """What a label promised and kept in each window that may speak about it, newest first; none it is absent from.
+    """The promise of a label in each comparable window that has its rows, newest first; empty if it has no rows now.
 
-    Like pooling it crosses neither the baseline's end nor a change of the main model version; windows in which the
+    Like pooling, this stops at the baseline's end and at a change of the main model version. Windows in which the
     label's rows were rejected, or that were never read, are left out.
     """
     if label not in data.current.labels:
@@ -68,7 +68,7 @@ def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[Date
 
 
 def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | PastWindow]:
-    """The windows that may speak about a label, newest first: those of which all counts are known, then the others."""
+    """The windows comparable with the judged one, newest first: those with counts, then those with promises only."""
     baseline, current = data.baselines.get(label), data.current
     for part in _known(data):
         if baseline is not None and part.window.start < baseline.end and part is not current:
@@ -97,7 +97,7 @@ def accumulate(
 ) -> list[Comparison]:
     """The evidence of one rule on each of several subjects; ``runs`` are their windows, newest first.
 
-    How much evidence is needed depends on how many of them are judged, and on the evidence of each (e-BH).
+    The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH).
     """
     asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
@@ -119,12 +119,12 @@ def accumulate(
 
 
 def run_length(rule: Rule) -> int:
-    """For how many windows a family is quiet in the mean."""
+    """The average run length of a family, in windows."""
     return rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
 
 
 def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> dict[str, Any]:
-    """What the verdicts of a family share; ``needed`` is log evidence."""
+    """The detail that all verdicts of a family have; ``needed`` is log evidence."""
     return {
         "needed": shown(needed),
         "average_run_length": rule.average_run_length,
@@ -140,7 +140,7 @@ def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, label
 class EvidencePath:
     """The windows of one label, oldest first, with the log evidence after each.
 
-    ``alone`` is the log evidence that a label needs where no other has any.
+    ``alone`` is the log evidence that the label needs if no other label has any.
     """
 
     windows: tuple[Window, ...]
@@ -156,9 +156,9 @@ class EvidencePath:
 
     @property
     def start(self) -> int:
-        """The place of the first window that the value is of.
+        """The index of the first window that the value covers.
 
-        Where a fault is suspected, its likely start; else the first after the last fault that was confirmed, if any.
+        Where a fault is suspected, this is its likely start; else the window after the last confirmed fault, or 0.
         """
         if self.now >= SUSPECTED:
             return likely_start(self.promises, self.margin)
@@ -166,9 +166,9 @@ class EvidencePath:
 
 
 def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> list[EvidencePath]:
-    """How the evidence grew over the windows of each run.
+    """The path of the evidence over the windows of each run.
 
-    ``alone`` is what each would need without any other.
+    ``alone`` is the evidence (no logarithm) that each run would need without any other.
     """
     most = [each * FORGOTTEN for each in alone]
     evidence = restarted_each([run.promises for run in runs], rule.threshold, most)
@@ -181,7 +181,7 @@ def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> li
 def evidence_of(
     rule: Rule, material: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
 ) -> Comparison:
-    """What one path of evidence says; ``shared`` is the family's (:func:`family_detail`)."""
+    """The comparison of one path of evidence; ``shared`` is the detail of its family (:func:`family_detail`)."""
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
     total = pooled_promise(pooled)
@@ -216,7 +216,7 @@ def _minimum(rule: Rule, evaluation: EvaluationConfig) -> int:
 
 
 def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[str, Any]:
-    """What the newest of several windows says by itself: an incident goes on only where it agrees."""
+    """The result of the newest of several windows alone: an incident goes on only if it agrees."""
     newest = pooled[-1]
     beyond, few = newest.shortfall > rule.threshold, newest.rows < needed
     return {"newest_alone": {"n": newest.rows, "value": newest.shortfall, "beyond": beyond, "too_few": few}}
@@ -230,7 +230,7 @@ def _steps(path: EvidencePath) -> list[list[Any]]:
 
 
 def shown(evidence: float) -> float:
-    """Evidence itself, from its logarithm, in four digits: more would differ between machines."""
+    """The evidence, from its logarithm, to four digits: further digits would differ between machines."""
     return float(f"{math.exp(max(evidence, -700.0)):.4g}")
 
 

@@ -1,9 +1,9 @@
 """Has anything changed within a span of weeks, or around it? Checked before a baseline is made of it. Pure.
 
 Each label is compared with itself: the first half of the weeks with the second, the rows of each model version with
-the others, and the whole with the weeks before and after. Two things are looked at: calibration (the ECE, either way)
-and the distribution of scores. What is reported is significant over all labels and as large as a rule would call a
-change.
+the others, and the whole with the weeks before and after. Two properties are compared: calibration (the ECE, either
+way) and the distribution of scores. A reported change is significant over all labels and as large as a rule would call
+a change.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class WeekSeen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpanSeen:
-    """The weeks of one label that are to be a baseline, oldest first, those around it, and its counts by version."""
+    """The weeks of a label that will be a baseline, oldest first, the weeks around them, and its counts by version."""
 
     subject: Subject
     inside: Sequence[WeekSeen]
@@ -197,11 +197,11 @@ def _change(now: BinCounts, then: BinCounts) -> float:
 
 
 def _begins(weeks: Sequence[WeekSeen], what: str) -> int:
-    """The week from which on the rest differs most from what was before: of scores the distance, else the hit rate."""
+    """The index of the week from which on the weeks differ most from those before, in scores or in calibration."""
 
     def distance(at: int) -> float:
         then, now = _pooled(weeks[:at]), _pooled(weeks[at:])
-        weight = math.sqrt(then.rows * now.rows)  # the later the week, the less a distance is worth
+        weight = math.sqrt(then.rows * now.rows)  # the fewer rows a side has, the less a distance counts
         if what == "scores":
             return float(ks(now, then).statistic or 0.0) * weight
         gaps = [float((part.wy - part.ws).sum()) / max(float(part.w.sum()), 1e-9) for part in (then, now)]
@@ -211,7 +211,7 @@ def _begins(weeks: Sequence[WeekSeen], what: str) -> int:
 
 
 def _versions(weeks: Sequence[WeekSeen]) -> str:
-    """The model versions of some weeks, that of most rows first."""
+    """The model versions of some weeks in words, the one with most rows first."""
     rows: Counter[str] = Counter()
     for week in weeks:
         rows.update(week.versions)

@@ -1,7 +1,7 @@
-"""Estimates of rows whose truth is not known yet, and what rules say of them. They are estimates, not measurements.
+"""Estimates of rows whose truth is not known yet, and comparisons of rules on them. They are not measurements.
 
-Each carries ``detail["before_truth"]``. The map is that of the label's own baseline, so there is none without one, and
-none in the baseline's own time; a rule on one alerts, and never switches (the configuration refuses it).
+Each has ``detail["before_truth"]``. The calibration map is that of the label's own baseline, so there is no estimate
+without a baseline or in the baseline's weeks. A rule on one alerts and never switches (the configuration refuses it).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed
 
 MARK = "before_truth"
-"""The key in the detail of an estimate or a verdict that says that it was made before the truth."""
+"""The key that marks the detail of an estimate or a verdict as made before the truth."""
 ORDER = ("expected_accuracy", "expected_shortfall", "expected_ece")
 
 
@@ -66,7 +66,7 @@ def estimates_before_truth(
 def _expected(
     rows: UnresolvedRows, label: str | None, baselines: Mapping[str | None, Baseline], where: Where
 ) -> Expectation:
-    """Of a label by its own map; of all together (None) each label by its own, or by that of all where it has none."""
+    """The expectation of a label by its map; of the source (None) by each label's map, else by the source's map."""
     own = baselines[label]
     if label is not None or not rows.waiting:
         return expectation(_map_of(own), rows.waiting_of(label).where(where), own.edges[where])
@@ -116,7 +116,7 @@ def _interval(law: Law, evaluation: EvaluationConfig) -> Interval:
 
 
 def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, version: int) -> dict[str, Any]:
-    """What an estimate before the truth is made of."""
+    """The detail of an estimate before the truth: what it was made from."""
     return {
         MARK: True,
         "known": rows.resolved_of(label).where(where).rows,
@@ -134,7 +134,7 @@ def compare_expected(
     baselines: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
 ) -> Comparison:
-    """The evidence of one rule on an estimate before the truth, of the window alone.
+    """The comparison of one rule on an estimate before the truth, in the window alone.
 
     ``baselines`` are those of all labels: the source as a whole is estimated by the map of each.
     """

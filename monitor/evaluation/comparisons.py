@@ -1,8 +1,8 @@
 """(rule, counts, baseline) -> evidence: what was measured, compared with what, and how significant it is.
 
-A :class:`~monitor.core.records.Comparison` says nothing about other labels: the family-wise adjustment
-and the outcome are the work of ``verdicts.py``. Here windows are chosen and pooled; what is measured
-in them is the work of ``rule_metrics.py``.
+A :class:`~monitor.core.records.Comparison` is about one subject: ``verdicts.py`` adjusts p-values over the
+family and decides the outcome. This module chooses and pools windows; ``rule_metrics.py`` measures
+in them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class RuleInput:
     """Everything that a rule may use for one subject.
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
-    with it (not past the baseline's end, not across model versions). ``problem`` says why there is
-    nothing to measure, ``detail`` what else is known of it. ``parameters`` are the metric's for this
-    subject (``MetricSpec.parameters``).
+    with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
+    measured; ``detail`` has the facts to store with that, or with the reference. ``parameters`` are the
+    metric's for this subject (``MetricSpec.parameters``).
     """
 
     subject: Subject
@@ -53,23 +53,23 @@ class RuleInput:
 
     @property
     def baseline_version(self) -> int | None:
-        """The version that was pinned; None where there is none, and of the weeks before."""
+        """The version of the pinned baseline; None without one, and where the weeks before are the reference."""
         return None if self.baseline is None or self.baseline.version == ROLLING else self.baseline.version
 
     @property
     def reference(self) -> dict[str, Any]:
-        """What is kept of the weeks before, where they are the reference."""
+        """The stored facts about the weeks before, where they are the reference; else empty."""
         weeks = self.detail.get("reference")
         return {} if weeks is None else {"reference": weeks}
 
     def digest(self, used: Sequence[Counts]) -> str:
-        """A hash of the cells that were judged, and of those of the weeks before where they are the reference."""
+        """A hash of the judged cells, and of those of the weeks before where these are the reference."""
         before = [self.baseline.counts] if self.baseline is not None and self.baseline.version == ROLLING else []
         return digest_of([*used, *before])
 
     @property
     def in_baseline(self) -> bool:
-        """Whether the window lies in the time its own baseline was made from."""
+        """Whether the window overlaps the weeks of its own baseline."""
         return self.baseline is not None and self.baseline.overlaps(self.window)
 
 
@@ -79,10 +79,10 @@ def compare(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Co
 
 
 def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[Comparison]:
-    """The evidence for one rule on each of several subjects, worked out together.
+    """The evidence for one rule on each of several subjects, computed together.
 
-    Windows are pooled until the rows could show a change that matters; where even all of them
-    could not, the evidence of all of them is returned with ``adequate`` False. What is found of a subject does not
+    Windows are pooled until the rows could show a change that matters. Where even all windows
+    could not, the evidence of all of them is returned with ``adequate`` False. The result of a subject does not
     depend on the others.
     """
     found: dict[int, Comparison] = {}
@@ -109,7 +109,7 @@ def compare_family(rule: Rule, materials: Sequence[RuleInput], evaluation: Evalu
 
 
 def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample | None]:
-    """The rows that were measured of each subject in the end: as few windows as suffice, or all; None: no rows."""
+    """The rows to measure of each subject: as few windows as suffice, else all of them; None without rows."""
     deepest = [1 if rule.is_plain else max(1, len(each.counts) // rule.for_windows) for each in materials]
     found: list[RuleSample | None] = [None] * len(materials)
     open_ = set(range(len(materials)))
@@ -132,9 +132,9 @@ def _looks(rule: Rule, materials: Sequence[RuleInput], evaluation: EvaluationCon
 def _tried(
     rule: Rule, material: RuleInput, evaluation: EvaluationConfig, depth: int, *, last: bool
 ) -> RuleSample | None:
-    """``depth`` pooled windows for each one that the rule asks for; None where they are not worth measuring.
+    """The rows of ``depth`` pooled windows for each one that the rule asks for; None if they need not be measured.
 
-    Rows without weight say nothing, and too few rows nothing where more of them can be had. A plain rule pools none.
+    That is so without weight, and with too few rows unless this depth is the ``last``. A plain rule pools no windows.
     """
     sample = rows_of(rule, pooled(material.counts[: 1 if rule.is_plain else depth * rule.for_windows]))
     look = RuleSample(
@@ -148,12 +148,12 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     newest, *older = counts
     if not older:
         return newest
-    # weak references: what is kept with a window must not keep the windows before it
+    # weak references: a result kept with a window must not keep the windows before it alive
     return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
 
 
 def gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> tuple[tuple[DecisionCheck, ...], Reason | None]:
-    """Whether there is anything to measure: the checks up to the first that fails, and the reason to which it leads."""
+    """The checks before measuring, up to the first that fails, and the reason of that one; None where all pass."""
     asked: list[DecisionCheck] = []
     for check, problem in _gates(rule, material, has_rows=has_rows):
         asked.append(check)
@@ -171,13 +171,13 @@ def _gates(rule: Rule, material: RuleInput, *, has_rows: bool) -> Iterator[tuple
         yield DecisionCheck("mature", False, ("maturity",)), problem
     yield DecisionCheck("rows", has_rows, ("n",)), Reason.NO_ROWS
     yield DecisionCheck("outside_baseline", not material.in_baseline, version), Reason.IN_BASELINE
-    # Only comparisons need a baseline: a level rule goes on protecting people without one.
+    # Only rules that compare need a baseline: a level rule protects people without one.
     if rule.compares or rule.test is not None:
         yield DecisionCheck("baseline", material.baseline is not None, version), Reason.NO_BASELINE
 
 
 def without_evidence(material: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:
-    """Why there is nothing to judge."""
+    """A comparison without numbers, with the reason why nothing was measured."""
     rows = material.counts[0].rows if material.counts else 0
     return Comparison(
         material.subject,
@@ -192,7 +192,7 @@ def without_evidence(material: RuleInput, problem: Reason, checks: tuple[Decisio
 
 
 def _without_full_group(rule: Rule, material: RuleInput) -> Comparison:
-    """No evidence: all rows are in windows before the full groups of windows that the rule asks for."""
+    """No evidence: only windows older than the groups that the rule asks for have rows."""
     checks, _ = gates(rule, material, has_rows=False)
     return replace(without_evidence(material, Reason.NO_ROWS), checks=checks)
 
@@ -203,7 +203,7 @@ def digest_of(counts: Sequence[Counts]) -> str:
 
 
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison]:
-    """The whole evidence of the windows that were chosen."""
+    """The comparison of each subject over the windows that were chosen for it."""
     used = [material.counts[: look.depth * look.rule.for_windows] for look, material in chosen]
     usable = [place for place, (look, _) in enumerate(chosen) if look.usable]
     seen = dict(zip(usable, see([chosen[place][0] for place in usable]), strict=True))
@@ -218,7 +218,7 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison
 
 
 def _comparable(look: RuleSample) -> tuple[DecisionCheck, ...]:
-    """Whether the scores can be compared with the baseline's, where that is asked."""
+    """The check that scores can be compared with the baseline's; none for a rule that does not align bins."""
     check = DecisionCheck("comparable", look.usable, ("moved_share", "comparable"))
     return () if look.aligned is None else (check,)
 
@@ -233,10 +233,10 @@ def _moved_evidence(look: RuleSample, material: RuleInput, used: Sequence[Counts
 
 
 def times_judged(rule: Rule, windows: int) -> int:
-    """In how many windows each row of a comparison of ``windows`` is judged: its p-value counts once for each.
+    """How often each row is judged if ``windows`` are pooled: the factor of the p-value.
 
-    Four weeks are pooled again a week later, with three of the same, for one more chance to look like a change. A
-    level needs no such care: a label that is well is well within it, but unchanged where a test errs most.
+    Four pooled weeks share three weeks with the four of the next run, one more chance of a false alarm. A level needs
+    no such factor: a healthy label lies well within it, while an unchanged one lies where a test of change errs most.
     """
     return windows if rule.compares and not rule.is_plain else 1
 
@@ -271,8 +271,8 @@ def _seen_evidence(
 def _behind(sample: Counts, metric: str) -> dict[str, Any]:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
-    The mean score (``promised``) and the hit rate (``kept``) are of the rows that the metric measures: ``of`` says
-    which where these are not all.
+    ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
+    rows where they are not all.
     """
     acted = sample.where("automated") if metric in OF_AUTOMATED else sample
     measured = acted if acted.w.any() else sample
@@ -287,7 +287,7 @@ def _behind(sample: Counts, metric: str) -> dict[str, Any]:
 
 
 def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
-    """Each of the windows, or groups of windows, that a `for` rule looks at: is it past the threshold by itself?"""
+    """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold."""
     groups = [
         [] if look.rule.for_windows == 1 else [used[i : i + look.depth] for i in range(0, len(used), look.depth)]
         for look, used in chosen
@@ -299,9 +299,9 @@ def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[d
 
 
 def _newest_alone(looks: Mapping[int, tuple[RuleSample, Counts, Measurement]]) -> dict[int, dict[str, Any]]:
-    """For what is beyond the threshold in pooled windows: the value of the newest window by itself.
+    """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
-    ``too_few`` where it has fewer rows than the rule asks for, or no value: then it says nothing.
+    ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
     """
     asked = {
         place: (look, counts)

@@ -23,7 +23,7 @@ from monitor.metrics.registry import CONTRACT, GIVES, METRICS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The counts of one subject in one window, with the bin edges it is looked at through."""
+    """The counts of one subject in one window, with its bin edges."""
 
     subject: Subject
     counts: Counts
@@ -40,7 +40,7 @@ class Sample:
 
 
 def generator(seed: int, subject: Subject, metric: str, window_name: str) -> np.random.Generator:
-    """The random numbers of one (seed, source, label, metric, window): the same in every run.
+    """The random generator of one (seed, source, label, metric, window): the same numbers in every run.
 
     >>> one = generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
     >>> one == generator(1, Subject("tickets", "billing"), "ece all", "2026-W46").random()
@@ -70,11 +70,11 @@ def each_ece(
 ) -> list[Interval]:
     """The configured interval of the ECE of each table, with the random numbers of its subject, ``where`` and window.
 
-    Asked by the name of the window; kept, since estimates and rules ask for the same.
+    Each table comes with its subject and the name of its window. Results are kept: estimates and rules need the same.
     """
     rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in asked]
     found: dict[int, Interval] = {}
-    # tables of as many bins together: none is padded, so that not even the last bit depends on the others
+    # tables with the same number of bins together: none is padded, so that not even the last bit depends on the others
     for width in {len(bins.n) for bins, _, _ in asked}:
         places = [place for place, (bins, _, _) in enumerate(asked) if len(bins.n) == width]
         intervals = ece_of([asked[place][0] for place in places], [rngs[place] for place in places], evaluation)
@@ -105,10 +105,10 @@ def extra_estimates(
     evaluation: EvaluationConfig,
     spec: Callable[[str, str | None], MetricSpec] = lambda metric, _: MetricSpec(metric),
 ) -> list[Estimate]:
-    """More metrics of counts than the contract's, in the order of the samples and of ``wanted`` (metric, population).
+    """Metrics of counts beyond the contract's, in the order of the samples and of ``requested`` (metric, population).
 
-    Of samples without a segment. ``spec`` says with which parameters a label's metric is computed: one of cost has the
-    costs of its label.
+    Samples of segments are left out. ``spec`` gives a label's metric its parameters: a metric of cost has the costs of
+    the label.
     """
     others = other_binning(evaluation)
     keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in wanted]
@@ -135,7 +135,7 @@ def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[
 
 
 def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
-    """The metrics that are an ECE in bins of their own, whatever is configured, each with its evaluation."""
+    """The metrics that are an ECE with their own binning, not the configured one, each with its evaluation."""
     return {
         "ace": evaluation.model_copy(update={"binning": "equal_frequency", "bins": BINS}),
         "equal_width_ece": evaluation.model_copy(update={"binning": "equal_width", "bins": BINS}),
@@ -149,7 +149,7 @@ def _in_other_bins(
     for name, evaluation in others.items():
         mine = [(sample, where) for sample, metric, where in keys if metric == name]
         tables = [bin_counts(c, population_edges(c, evaluation)) for s, where in mine for c in [s.counts.where(where)]]
-        # the random numbers are those that a rule draws, which sees it as an ECE
+        # the random numbers of a rule on it, which measures it as an ECE
         values = _each_where(mine, tables, window, evaluation)
         found |= {(s.subject, name, where): value for (s, where), value in zip(mine, values, strict=True)}
     return found
@@ -170,9 +170,9 @@ def _ece_by_form(
 def _each_where(
     keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
 ) -> list[Interval]:
-    """The configured interval of the ECE of each table, which is of this sample and population."""
+    """The configured interval of the ECE of each table; ``keys`` are their samples and populations."""
     if len({len(bins.n) for bins in tables}) > 1:
-        # padded together, as they always were: the last bit may be another one than a rule's, and draws show it
+        # padded together, as always: the last bit may differ from a rule's, and draws make that visible
         rngs = [generator(evaluation.seed, s.subject, f"ece {where}", window.name) for s, where in keys]
         return ece_of(tables, rngs, evaluation)
     found: dict[int, Interval] = {}
@@ -186,7 +186,7 @@ def _each_where(
 def _mces_by_form(
     keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
 ) -> list[MceInterval]:
-    """Exact limits; of labels the textbook ones where they are configured, as with an ECE."""
+    """The MCE of each table with exact limits; for labels with textbook limits where these are configured."""
     found = mce_intervals(tables, confidence=evaluation.confidence)
     if evaluation.interval == "percentile":
         mine = [(index, s.subject, where) for index, (s, where) in enumerate(keys) if s.subject.segment is None]

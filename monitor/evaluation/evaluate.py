@@ -1,4 +1,4 @@
-"""One source in one window, from counts to verdicts. Pure: what it needs is handed in."""
+"""One source in one window, from counts to verdicts. Pure: all input comes as arguments."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ from monitor.recalibration.gain import gains
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 DAYS_POOLED = 7
 EVERYTHING_UP_TO = 1_000
-"""Labels of a source above which they get the metrics of the contract and of rules only; the source gets all."""
+"""In a source with more labels, labels get only the metrics of the contract and of rules; the source gets all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowCounts:
-    """What one source held in one window; ``versions`` maps model version -> rows.
+    """The data of one source in one window; ``versions`` maps model version -> rows.
 
-    ``whole`` is what its kind gives beside the counts of labels: known of the judged window only. ``rejected`` says
-    which subjects are not judged, since too many of their rows were set aside; ``segments`` what labels promised in
-    each part of their rows, ``segment_counts`` the counts of these, where a rule asks for them; ``maturity`` how many
-    items of each label have their truth, where the source says so.
+    ``whole`` has the data that its kind adds to the counts of labels, for the judged window only. ``rejected`` says
+    which subjects are not judged because of rejected rows. ``segments`` has the promises of each label's segments, and
+    ``segment_counts`` their counts, where a rule needs them. ``maturity`` says how many items of each label have their
+    truth, where the source records it.
     """
 
     window: Window
@@ -73,18 +73,18 @@ class WindowCounts:
 
     @property
     def main_version(self) -> str | None:
-        """The model version most rows came from (None where the relation does not say)."""
+        """The model version of most rows; None where the relation has no versions."""
         return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceData:
-    """All that is known of one source when a window is judged.
+    """Everything known about one source when a window is judged.
 
-    ``earlier`` holds the windows before, newest first; ``switched`` the labels that have a switch or an open incident;
-    ``past`` the windows of a year, newest first, where a rule accumulates evidence: of these only promises are known;
-    ``baseline_segments`` the counts of each part of a label's baseline, where a rule compares segments with it.
-    ``problem`` is set where the source could not be read, with ``error`` saying why in words.
+    ``earlier`` has the windows before, newest first; ``switched`` the labels with a switch or an open incident.
+    ``past`` has the windows of a year, newest first, with promises only, where a rule accumulates evidence.
+    ``baseline_segments`` has the counts of each segment of a label's baseline, where a rule compares segments with it.
+    ``problem`` is set where the source could not be read; ``error`` then says why in words.
     """
 
     name: str
@@ -103,7 +103,7 @@ class SourceData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluated:
-    """The results of one source in one window; ``restated`` are those of windows before whose truths came late."""
+    """The results of one source in one window; ``restated`` has those of earlier windows with late truths."""
 
     source: str
     window: Window
@@ -138,9 +138,9 @@ def evaluate(data: SourceData, config: Config, extra_shifts: tuple[ShiftResult, 
 
 
 def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
-    """Every metric that the source can give: the contract's first, then the others of labels, then those of the whole.
+    """Every estimate of a source: the contract's metrics, then other metrics of labels, then of the source as a whole.
 
-    Of more than :data:`EVERYTHING_UP_TO` labels the others are computed only where a rule names them.
+    With more than :data:`EVERYTHING_UP_TO` labels, labels get the other metrics only where a rule names them.
     """
     source, window, evaluation = config.sources[data.name], data.current.window, config.evaluation
     samples = samples_of(data, config)
@@ -166,7 +166,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
 
 
 def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
-    """What recalibration would gain each label, weekly: a day has too few rows for that."""
+    """The gain of recalibration for each label, in weekly windows only: a day has too few rows."""
     whole = [sample for sample in samples if sample.subject.segment is None]
     if window.schedule != "weekly" or not whole:
         return []
@@ -192,10 +192,9 @@ def _correlations(data: SourceData) -> Iterator[Estimate]:
 
 
 def samples_of(data: SourceData, config: Config) -> list[Sample]:
-    """One sample a label, one for the source as a whole, one a (segment, label).
+    """One sample for each label, for the source as a whole, and for each (segment, label).
 
-    Bins are the baseline's where there is one, else the window's own; a segment is looked at
-    through its label's bins.
+    Bins are the baseline's where there is one, else the window's own. A segment has its label's bins.
     """
     edges = {
         label: data.baselines[label].edges if label in data.baselines else edges_of(counts, config.evaluation)
@@ -215,9 +214,9 @@ def samples_of(data: SourceData, config: Config) -> list[Sample]:
 
 
 def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
-    """Every label that is there or was rejected, was there when a baseline was pinned, is configured, or may act alone.
+    """Every label with rows, rejected rows, a baseline, a configuration or a switch; last None, the source as a whole.
 
-    Without the last, automation of a label that vanished would go on with no verdict saying so.
+    A label with a switch is included even if it vanished: otherwise its automation would go on without a verdict.
     """
     read = {*data.current.labels, *data.current.rejected.labels, *data.current.maturity}
     known = {*read, *data.baselines, *source.labels, *data.switched, None}
@@ -227,12 +226,12 @@ def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
 def verdicts_of(
     rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...], *, outcomes_only: bool = False
 ) -> list[Verdict]:
-    """The verdicts of one rule on all that it applies to, whatever else is judged: its family is whole.
+    """The verdicts of one rule on every subject that it applies to: always its whole family.
 
-    With ``outcomes_only``, for those who count outcomes over many windows: the interval of an ECE is of the analytic
-    form wherever the configured one could not make the outcome another (a breach needs an adjusted p-value below the
-    rate, and p-values, detectable changes and pooling are the same with every form). Outcomes are the same then;
-    the reason of an ``ok``, and the interval beside it, may be another.
+    ``outcomes_only`` is for callers that count outcomes over many windows. The interval of an ECE is then analytic
+    wherever the configured form could not change the outcome: a breach needs an adjusted p-value below the rate, and
+    p-values, detectable changes and pooling do not depend on the form. Outcomes are the same; the reason of an ``ok``
+    and its interval may differ.
     """
     source = config.sources[data.name]
     unresolved = rule.metric in EXPECTED and source.unresolved is None
@@ -257,7 +256,7 @@ def verdicts_of(
     elif rule.scope != "segments":
         family = special(rule, materials, data.current.whole, source, config.evaluation)
     if not labels and data.problem and rule.match.source in (None, data.name):
-        # nothing is known of its labels: one verdict for the source says that it was not evaluated
+        # no label is known: one verdict on the source says that it was not evaluated
         materials = [material_of(data, config, None, shifts)]
     if family:
         return _decided(rule, family, data, config)
@@ -295,7 +294,7 @@ def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, c
 
 
 def _in_segments(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
-    """The comparison of each label by its segments, in the windows that are pooled for the label."""
+    """The comparison of each label by its segments, over the windows that may be pooled for the label."""
     source, schedule = config.sources[data.name], data.current.window.schedule
     columns = segments_asked(rule, source)
     inputs = []
@@ -307,7 +306,7 @@ def _in_segments(rule: Rule, materials: Sequence[RuleInput], data: SourceData, c
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
-    """Verdicts on an ECE with the configured interval only of those labels that may be a breach."""
+    """Verdicts on an ECE; only labels that may be in breach get the configured interval, the others an analytic one."""
     quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
     adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
     rate = config.evaluation.false_discovery_rate
@@ -333,7 +332,7 @@ def _decided(
 
 
 def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:
-    """What a rule may look at for one label."""
+    """The input of a rule for one label."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
     counts = tuple(part.labels[label] for part in _chain(data, config, label) if label in part.labels)
@@ -344,14 +343,14 @@ def material_of(data: SourceData, config: Config, label: str | None, shifts: tup
 
 
 def _chain(data: SourceData, config: Config, label: str | None) -> list[WindowCounts]:
-    """The judged window, and those before that may be pooled with it for a label; none where it has no row now."""
+    """The judged window and those that may be pooled with it for a label; empty if the label has no row in it."""
     before = poolable(data, data.baselines.get(label), config)
     earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
     return [data.current, *earlier] if label in data.current.labels else []
 
 
 def waiting(rule: Rule, material: RuleInput, current: WindowCounts) -> RuleInput:
-    """The same, or with the reason that too few truths are known for a rule that waits for them."""
+    """The input, with the problem ``not_mature`` where fewer truths are known than the rule waits for."""
     maturity = current.maturity.get(material.subject.label)
     if rule.mature is None or maturity is None or material.problem or maturity.of_expected >= rule.mature:
         return material
@@ -359,10 +358,10 @@ def waiting(rule: Rule, material: RuleInput, current: WindowCounts) -> RuleInput
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:
-    """The windows before that may be pooled with this one, newest first.
+    """The earlier windows that may be pooled with the judged one, newest first.
 
-    Pooling crosses neither the baseline's end nor a change of the main model version, and of one label no window in
-    which its rows were rejected (:func:`material_of`).
+    Pooling stops at the baseline's end, at a change of the main model version and, for a label, at a window in which
+    its rows were rejected (:func:`_chain`).
     """
     most = _windows_pooled(config, data.current.window) - 1
     kept: list[WindowCounts] = []
@@ -376,17 +375,17 @@ def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> lis
 
 
 def windows_needed(config: Config, window: Window) -> int:
-    """How many windows, with the judged one, a run of this schedule looks at."""
+    """The number of windows that a run of this schedule reads, the judged one included."""
     weeks = [1 + rule.reference_weeks for rule in config.rules_for(window.schedule) if rule.rolls]
     return max([_windows_pooled(config, window), *weeks])
 
 
 def _windows_pooled(config: Config, window: Window) -> int:
-    """How many windows, with the judged one, may be pooled."""
+    """The number of windows that may be pooled, the judged one included."""
     pooled = config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
     return max([pooled, *(rule.for_windows for rule in config.rules_for(window.schedule))])
 
 
 def summary(evaluated: Evaluated) -> Counter[str]:
-    """How many verdicts had each outcome."""
+    """The number of verdicts with each outcome."""
     return Counter(verdict.outcome for verdict in evaluated.verdicts)

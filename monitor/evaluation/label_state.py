@@ -1,8 +1,8 @@
 """The state of a label for people, from its verdicts: worst first, with the rules and reasons behind it. Pure.
 
-The one function behind the page, the terminal, Markdown, the exports, the run's summary, the dashboard and /metrics.
+The page, the terminal, Markdown, the exports, the run's summary, the dashboard and /metrics all use it.
 A label is ``ok`` only where every one of its rules was evaluated and is within its threshold. The handbook's traffic
-light is something else: a band of the numbers, shown as "level" (:mod:`monitor.report.conclusions`).
+light is separate: a band of the numbers, shown as "level" (:mod:`monitor.report.conclusions`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One thing that the rules say: ``what`` in words, ``which`` the rules with their reasons."""
+    """One part of the state in words: ``what`` it is, and ``which`` rules with their reasons."""
 
     state: State
     what: str
@@ -60,7 +60,7 @@ class LabelState:
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """What the rules say, worst first: all that is not within its threshold is named."""
+        """The state in words, worst first: every rule that is not within its threshold is named."""
         return tuple(_clauses(self))
 
     @property
@@ -79,7 +79,7 @@ class LabelState:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Its place in an order from the worst state to the best: by state, then by severity."""
+        """The sort key from the worst state to the best: by state, then by severity."""
         severity = len(SEVERITIES) if self.severity is None else SEVERITIES.index(self.severity)
         return list(State).index(self.state), severity
 
@@ -103,13 +103,13 @@ def states_of(verdicts: Iterable[Verdict]) -> dict[Subject, LabelState]:
 
 
 def counted(states: Iterable[LabelState]) -> dict[State, int]:
-    """How many are in each state, worst first, states without any included."""
+    """The number of labels in each state, worst first, zeros included."""
     seen = [each.state for each in states]
     return {state: seen.count(state) for state in State}
 
 
 def counts_text(states: Sequence[LabelState]) -> str:
-    """How many labels are in which state, as a sentence begins with it; the number in breach is always said.
+    """The number of labels in each state, as the beginning of a sentence; the number in breach is always there.
 
     >>> counts_text([state_of([]), state_of([])])
     '0 of 2 labels in breach; 2 without a rule'
@@ -126,7 +126,7 @@ def counts_text(states: Sequence[LabelState]) -> str:
 
 
 def not_confirmed(verdict: Verdict) -> str:
-    """What an unconfirmed verdict says of its value: rules with ``below`` have a lower limit."""
+    """An unconfirmed verdict in words: ``below`` the limit for rules with a lower limit, else ``above``."""
     side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
 

@@ -1,9 +1,9 @@
-"""Is overconfidence that lasts what another share of true items alone brings about?
+"""Does a changed share of true items alone explain overconfidence that lasts?
 
-With fewer true items the rows that act alone keep less than their scores say, lawfully. So the promise of each window
-is lowered by what the share of that week would take from the baseline's own rows; where the evidence that is left would
-not be enough, the share explains it. The share is that of the rows that do not act alone: a fault of those that do
-cannot pass for a season.
+With fewer true items, the rows that act alone have a lower hit rate than their scores claim, with no fault of the
+scores. So the promise of each window is lowered by what the share of that week would take from the baseline's own rows.
+If the evidence that is left would not be enough, the share explains the overconfidence. The share is measured on the
+rows that do not act alone, so that a fault of those that do is not mistaken for a season.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 Runs = Mapping[Segment | None, DatedRun]
 
 SMOOTHED = 4
-"""Windows, up to each, of which the share of true items is taken."""
+"""The share of true items in a window is that of this many windows up to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """One window of a label: all of its rows, and those that the rule is about."""
+class _LabelWindow:
+    """One window of a label: the promise of all its rows (``whole``), and of those that the rule judges."""
 
     window: Window
     whole: Promise
-    own: Promise | None
+    judged: Promise | None
 
 
 def with_class_mix(
@@ -53,10 +53,10 @@ def with_class_mix(
     data: SourceData,
     evaluation: EvaluationConfig,
 ) -> Comparison:
-    """The evidence with what the share of true items explains of it, where it would be a breach; else as it was.
+    """The comparison with the class mix in its detail, where it would be a breach; else unchanged.
 
-    ``runs`` are those of the label (None), or of its segments. Segments by a column are taken to change as their
-    label does; those by scores have their own rows in the baseline.
+    ``runs`` are those of the label (None), or of its segments. Segments by a column are assumed to change as their
+    label does; segments by scores have their own rows in the baseline.
     """
     label, baseline = material.subject.label, material.baseline
     if label is None or baseline is None or not (found.beyond and found.detail.get("sure")):
@@ -66,19 +66,19 @@ def with_class_mix(
     shift = prior_shift(baseline.counts, rows_of(rule, baseline.counts))
     newest, upper = pooled(material.counts[: evaluation.pool_weeks]), baseline.edges["all"]
     mix = class_mix(binned(newest, upper), binned(baseline.counts, upper))
-    seen = _seen(rule, data, label)
-    if shift is None or mix is None or not seen:
+    windows = _label_windows(rule, data, label)
+    if shift is None or mix is None or not windows:
         return found
-    shares = _shares(seen, shift)
+    shares = _shares(windows, shift)
     left = _evidence_left(rule, runs, shares, _shifts(rule, baseline.counts, shift, runs), found)
-    names = [each.window.name for each in seen]
-    since = seen[names.index(found.detail["since"]) :]
+    names = [each.window.name for each in windows]
+    since = windows[names.index(found.detail["since"]) :]
     rows = sum(each.whole.effective for each in since)
     now = sum(each.whole.effective * each.whole.kept for each in since) / rows
     rise = sum(each.whole.effective * shift.rise(shares[each.window]) for each in since) / rows
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
     explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and left < found.detail["needed"]
-    told: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "now": now,
         "then": shift.then,
         "p_value": p_value,
@@ -87,16 +87,16 @@ def with_class_mix(
         "evidence_left": left,
         "explains": explains,
     }
-    return replace(found, detail={**found.detail, "class_mix": told})
+    return replace(found, detail={**found.detail, "class_mix": numbers})
 
 
-def _seen(rule: Rule, data: SourceData, label: str) -> list[_Seen]:
-    """The windows that speak about a label, oldest first."""
+def _label_windows(rule: Rule, data: SourceData, label: str) -> list[_LabelWindow]:
+    """The comparable windows of a label that have rows, oldest first."""
     found = []
     for part in islice(comparable(data, label), LONGEST):
-        whole, own = (_promise(part, label, where) for where in ("all", rule.where))
+        whole, judged = (_promise(part, label, where) for where in ("all", rule.where))
         if whole is not None and whole.effective > 0:
-            found.append(_Seen(part.window, whole, own))
+            found.append(_LabelWindow(part.window, whole, judged))
     return found[::-1]
 
 
@@ -107,25 +107,25 @@ def _promise(part: WindowCounts | PastWindow, label: str, where: Where) -> Promi
     return None if counts is None else promise_of(counts.where(where))
 
 
-def _shares(seen: Sequence[_Seen], shift: PriorShift) -> dict[Window, float]:
-    """The share of true items in each window, from it and those before it."""
+def _shares(windows: Sequence[_LabelWindow], shift: PriorShift) -> dict[Window, float]:
+    """The share of true items in each window, over it and the windows before it."""
     found = {}
-    for end in range(1, len(seen) + 1):
-        parts = seen[max(0, end - SMOOTHED) : end]
+    for end in range(1, len(windows) + 1):
+        parts = windows[max(0, end - SMOOTHED) : end]
         rows, hits = sum(p.whole.rows for p in parts), sum(p.whole.rows * p.whole.kept for p in parts)
-        own = [each.own for each in parts if each.own is not None]
-        outside = rows - sum(each.rows for each in own)
-        kept = hits - sum(each.rows * each.kept for each in own)
+        judged = [each.judged for each in parts if each.judged is not None]
+        outside = rows - sum(each.rows for each in judged)
+        kept = hits - sum(each.rows * each.kept for each in judged)
         rate = min(max(kept / outside, 0.0), 1.0) if outside > 0 else hits / rows
-        found[seen[end - 1].window] = shift.share_of(rate, hits / rows)
+        found[windows[end - 1].window] = shift.share_of(rate, hits / rows)
     return found
 
 
 def _shifts(rule: Rule, baseline: Counts, whole: PriorShift, runs: Runs) -> dict[Segment | None, PriorShift]:
-    """How each of the runs depends on the share of true items."""
+    """How the shortfall of each run depends on the share of true items."""
     bands = dict(bands_of(rows_of(rule, baseline))) if any(each and each[0] == SCORE_BAND for each in runs) else {}
-    own = {segment: prior_shift(baseline, part) for segment, part in bands.items()}
-    return {segment: (own.get(segment) if segment is not None else None) or whole for segment in runs}
+    by_band = {segment: prior_shift(baseline, part) for segment, part in bands.items()}
+    return {segment: (by_band.get(segment) if segment is not None else None) or whole for segment in runs}
 
 
 def _evidence_left(
@@ -135,7 +135,7 @@ def _evidence_left(
     shifts: Mapping[Segment | None, PriorShift],
     found: Comparison,
 ) -> float:
-    """The evidence if each window had promised less by what its share of true items takes."""
+    """The evidence if each promise were lowered by the effect of its window's share of true items."""
     lowered = [
         replace(run, promises=tuple(_lowered(p, shifts[segment], shares.get(w)) for w, p in _dated(run)))
         for segment, run in runs.items()

@@ -1,10 +1,10 @@
 """Rules of ``scope: segments``: is a label overconfident in any part of its rows, and in which?
 
-*Label first*: a label has the mean of its segments' evidence, of one channel, one language, one band of scores each.
-However segments overlap and depend on each other, the mean of detectors is one, so that the family of labels keeps its
-run length (:mod:`monitor.inference.sequential`). Segments that compensate each other are found: the label's own total,
-in which they cancel out, is not asked. *Then its segments*: of a label that is named, those k with m A / k or more
-evidence are named, m being its segments and A what the label needed.
+*Label first*: the evidence of a label is the mean of its segments' evidence (each is a channel, a language or a band of
+scores). However segments overlap and depend on each other, the mean of detectors is a detector, so that the family of
+labels keeps its run length (:mod:`monitor.inference.sequential`). Segments that compensate each other are found, since
+the label's own total, in which they cancel out, is not used. *Then its segments*: for a label that is named, those k
+segments are named that have evidence of m A / k or more, where m is the number of its segments and A what it needed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from monitor.evaluation.evaluate import SourceData
 
 NAMED = 5
-"""Segments that a verdict keeps the numbers of, those with the most evidence first."""
+"""The most segments whose numbers a verdict keeps, those with the most evidence first."""
 
 SegmentRuns = Mapping[Segment, DatedRun]
 _NOTHING: Promises = {}
 
 
 def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
-    """The columns of a source that a rule looks at; none where it is about other sources' columns.
+    """The columns of a source whose segments a rule judges; empty where it names none of them.
 
     >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
     >>> every = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("all",))
@@ -57,15 +57,15 @@ def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     """
     if source.kind == "regression":
         return ()
-    # in a band scores are alike: how well they separate, or how many items are found, is no question there
+    # in a band scores are alike: how well they separate, or how many items are found, has no meaning there
     known = (*source.segments, SCORE_BAND) if rule.measure in OF_BANDS else source.segments
     return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
 
 
 def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]) -> dict[Segment, DatedRun]:
-    """What each segment of a label promised and kept in each window that may speak about it.
+    """The promise of each segment of a label in each comparable window.
 
-    Of those that have rows in the judged window: of others there is nothing to say now.
+    Segments without rows in the judged window are left out: nothing can be said about them now.
     """
     found: dict[Segment, tuple[list[Window], list[Promise]]] = {
         segment: ([], [])
@@ -88,7 +88,7 @@ def accumulate_segments(
 ) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
-    It has the numbers of the segment with the most evidence, and the evidence of the label.
+    A comparison has the numbers of one segment (:func:`_lead`), and the evidence of the label.
     """
     asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
     judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
@@ -115,10 +115,10 @@ def _of_label(
     needed: float,
     checks: tuple[DecisionCheck, ...],
 ) -> Comparison:
-    seen = _seen(rule, paths, shared)
-    # of segments whose evidence is capped the one with more rows comes first
-    ranked = sorted(paths, key=lambda segment: (paths[segment].now, seen[segment].total.effective), reverse=True)
-    parts = {segment: seen[segment] for segment in ranked}
+    totals = _totals(rule, paths, shared)
+    # among segments with capped evidence, the one with more rows comes first
+    ranked = sorted(paths, key=lambda segment: (paths[segment].now, totals[segment].total.effective), reverse=True)
+    parts = {segment: totals[segment] for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
     lead = _lead(parts, named)
     found = evidence_of(rule, material, paths[lead], shared, checks)
@@ -143,27 +143,29 @@ def _of_label(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """The rows of one segment that its value is of, and what they could show."""
+class _SegmentTotal:
+    """One segment over the windows that its value covers: its promise, and if it is beyond and could be judged."""
 
     total: Promise
     beyond: bool
     adequate: bool
 
 
-def _seen(rule: Rule, paths: Mapping[Segment, EvidencePath], shared: Mapping[str, Any]) -> dict[Segment, _Seen]:
-    """The rows that the value of each segment is of."""
+def _totals(
+    rule: Rule, paths: Mapping[Segment, EvidencePath], shared: Mapping[str, Any]
+) -> dict[Segment, _SegmentTotal]:
+    """The total of each segment over the windows that its value covers."""
     totals = [pooled_promise(path.promises[path.start :]) for path in paths.values()]
     needed, matters = [path.alone for path in paths.values()], rule.threshold + shared["seen_at_most"]
     visible = would_be_seen(totals, matters, rule.threshold, needed, POWER).tolist()
     return {
-        segment: _Seen(total, total.shortfall > rule.threshold, total.rows >= shared["rows_needed"] and seen)
+        segment: _SegmentTotal(total, total.shortfall > rule.threshold, total.rows >= shared["rows_needed"] and seen)
         for segment, total, seen in zip(paths, totals, visible, strict=True)
     }
 
 
 def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
-    """A hash of the rows of all segments; by nine decimals, since engines may add in different orders."""
+    """A hash of the rows of all segments, to nine decimals, since engines may add in different orders."""
     hashed = hashlib.sha256()
     for segment, path in sorted(paths.items()):
         hashed.update(repr((segment, [window.name for window in path.windows])).encode())
@@ -174,11 +176,11 @@ def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
     return hashed.hexdigest()[:16]
 
 
-def _lead(parts: Mapping[Segment, _Seen], named: Sequence[Segment]) -> Segment:
+def _lead(parts: Mapping[Segment, _SegmentTotal], named: Sequence[Segment]) -> Segment:
     """The segment that the verdict is about; ``parts`` are in the order of their evidence.
 
-    Of those named the first that is beyond the threshold still: one of them may be fixed. Without any, the first of
-    those with enough rows to be judged.
+    The first named segment that is still beyond the threshold, since others may be fixed. If none is named, the first
+    segment with enough rows to be judged.
     """
     if named:
         return next((segment for segment in named if parts[segment].beyond), named[0])
@@ -186,20 +188,20 @@ def _lead(parts: Mapping[Segment, _Seen], named: Sequence[Segment]) -> Segment:
 
 
 def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], needed: float) -> list[Segment]:
-    """The segments of a found label that are named, of all by their evidence; the first at least."""
+    """The segments to name of a label that is named, at least the first; ``ranked`` has all of them by evidence."""
     steps = [needed + math.log(len(ranked) / k) for k in range(1, len(ranked) + 1)]
     last = max((k + 1 for k, segment in enumerate(ranked) if paths[segment].now >= steps[k]), default=1)
     return list(ranked[:last])
 
 
-def _line(segment: Segment, part: _Seen, path: EvidencePath) -> list[Any]:
-    """A segment that is named: column, value, rows, mean score, hit rate, evidence."""
+def _line(segment: Segment, part: _SegmentTotal, path: EvidencePath) -> list[Any]:
+    """The numbers of a named segment: column, value, rows, mean score, hit rate, evidence."""
     total = part.total
     return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), shown(path.now)]
 
 
 def _grown(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
-    """The label's log evidence after each of these windows: a segment without a row in one keeps what it had."""
+    """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence."""
     per_segment = [_evidence_at(path, windows) for path in paths.values()]
     return [_mean(now) for now in zip(*per_segment, strict=True)]
 
@@ -213,5 +215,5 @@ def _evidence_at(path: EvidencePath, windows: tuple[Window, ...]) -> Sequence[fl
 
 
 def _mean(evidence: Sequence[float]) -> float:
-    """The log of the mean of what has these logarithms."""
+    """The log of the mean evidence, from the logarithms."""
     return float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence))

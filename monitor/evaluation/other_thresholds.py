@@ -1,4 +1,4 @@
-"""Counts with other thresholds: which rows would act alone if `automate_at` were another."""
+"""Counts with another `automate_at`: which rows would act alone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from monitor.inference.memory import kept_with
 
 
 def acting_from(labels: ByLabel, before: SourceConfig, after: SourceConfig) -> ByLabel:
-    """The counts with the `automate_at` of ``after``; labels whose threshold does not change stay untouched.
+    """The counts with the `automate_at` of ``after``; labels whose threshold does not change stay as they are.
 
-    By cells of a ten-thousandth: a row that is not as far as that from a threshold may fall on the other side. What
-    was measured of clusters among automated rows stays.
+    Thresholds are rounded to cells of 0.0001: a row that is closer to one may fall on the other side. The design
+    effects of automated rows stay.
     """
     requested = {label: after.automate_from(label) for label in labels if label is not None}
     moved = {label: score for label, score in requested.items() if score != before.automate_from(label)}

@@ -1,4 +1,4 @@
-"""What rejected rows mean by one configuration."""
+"""The subjects that one configuration does not judge because of rejected rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.history.readings import StoredReading
 
 
 def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
-    """What the rejected rows of a kept reading mean by this configuration."""
+    """The subjects of a stored reading that this configuration does not judge because of rejected rows."""
     repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
     labelled = config.sources[kept.source].kind != "regression"
     read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)

@@ -1,7 +1,7 @@
 """The weeks before as a reference, for rules that look for a step: a baseline that moves along. Pure.
 
-Against the frozen baseline a slow slope and a step look alike in the end. Against the weeks just before, a slope stays
-small and a step is large once, until these weeks have it too.
+Against the frozen baseline, a slow slope and a step look alike in the end. Against the weeks just before, a slope stays
+small; a step is large until these weeks include it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def rolling_baselines(
     frozen: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
 ) -> dict[str | None, Baseline]:
-    """What each label (None: the source as a whole) looked like in the ``earlier`` windows, newest first.
+    """The baseline of each label (None: the source as a whole) made of the ``earlier`` windows, newest first.
 
-    A window in which its rows were rejected is left out; a label without any row in them is not there. Bins are those
-    of its frozen baseline where it has one.
+    A window in which the label's rows were rejected is left out; a label without rows in them has no baseline. Bins are
+    those of the label's frozen baseline where it has one.
     """
     found: dict[str | None, Baseline] = {}
     for label in labels:
@@ -47,7 +47,7 @@ def rolling_baselines(
 
 
 def against_weeks_before(rule: Rule, material: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
-    """The same, compared with the weeks before instead of the baseline, and with no other week pooled into it."""
+    """The input with the weeks before as its baseline, and with no other window to pool."""
     baseline = rolling.get(material.subject.label)
     reference: dict[str, object] = {"weeks": rule.reference_weeks}
     if baseline is not None:

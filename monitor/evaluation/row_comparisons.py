@@ -1,8 +1,8 @@
-"""Evidence for metrics that need more than the counts of a label, also as a :class:`~monitor.core.records.Comparison`.
+"""Comparisons (:class:`~monitor.core.records.Comparison`) of metrics that need more than the counts of a label.
 
-Three kinds. Metrics of *ranks* are ordinary metrics of other counts: those of the k highest-scored labels of each
-item. An ECE of a *binning of its own* is the ordinary ECE seen through other bins, a *cost* the registered metric with
-the costs of its label. Metrics of *whole rows* and of *numbers* have their spread from a bootstrap of items.
+Metrics of *ranks* are ordinary metrics of other counts: those of the k highest-scored labels of each item. An ECE with
+its *own binning* is the ordinary ECE in other bins. A *cost* is the registered metric with the costs of its label.
+Metrics of *whole rows* and of *numbers* get their spread from a bootstrap of items.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from monitor.metrics.top_k import ON_RANKED
 Rows = ProbabilityRows | RegressionRows
 OF_ITEMS: frozenset[Needs] = frozenset({"items", "ranked_items"})
 COUNTED: frozenset[Needs] = OF_ITEMS | {"ranked"}
-"""Needs of the source as a whole that are counts: their metrics are those of labels, of other rows."""
+"""Needs of the source as a whole that are counts: their metrics are the metrics of labels, on other rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeSource:
-    """What a source as a whole gives beside the counts of its labels, in one window.
+    """The data of a source as a whole in one window, besides the counts of its labels.
 
     ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
-    numbers; ``items`` counts of items, by the metric whose value each has as its outcome; ``unresolved`` the rows whose
-    truth is not known, where the source says that it has such rows.
+    numbers; ``items`` counts of items by metric, with the metric's value as the outcome; ``unresolved`` the rows whose
+    truth is not known, where the source is configured to have them.
     """
 
     ranked: Mapping[int, Counts] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class WholeSource:
         return self.items.get(metric.name) if metric.needs in OF_ITEMS else self.ranked.get(metric.rank or 0)
 
     def digest(self) -> str:
-        """A hash of the rows, or else of the ranked counts: equal for equal rows; "" of nothing."""
+        """A hash of the rows, or else of the ranked counts; "" without either."""
         if self.rows is None:
             return " ".join(f"{rank}:{counts.digest()}" for rank, counts in sorted(self.ranked.items()))
         hashed = hashlib.sha256(f"{self.rows.items} {getattr(self.rows, 'labels', ())!r}".encode())
@@ -69,19 +69,19 @@ class WholeSource:
 
     @property
     def design_effect(self) -> float:
-        """How many items weigh as one where they come in clusters: that of their highest-scored labels."""
+        """The design effect of items in clusters: that of their highest-scored labels, 1 without ranked counts."""
         return self.ranked[1].design_effect if 1 in self.ranked else 1.0
 
 
 def needs_whole_rows(rule: Rule) -> bool:
-    """Whether a rule is about ranks, whole rows or rows without a truth, which are kept in no history."""
+    """Whether a rule is about ranks, whole rows or rows without a truth, which the history does not keep."""
     return rule.metric is not None and (METRICS[rule.metric].needs in WHOLE or rule.metric in EXPECTED)
 
 
 def special(
     rule: Rule, materials: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:
-    """The evidence of one rule for each of the materials; None where the rule takes the ordinary path."""
+    """The comparison of each subject by a rule that needs such a metric; None for every other rule."""
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
@@ -98,7 +98,7 @@ def special(
 
 
 def _costed(source: SourceConfig, material: RuleInput) -> RuleInput:
-    """The material with the costs of its label."""
+    """The input with the costs of its label."""
     return replace(material, parameters=cost_parameters(source, material.subject.label))
 
 
@@ -112,7 +112,7 @@ def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...
 
 
 def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
-    """The evidence of an ECE in bins of its own: those of the baseline are made again from its cells."""
+    """The comparison of an ECE with its own binning; the baseline's bins are made again from its cells."""
     mine = other_binning(evaluation)[rule.measure]
     baseline = material.baseline
     if baseline is not None:
@@ -124,7 +124,7 @@ def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig
 
 
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
-    """The ordinary metric of ranked counts that a ranked metric is, and the evaluation with the bins of an ECE."""
+    """The ordinary metric that a ranked metric is on ranked counts, and the evaluation with the bins of an ECE."""
     same, others = ON_RANKED.get(name, "prevalence"), other_binning(evaluation)
     if same not in others:
         return same, evaluation
@@ -134,13 +134,13 @@ def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationC
 def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     name, seen = _ordinary(rule.measure, evaluation)
     counts = whole.of(METRICS[rule.measure])
-    # no baseline is of ranks, but in the time of the source's own nothing is judged
+    # no baseline has ranks, but within the weeks of the source's own baseline nothing is judged
     baseline = material.baseline if material.in_baseline else None
     alone = replace(material, counts=() if counts is None else (counts,), baseline=baseline)
     found = compare(rule.model_copy(update={"metric": name}), alone, seen)
     if METRICS[rule.measure].needs not in OF_ITEMS:
         return found
-    # items have no score, and so no mean score to compare with what came true
+    # items have no score, so there is no mean score to compare with the hit rate
     detail = {key: value for key, value in found.detail.items() if key not in ("promised", "kept")}
     return replace(found, detail=detail)
 
@@ -149,7 +149,7 @@ def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: E
 
 
 def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
-    """The evidence of a rule on whole rows or numbers, of the window alone."""
+    """The comparison of a rule on whole rows or numbers, in the window alone."""
     rows = whole.rows
     checks, problem = gates(rule, material, has_rows=rows is not None)
     found = Comparison(material.subject, material.window, data_digest=whole.digest(), problem=problem, checks=checks)
@@ -184,7 +184,7 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
 def _spreads(
     rows: Rows, names: Iterable[str], whole: WholeSource, subject: Subject, window: Window, evaluation: EvaluationConfig
 ) -> dict[str, Spread | None]:
-    """The spread of each metric, items in clusters counting for less; the same whatever else is asked."""
+    """The spread of each metric, widened by the design effect; it does not depend on the other ``names``."""
     rng = generator(evaluation.seed, subject, "whole rows", window.name)
     found = row_spreads(rows, names, rng, resamples=evaluation.resamples)
     wider = math.sqrt(whole.design_effect)
@@ -200,7 +200,7 @@ def _spreads(
 def estimates_of_whole(
     whole: WholeSource, kind: SourceKind, subject: Subject, window: Window, evaluation: EvaluationConfig
 ) -> list[Estimate]:
-    """Every metric of items, ranks, whole rows or numbers that the source can give, in the order of the registry."""
+    """The estimates of items, ranks, whole rows or numbers that the source has, in the order of the registry."""
     mine = [metric for metric in METRICS.values() if metric.needs in WHOLE & GIVES[kind]]
     by_rows = [metric.name for metric in mine if metric.needs not in COUNTED]
     spreads = {} if whole.rows is None else _spreads(whole.rows, by_rows, whole, subject, window, evaluation)
@@ -230,7 +230,7 @@ def _bins_of_rank(metric: Metric, counts: Counts | None, evaluation: EvaluationC
 
 
 def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:
-    """The K x K tables, which one of the estimates carries."""
+    """The K x K tables, stored with the estimate of one metric; empty for the others."""
     if metric.name != class_tables.KEPT_IN or not isinstance(rows, ProbabilityRows):
         return {}
     found = class_tables.class_tables(rows)
@@ -245,7 +245,7 @@ def _ranked_interval(
     metric, seen = _ordinary(name, evaluation)
     if metric != "ece":
         return level_interval(metric, counts, seen.confidence), counts.rows
-    # the random numbers are those of a rule's look at one window, so that both show the same limits
+    # the random numbers of a rule on one window, so that both show the same limits
     rng = generator(seen.seed, subject, "ece all", window.name)
     return ece_of([bin_counts(counts, population_edges(counts, seen))], [rng], seen)[0], counts.rows
 

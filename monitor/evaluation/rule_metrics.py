@@ -1,8 +1,7 @@
-"""What one rule measures in some rows: the value with its interval and p-value, and what the rows could have shown.
+"""The measurement of one rule on some rows: value, interval, p-value, and the change that the rows could have shown.
 
-The labels of one family are measured together, since the same arithmetic for twenty of them takes hardly longer than
-for one. How depends on what is measured (ece, mce, or a metric without bins) and on the condition (a level, or an
-increase over the baseline).
+The labels of one family are measured together: twenty labels take hardly longer than one. The method depends on the
+metric (ece, mce, or one without bins) and on the condition (a level, or a change from the baseline).
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ from monitor.metrics.definition import MetricSpec
 BINNED = ("ece", "mce")
 POWER = 0.8
 ACCEPTED_FALL = 1 / 6
-"""The share of the threshold of a decrease that is no fall yet.
+"""The share of a decrease rule's threshold that does not count as a fall.
 
-A fall that is significant in a week of rows is mostly beyond the threshold: without this, that asks for nothing more.
+A fall that is significant in a week of rows is mostly beyond the threshold: otherwise the threshold would add nothing.
 """
 T = TypeVar("T")
 WINDOW, BASELINE = 0, 1
@@ -59,11 +58,11 @@ WINDOW, BASELINE = 0, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSample:
-    """``sample``, the rows of one or more windows up to ``window``, for one rule.
+    """The rows (``sample``) of one or more windows up to ``window``, for one rule on one subject.
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
-    binned metric has ``tables``: the window in bins, and its baseline in the same ones (``aligned``) where it is
-    compared. ``merged`` are the same with thin bins merged, in which an MCE is measured.
+    binned metric has ``tables``: the window in bins and, where it is compared, its baseline in the same bins
+    (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     """
 
@@ -82,17 +81,17 @@ class RuleSample:
 
     @property
     def metric(self) -> MetricSpec:
-        """What is measured."""
+        """The metric with its parameters."""
         return MetricSpec(self.rule.measure, self.parameters)
 
     @property
     def usable(self) -> bool:
-        """Whether its scores can be compared with the baseline's, where that is asked."""
+        """Whether the scores can be compared with the baseline's; True where bins need not be aligned."""
         return self.aligned is None or self.aligned.usable
 
     @property
     def frozen(self) -> Counts:
-        """The rows of the baseline that the rule is about."""
+        """The baseline's rows of the population that the rule is about."""
         return rows_of(self.rule, _given(self.baseline).counts)
 
     @property
@@ -103,25 +102,25 @@ class RuleSample:
 
     @property
     def minimum(self) -> int:
-        """The rows that are needed."""
+        """The number of rows that the rule needs."""
         return rows_needed(self.rule, self.evaluation)
 
     @property
     def enough(self) -> bool:
-        """Whether there are the rows that are needed."""
+        """Whether there are as many rows as the rule needs."""
         return self.sample.rows >= self.minimum
 
     @property
     def largest_allowed(self) -> float:
-        """The largest detectable change with which "nothing was found" still says something (docs/statistics.md)."""
+        """The largest detectable change with which an ``ok`` is still justified (docs/statistics.md)."""
         rule = self.rule
         return 2 * rule.threshold if rule.compares else level_allowed(rule.measure, rule.threshold)
 
     @property
     def adequate(self) -> bool:
-        """Whether there are rows enough, and a change that matters would have been seen with 80% power.
+        """Whether there are enough rows, and a change that matters would have been seen with 80% power.
 
-        A plain rule asks for rows only.
+        A plain rule needs enough rows only.
         """
         return self.enough and (self.rule.is_plain or self._could_be_seen)
 
@@ -143,15 +142,15 @@ class Measurement:
 
     @property
     def change(self) -> float | None:
-        """The debiased increase over the baseline; None of a level."""
+        """The debiased increase over the baseline; None for a level."""
         return _increase(self.now, self.then)
 
 
 def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
-    """The rows of several labels in bins, where their rule's metric has any, with what they could show.
+    """The samples of several labels in the bins of their metric, if it has any, with their detectable changes.
 
-    Where more rows can be had (not ``last``), ``detectable`` may stay None if it is known to be more than what is
-    allowed: these rows are passed over whatever it is, and to know that much takes a fraction of the time.
+    Where more windows can be pooled (not ``last``), ``detectable`` may stay None once it is known to exceed what is
+    allowed: such a sample is not used anyway, and that much is known in a fraction of the time.
     """
     found = [_in_bins(look) for look in looks]
     asked = [place for place, look in enumerate(found) if look.usable]
@@ -165,7 +164,7 @@ def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> lis
 
 
 def see(looks: Sequence[RuleSample]) -> list[Measurement]:
-    """What one rule measures of several labels; the aligned windows, if it needs them, must be usable."""
+    """The measurements of one rule on several labels; windows that must be aligned with a baseline must be usable."""
     if not looks:
         return []
     if not looks[0].rule.compares:
@@ -174,9 +173,9 @@ def see(looks: Sequence[RuleSample]) -> list[Measurement]:
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
-    """Other rows by themselves: ``n``, the judged ``value`` (or increase), and if it is ``beyond`` the threshold.
+    """For each group of rows alone: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
-    Of a plain rule fewer rows than it asks for are never beyond: nothing else keeps chance out.
+    For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
     samples = [rows_of(look.rule, group) for look, group in groups]
     found: list[dict[str, Any]] = [{"n": sample.rows, "value": None, "beyond": False} for sample in samples]
@@ -209,19 +208,19 @@ def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
 
 
 def rows_needed(rule: Rule, evaluation: EvaluationConfig) -> int:
-    """The rows without which a rule is not evaluated."""
+    """The number of rows below which a rule is not evaluated."""
     return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
 
 
 def accepted_fall(rule: Rule) -> float:
-    """The fall that a rule on a decrease accepts: its p-value is for a larger one."""
+    """The fall that a decrease rule accepts: its p-value is for a larger fall."""
     return rule.threshold * ACCEPTED_FALL
 
 
 def rows_of(rule: Rule, counts: Counts) -> Counts:
     """The rows that the rule is about."""
     if rule.where == "all":
-        return counts  # kept with themselves they would never go
+        return counts  # kept with themselves they would never be freed
     return kept_with(counts, ("where", rule.where), lambda: counts.where(rule.where))
 
 
@@ -233,7 +232,7 @@ def _found(rule: Rule, now: Interval, then: Interval | None) -> float | None:
 
 
 def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[str, Any]:
-    """What is stored of a rule that judges textbook values: that it does, and those of baseline and change."""
+    """What a rule on textbook values stores: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
     then_value = {} if then is None else {"textbook_baseline": then.plug_in}
@@ -246,7 +245,7 @@ def _increase(now: Interval, then: Interval | None) -> float | None:
 
 
 def _in_bins(look: RuleSample) -> RuleSample:
-    """The bins in which a binned metric is measured: the baseline's, where there is one."""
+    """The sample with the bins of a binned metric: the baseline's, where there is one."""
     if look.rule.measure not in BINNED:
         return look
     aligned: Aligned | None = None
@@ -279,26 +278,26 @@ def _intervals(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, d
 
 
 def _eces(looks: Sequence[RuleSample], side: int) -> list[Interval]:
-    """The configured interval of each ECE, from the random numbers of its label and window.
+    """The configured interval of each ECE, with the random numbers of its label and window.
 
-    Those of depth 1 are the ones of the window's estimate, so that both show the same number; a baseline has its own,
-    so that its value is the same in every week.
+    At depth 1 these are the ones of the window's estimate, so that both show the same number. A baseline has its own,
+    so that its value is the same every week.
     """
     asked = [(look.tables[side], look.subject, _drawn_name(look, side)) for look in looks]
     return each_ece(asked, looks[0].rule.where, looks[0].evaluation)
 
 
 def _drawn_name(look: RuleSample, side: int) -> str:
-    """What the random numbers of a window, or of its baseline, are seeded by."""
+    """The name that seeds the random numbers of a window, or of its baseline."""
     if side != WINDOW:
         return f"baseline {_given(look.baseline).version}"
     return look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}"
 
 
 def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
-    """The MCE of each label's merged bins, its plug-in that of the bins as they are, and the worst bin.
+    """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin.
 
-    With textbook limits, where they are configured, all of the bins as they are.
+    Where textbook limits are configured, all numbers are of the unmerged bins.
     """
     if looks[0].evaluation.interval == "percentile":
         asked = [(look.tables[side], look.subject, f"mce {look.rule.where}", _drawn_name(look, side)) for look in looks]
@@ -313,7 +312,7 @@ def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[s
 
 
 def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
-    """The bin of the textbook MCE: the largest gap of the bins as they are; empty without rows."""
+    """The bin of the textbook MCE: the largest gap of the unmerged bins; empty without rows."""
     gap = np.where(bins.w > 0, bins.rate - bins.score, 0.0)
     worst = int(np.abs(gap).argmax())
     if not bins.w.any():
@@ -322,7 +321,7 @@ def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
 
 
 def _law(look: RuleSample, counts: Counts) -> levels.Law | None:
-    """The law by which the metric of these rows varies, worked out once for all questions about it."""
+    """The sampling law of the metric of these rows, computed once and kept; None where it is undefined."""
     return kept_with(counts, ("law", look.metric), lambda: levels.law_of(look.metric, counts))
 
 
@@ -335,7 +334,7 @@ def _plain_interval(look: RuleSample, counts: Counts) -> Interval:
 
 
 def _levels(looks: Sequence[RuleSample]) -> list[Measurement]:
-    """Of rules on a level: the value, the p-value for "beyond the threshold", and the ranges to block."""
+    """For a level rule: the value, the p-value for "beyond the threshold", and the ranges to block."""
     found = zip(looks, _intervals(looks, WINDOW), _level_ps(looks), strict=True)
     return [Measurement(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
 
@@ -356,7 +355,7 @@ def _tested(looks: Sequence[RuleSample]) -> list[BinCounts]:
 def _blocked(look: RuleSample) -> dict[str, Any]:
     """The score ranges that are significantly beyond the threshold, for a rule that blocks them.
 
-    Of a plain rule those whose gap in the bins as they are is beyond it.
+    For a plain rule: the unmerged bins whose gap is beyond it.
     """
     if "block_scores" not in look.rule.actions or not look.tables:
         return {}
@@ -382,7 +381,7 @@ def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Int
     if now.value is None or then.value is None:
         return Measurement(now, None, then)
     evaluation, aligned = look.evaluation, _given(look.aligned)
-    # only the reason of a breach asks whether it was the traffic
+    # only the reason of a breach depends on whether the traffic changed
     asked = look.rule.measure == "ece" and p_value < evaluation.false_discovery_rate
     p_rate = ece_rate_p(*look.pair, confidence=evaluation.confidence) if asked else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
@@ -391,7 +390,7 @@ def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Int
 
 
 def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
-    """Whether another share of true items alone explains a rise; of scores that are the label's probability."""
+    """Whether a changed share of true items alone explains a rise; empty unless scores are label probabilities."""
     found = class_mix(*look.tables) if look.sample.score_is == "probability_of_label" else None
     if found is None:
         return {}
@@ -422,9 +421,9 @@ def _plain_changes(looks: Sequence[RuleSample]) -> list[Measurement]:
 
 
 def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
-    """The smallest change, or distance from the threshold, of each label that its rows could show.
+    """The smallest change, or distance from the threshold, that the rows of each label could show.
 
-    May be None for one that is more than ``within``, where that is found sooner.
+    It may be None where it exceeds ``within``: to find that out takes less time.
     """
     rule, evaluation = looks[0].rule, looks[0].evaluation
     rate, threshold, measure = evaluation.false_discovery_rate, rule.threshold, rule.measure

@@ -1,7 +1,7 @@
 """Rules of ``scope: small_labels``: labels too small ever to be judged alone, judged together.
 
 Their rows of a window count as one sample, so that evidence on "some of these labels are overconfident" accumulates as
-it does for one label. Which of them is the likeliest is said for people only (:mod:`monitor.inference.shrinkage`).
+it does for one label. A ranking of the likeliest labels is for people only (:mod:`monitor.inference.shrinkage`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from monitor.evaluation.evaluate import SourceData
 
 LIKELIEST = 5
-"""Labels that a verdict names, at most."""
+"""The most labels that a verdict names."""
 
 Runs = Mapping[str, Sequence[DatedPromise]]
 
@@ -41,7 +41,7 @@ Runs = Mapping[str, Sequence[DatedPromise]]
 def small_runs(
     rule: Rule, data: SourceData, labels: Sequence[RuleInput], evaluation: EvaluationConfig
 ) -> dict[str, list[DatedPromise]]:
-    """The windows of those labels whose rows of a year could not show what matters by themselves, newest first."""
+    """The windows of each label whose rows of a year could not show, alone, a change that matters; newest first."""
     known = {each: dated_promises(rule, data, each.subject.label) for each in labels}
     judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
     alone = float(max(len(judged), 1) * run_length(rule))
@@ -74,7 +74,7 @@ def accumulate_small(rule: Rule, whole: RuleInput, runs: Runs, evaluation: Evalu
 def _likeliest(rule: Rule, pooled: Mapping[str, Promise]) -> list[list[Any]]:
     """The labels that are overconfident more probably than not: name, rows, mean score, hit rate, probability.
 
-    None where the labels differ no more than chance makes them.
+    Empty where the labels differ no more than by chance.
     """
     kept = pooled_promise(list(pooled.values())).kept
     spread = max(kept * (1 - kept), 1e-4)
@@ -83,8 +83,8 @@ def _likeliest(rule: Rule, pooled: Mapping[str, Promise]) -> list[list[Any]]:
     )
     if not deviations.any():
         return []
-    sure = ndtr((means - rule.threshold) / deviations)
-    ranked = sorted(zip(sure.tolist(), pooled.items(), strict=True), key=lambda each: (-each[0], each[1][0]))
+    beyond = ndtr((means - rule.threshold) / deviations)
+    ranked = sorted(zip(beyond.tolist(), pooled.items(), strict=True), key=lambda each: (-each[0], each[1][0]))
     return [
         [label, each.rows, round(each.promised, 6), round(each.kept, 6), round(probability, 3)]
         for probability, (label, each) in ranked[:LIKELIEST]

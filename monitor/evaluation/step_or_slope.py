@@ -1,4 +1,4 @@
-"""Whether a week's calibration error is a step, or came before: beside the weeks before and the baseline. Pure."""
+"""Whether a week's calibration error is a step or began earlier, from the weeks before and the baseline. Pure."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def step_or_slope(
 
 
 def _ece(sample: Sample, window: Window, evaluation: EvaluationConfig) -> Interval | None:
-    wanted = (e for e in estimate([sample], window, evaluation) if (e.metric, e.where) == ("ece", "all"))
-    found = next(wanted, None)
+    eces = (e for e in estimate([sample], window, evaluation) if (e.metric, e.where) == ("ece", "all"))
+    found = next(eces, None)
     known = found is not None and None not in (found.interval.value, found.interval.low, found.interval.high)
     return found.interval if found is not None and known else None
 

@@ -1,10 +1,10 @@
 """(evidence, rule) -> verdict with its named reason. Pure: no clock, no store, no random number.
 
 A breach needs two things: the debiased value (or change) past the threshold, *and* an adjusted
-p-value below the false discovery rate. What has only the first is "unconfirmed", and "ok" says that
-the value is within the threshold and that the rows could have shown otherwise. "Not enough
-evidence" is an outcome of its own. A rule with ``certainty: none`` asks for the first only, in
-enough rows: the decision of textbooks.
+p-value below the false discovery rate. With the first alone, the outcome is "unconfirmed". "ok" means
+that the value is within the threshold and that the rows could have shown otherwise. "Not enough
+evidence" is an outcome of its own. A rule with ``certainty: none`` needs only the first, in enough
+rows, as textbooks decide.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def decide(
 ) -> list[Verdict]:
     """The verdicts of one rule on all subjects of one source in one window.
 
-    ``family`` must hold every subject the rule applies to, whatever the command line filters:
+    ``family`` must have every subject that the rule applies to, even those that the command line filters out:
     p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
     of `metric:` rules of the schedule. All shift tests of the source in the window, whose p-values are ``tests``, are
-    one family of their own. ``acts_from`` gives the score from which a label acts alone: blocking below it stops
-    nothing, and is not critical.
+    one family of their own. ``acts_from`` gives the score from which a label acts alone: to block scores below it stops
+    nothing and is not critical.
     """
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
@@ -53,7 +53,7 @@ def decide(
 
 
 def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
-    """What the outcome depends on, stored so that a verdict can be explained when the rules have changed."""
+    """The facts that decide the outcome, stored so that a verdict can be explained after the rules have changed."""
     if evidence.problem is not None:
         return {}
     p_value = evidence.p_value
@@ -64,7 +64,7 @@ def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class VerdictDecision:
-    """What was decided and why, with every question that was asked, in its order."""
+    """The outcome and its reason, with every check made, in order."""
 
     outcome: Outcome
     reason: Reason
@@ -118,7 +118,7 @@ def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rat
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
-    """The reason of a breach; where it is known, whether the label changed, or its traffic, or how many are true."""
+    """The reason of a breach, with the checks for changed behaviour and class mix that it depends on."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
     if rule.condition == "decrease":
@@ -128,7 +128,7 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     plain = Reason.ABOVE_THRESHOLD if rule.accumulates else Reason.INCREASED
     causes: tuple[DecisionCheck, ...] = ()
     if evidence.p_rate is not None:
-        # p_rate sees changed behaviour only: a rise without it comes from traffic having moved
+        # p_rate detects changed behaviour only: if it is not small, the rise comes from other traffic
         causes = (DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate")),)
         if not causes[0].passed:
             return Reason.TRAFFIC_MIX, causes
@@ -140,10 +140,10 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
 
 
 def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
-    """A verdict whose score ranges are as they will be blocked: rounded outwards to hundredths.
+    """The verdict with its score ranges as they will be blocked: rounded outwards to hundredths.
 
-    Where blocking is all that the rule does, a critical breach is a warning unless a range reaches the
-    scores that act alone. Without any range it stays critical: the switch then turns the label off.
+    If the rule blocks scores and turns nothing off, a critical breach becomes a warning unless a range reaches
+    the scores that act alone. Without any range it stays critical: the switch then turns the label off.
     """
     if "blocked" not in verdict.detail:
         return verdict
@@ -158,7 +158,7 @@ def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], fl
 
 
 def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:
-    """A hash of all that the verdict depends on: equal input, equal id."""
+    """A hash of everything that the verdict depends on: equal input gives an equal id."""
     subject, window = evidence.subject, evidence.window
     parts = (
         subject.source, rule.id, subject.label, window.schedule, window.name,

@@ -1,7 +1,7 @@
-"""What each rule can show of each label at the volume that it has: which change, and in how many windows. Pure.
+"""The change that each rule can show of each label at its volume, and in how many windows. Pure.
 
-Some weeks are read as one and stand for all others: rows of k windows are those weeks made larger or smaller. What is
-found is what a run finds where nothing changes, by the same functions; nothing here decides.
+Some weeks are read as one sample that represents all others: the rows of k windows are that sample, scaled. The numbers
+are those of a run in which nothing changes, from the same functions; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.metrics.registry import EXPECTED, METRICS, TOTALS, WHOLE
 
 Lacks = Literal["", "rows", "baseline"]
 LADDER = (1, 2, 3, 4, 6, 8, 13, 26, 52)
-"""How many weeks are tried. Where more than `pool_weeks` are needed, the rule is not evaluated as it is configured."""
+"""The numbers of weeks to try. Where more than `pool_weeks` are needed, the configured rule is not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Typical:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What one rule can show of one label.
+    """The change that one rule can show of one label.
 
-    ``rows`` are those that the rule is about, in a week or day; ``windows`` the fewest that must be pooled for it to be
-    evaluated, None where a year is not enough; ``detectable`` the smallest change (or distance from the threshold) that
-    is then seen with 80% power. ``lacks`` says what is missing where ``windows`` is None.
+    ``rows`` are those of the rule's population in a week or day. ``windows`` is the fewest that must be pooled for the
+    rule to be evaluated, None where a year is not enough. ``detectable`` is the smallest change (or distance from the
+    threshold) that is then seen with 80% power. ``lacks`` says what is missing where ``windows`` is None.
     """
 
     rule: Rule
@@ -55,17 +55,17 @@ class Visible:
     lacks: Lacks = ""
 
     def within(self, evaluation: EvaluationConfig) -> bool:
-        """Whether it is evaluated with as many windows as are pooled."""
+        """Whether the rule is evaluated with at most as many windows as it may pool."""
         return self.windows is not None and self.windows <= pooled_at_most(self.rule, evaluation)
 
 
 def pooled_at_most(rule: Rule, evaluation: EvaluationConfig) -> int:
-    """How many windows a rule may have pooled."""
+    """The most windows that a rule may pool."""
     return evaluation.pool_weeks if rule.schedule == "weekly" else DAYS_POOLED
 
 
 def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible]:
-    """Of every rule whose power can be worked out, in the order of the file, each label that it applies to."""
+    """The visible change of each label that a rule applies to, for each rule whose power can be computed, in order."""
     source = config.sources[name]
     made = {label: _baseline(name, label, counts, config, typical) for label, counts in typical.labels.items()}
     return [
@@ -77,16 +77,16 @@ def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible
 
 
 def _is_measured(rule: Rule, source: SourceConfig, evaluation: EvaluationConfig) -> bool:
-    """Whether what the rule could show follows from the counts of a label."""
+    """Whether the counts of a label determine what the rule could show."""
     metric = METRICS.get(rule.metric or "")
     if metric is None or rule.accumulates or rule.is_plain or not gives(rule, source.kind):
         return False
-    special = metric.needs in WHOLE  # of ranks too
+    special = metric.needs in WHOLE  # ranks included
     return not (special or metric.name in EXPECTED | TOTALS or metric.name in other_binning(evaluation))
 
 
 def _baseline(source: str, label: str | None, counts: Counts, config: Config, typical: Typical) -> Baseline | None:
-    """The baseline that would be pinned of so many rows a week; None where it would be refused."""
+    """The baseline that would be pinned at this volume; None where it would be refused."""
     frozen = scaled(counts, config.baseline.weeks / typical.weeks)
     if frozen.rows < config.baseline.min_pairs:
         return None
@@ -127,7 +127,7 @@ def _of_rule(
 
 
 def _counts_of_windows(rule: Rule) -> Sequence[int]:
-    """How many windows are tried; a rule that asks for several in a row needs each of them."""
+    """The numbers of windows to try; a rule that asks for several in a row needs at least as many."""
     most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
     return [count for count in LADDER if count <= most and count >= rule.for_windows]
 
@@ -168,5 +168,5 @@ def scaled(counts: Counts, share: float) -> Counts:
 
 
 def _thinned(rows: Floats, share: float) -> Floats:
-    """Whole numbers whose running sums are those of ``rows`` times ``share``, shape (K,)."""
+    """Whole numbers whose running sums are those of ``rows`` times ``share``, rounded; shape (K,)."""
     return np.diff(np.rint(np.cumsum(rows) * share), prepend=0.0)

@@ -1,10 +1,10 @@
 """Rules of ``scope: segments`` that judge a window: in which part of its rows is a label beyond the threshold, if any?
 
-*Label first*: each segment is compared as a label would be, with pooling, and the label has Simes' p-value of those
-with enough rows, one that is within the threshold counting as 1. Labels are a family as in every rule. *Then its
-segments*: of a label that is found, the segments are named by Benjamini and Hochberg at the rate times the share of
-labels found, so that the expected share of false ones among what is named, averaged over the labels found, keeps within
-the rate (Benjamini and Bogomolov 2014, doi 10.1111/rssb.12028). A label that is found has one that is named.
+*Label first*: each segment is compared as a label would be, with pooling. The p-value of the label is Simes' p-value of
+its segments with enough rows; a segment within the threshold counts as 1. Labels are a family as in every rule. *Then
+its segments*: for a label that is found, the segments are named by Benjamini and Hochberg at the rate times the share
+of labels found. The expected share of false names, averaged over the labels found, then stays within the rate
+(Benjamini and Bogomolov 2014, doi 10.1111/rssb.12028). A label that is found has at least one named segment.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from monitor.evaluation.evaluate import WindowCounts
 
 NAMED = 5
-"""Segments that a verdict keeps the numbers of, the smallest p first."""
+"""The most segments whose numbers a verdict keeps, the smallest p first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentInputs:
-    """A label, and what a rule may use of each of its segments that has rows in the judged window."""
+    """The input of a rule for a label, and for each of its segments with rows in the judged window."""
 
     label: RuleInput
     parts: Mapping[Segment, RuleInput]
@@ -44,9 +44,10 @@ class SegmentInputs:
 def segments_of(
     rule: Rule, columns: Sequence[str], label: RuleInput, windows: Sequence[WindowCounts], frozen: SegmentCounts
 ) -> SegmentInputs:
-    """The inputs of each segment of a label with rows in the judged window, the first of those that may be pooled.
+    """The inputs of each segment of a label with rows in the judged window.
 
-    Bins are those of the label's baseline; ``frozen`` are the baseline's own rows of each segment.
+    ``windows`` are the judged window and those that may be pooled with it, newest first. Bins are those of the label's
+    baseline; ``frozen`` are the baseline's rows of each segment.
     """
     subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
     found = {
@@ -73,7 +74,7 @@ def _bands(counts: Counts) -> dict[Segment, Counts]:
 
 
 def _frozen(rule: Rule, baseline: Baseline | None, segment: Segment, frozen: SegmentCounts) -> Baseline | None:
-    """The label's baseline, of which a level needs the bins; for a change with the segment's rows, if it has any."""
+    """The label's baseline, whose bins a level needs; for a change, with the segment's rows (None without any)."""
     if baseline is None or not rule.compares:
         return baseline
     own = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
@@ -85,8 +86,8 @@ def compare_segments(
 ) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
-    It has the numbers of one segment: of those named the one with the smallest p, else of those that could have shown a
-    change the one that comes closest. ``rules`` is the number of decision rules of the schedule.
+    A comparison has the numbers of one segment: the named one with the smallest p, else the one closest to a breach
+    among those that could have shown a change. ``rules`` is the number of decision rules of the schedule.
     """
     compared = _compared(rule, family, source, evaluation)
     asked = [
@@ -109,7 +110,7 @@ def compare_segments(
 def _compared(
     rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[dict[Segment, Comparison]]:
-    """Each segment as a label would be compared, intervals in the analytic form as those of their estimates."""
+    """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates."""
     inputs = [part for each in family for part in each.parts.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
     found = special(rule, inputs, WholeSource(), source, analytic)
@@ -118,7 +119,7 @@ def _compared(
 
 
 def _chances(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
-    """The p-value of each segment with enough rows; 1 of one that is not beyond the threshold in every window."""
+    """The p-value of each segment with enough rows; 1 for one that is not beyond the threshold in every window."""
     needed = rows_needed(rule, evaluation)
     return {
         segment: part.p_value if part.beyond and part.streak else 1.0
@@ -164,7 +165,7 @@ def _of_label(
 
 
 def _lead(judged: Mapping[Segment, Comparison], chances: Mapping[Segment, float]) -> Segment:
-    """The segment that an outcome without a breach is about."""
+    """The segment that an outcome without a breach is about: the closest to a breach of those that could show one."""
 
     def closeness(segment: Segment) -> tuple[bool, float, float, int]:
         part = judged[segment]
@@ -175,6 +176,6 @@ def _lead(judged: Mapping[Segment, Comparison], chances: Mapping[Segment, float]
 
 
 def _line(segment: Segment, part: Comparison, chance: float) -> list[Any]:
-    """A segment that is named: column, value, rows, the value or the change that is judged, p."""
+    """The numbers of a named segment: column, value, rows, the judged value or change, p."""
     measured = part.value if part.change is None else part.change
     return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{chance:.4g}")]

@@ -1,10 +1,10 @@
 """Why a label's calibration changed: the segments whose traffic or calibration changed, and what each explains. Pure.
 
 The unit is a cell: the rows that have the same value in every segment column and, for the ECE, lie in the same bin.
-Of each cell the mean of q = sign (outcome - score) is known in the window and in the baseline. For the shortfall the
-sign is -1; for the ECE it is that of the bin's gap, so that the mean of q over all rows is the metric itself and every
-sum over cells is exactly additive. A value that the baseline does not have is compared with the baseline's rows that
-agree in the other columns.
+Each cell has a mean of q = sign (outcome - score) in the window and in the baseline. For the shortfall the sign is -1;
+for the ECE it is that of the bin's gap, so that the mean of q over all rows is the metric itself and every sum over
+cells is exactly additive. A value that the baseline does not have is compared with the baseline's rows that agree in
+the other columns.
 
 A segment is a candidate by how much more its q has changed than that of the other rows (weighted least squares, with
 the variance of both spans), never by its size: where everything got worse alike, no segment is named.
@@ -18,7 +18,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.causes import Cause, CauseKind, Causes, ChangePart, Split
 from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints, pool
@@ -33,14 +33,14 @@ MOST_CAUSES = 3
 LEAST_SHARE = 0.2
 """A cause explains at least this share of the change."""
 MIN_ROWS = 50
-"""Effective rows of the window that a segment needs; as many make a value known in the baseline."""
+"""The effective rows that a segment needs in the window, and that a value needs in the baseline to be known."""
 NEARLY_ALL = 0.98
-"""Share of the rows from which on there are no others to compare with."""
+"""A segment with a larger share of the rows leaves no other rows to compare with."""
 PAIR_PENALTY = 8.0
-"""By how much the chi-square of a pair must pass that of a single segment: pairs are many more."""
+"""By how much the chi-square of a pair must exceed that of a single segment: there are many more pairs."""
 CELLS_AT_MOST = 3_000
-_IN_FAVOUR = 6.0  # chi-square that "only the new value changed" is given ahead, by its share beyond a half
-_SHRINK = 50.0  # rows of the whole that are added to a cell's own for its variance
+_IN_FAVOUR = 6.0  # added to the chi-square of "only the new value changed", times its share beyond a half
+_SHRINK = 50.0  # rows with the variance of the bin that are added to a cell's own
 _DIRECTION = {"shortfall": -1.0}
 
 
@@ -63,7 +63,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Change:
-    """Both spans with what they are compared by; ``reference`` (J, I) gives each cell now its cells of the baseline."""
+    """Both spans and how they are compared; ``reference`` (J, I) weights the baseline's cells for each cell now."""
 
     columns: tuple[str, ...]
     names: tuple[tuple[str, ...], ...]
@@ -105,12 +105,12 @@ def find_causes(
     rate: float = 0.01,
     confidence: float = 0.95,
 ) -> Causes | None:
-    """What the change of ``metric`` from ``then`` (the baseline) to ``now`` is put down to.
+    """The likely causes of the change of ``metric`` from ``then`` (the baseline) to ``now``.
 
     ``edges`` are the upper edges of the ECE's bins, in cells. Candidates are one family at the false discovery rate
     ``rate``. None where either span has no row of the population ``where``.
     """
-    now, then = _alike(now, then)
+    now, then = _same_columns(now, then)
     change = _prepared(now, then, metric, where, edges if metric == "ece" else (CELLS,))
     if change is None:
         return None
@@ -128,8 +128,8 @@ def find_causes(
 # --- preparing
 
 
-def _alike(now: CountsBySegment, then: CountsBySegment) -> tuple[CountsBySegment, CountsBySegment]:
-    """Both by the columns that both have, without those of most values while there are too many combinations."""
+def _same_columns(now: CountsBySegment, then: CountsBySegment) -> tuple[CountsBySegment, CountsBySegment]:
+    """Both with their common columns only; while there are too many cells, the column with most values is dropped."""
     for column in set(now.columns) ^ set(then.columns):
         now, then = (_without(s, s.columns.index(column)) if column in s.columns else s for s in (now, then))
     while len(now.columns) > 1 and max(len(now.parts), len(then.parts)) * 2 > CELLS_AT_MOST:
@@ -167,7 +167,7 @@ def _prepared(
 
 
 def _span(spans: CountsBySegment, names: Sequence[Sequence[str]], where: Where, edges: Sequence[int]) -> _Span | None:
-    """The cells that hold a row, with the variance of a cell drawn to that of its bin."""
+    """The cells with rows, each with its variance shrunk towards that of its bin; None without rows."""
     codes = [{value: code for code, value in enumerate(values)} for values in names]
     lines: list[Floats] = []
     values: list[list[int]] = []
@@ -186,7 +186,7 @@ def _span(spans: CountsBySegment, names: Sequence[Sequence[str]], where: Where, 
     place, w, w2, ws, wy, wsy, ws2 = np.array(lines).T
     bins, gap, rows = place.astype(np.int64), (wy - ws) / w, w**2 / w2
     own = np.maximum(0.0, (ws2 - 2 * wsy + wy) / w - gap**2)
-    # a cell of one row has no spread of its own: the bin's is that of all its rows
+    # a cell of one row has no spread of its own; the bin has that of all its rows
     by_bin = [np.bincount(bins, weights=part, minlength=len(edges))[bins] for part in (w, wy - ws, ws2 - 2 * wsy + wy)]
     usual = np.maximum(0.0, by_bin[2] / by_bin[0] - (by_bin[1] / by_bin[0]) ** 2)
     spread = (own * rows + usual * _SHRINK) / (rows + _SHRINK)
@@ -195,7 +195,7 @@ def _span(spans: CountsBySegment, names: Sequence[Sequence[str]], where: Where, 
 
 
 def _signs(span: _Span) -> Floats:
-    """The sign of each bin's gap: 1 where it has no row."""
+    """The sign of each bin's gap; 1 without rows."""
     totals = np.bincount(span.bin, weights=span.share * span.gap)
     return np.where(totals < 0, -1.0, 1.0)
 
@@ -203,8 +203,8 @@ def _signs(span: _Span) -> Floats:
 def _likely_signs(span: _Span, bins: int) -> Floats:
     """The likelier sign of each bin's true gap, where true gaps are normal about a straight line over the bins.
 
-    A bin of few rows that is hardly off has either sign by chance; here it takes that of the line. The variance about
-    it is by moments, as that of DerSimonian and Laird (1986). A bin without rows has 1. Shape (bins,).
+    A bin with few rows and a small gap has either sign by chance; here it takes that of the line. The variance about
+    the line is by moments, as that of DerSimonian and Laird (1986). A bin without rows has 1. Shape (bins,).
     """
     weight = np.bincount(span.bin, weights=span.share, minlength=bins)
     held = np.flatnonzero(weight > 0)
@@ -221,27 +221,27 @@ def _likely_signs(span: _Span, bins: int) -> Floats:
 
 
 def _line(at: Ints, weight: Floats) -> tuple[Floats, Floats]:
-    """The terms of a straight line at ``at``, shape (M, 2), and what its coefficients are found by (WLS)."""
+    """The design matrix of a line at ``at``, (M, 2), and the matrix that gives its WLS coefficients, (2, M)."""
     line = np.column_stack([np.ones(len(at)), at])
     return line, np.asarray(np.linalg.pinv(line.T @ (weight[:, None] * line)) @ (line.T * weight))
 
 
 def _reference(now: _Span, then: _Span, known: Sequence[Bools]) -> Any:
-    """The weights of the baseline's cells that each cell is compared with, rows sum to 1, sparse (J, I).
+    """The weights of the baseline's cells that each cell is compared with; rows sum to 1, sparse (J, I).
 
-    Those that agree in the bin and in every column whose value the baseline knows; else those of the bin; else all.
+    These cells agree in the bin and in every column whose value the baseline knows; else those of the bin; else all.
     """
     places: list[Ints] = []
     masks: dict[tuple[int, ...], Ints] = {}
     for values, place in zip(now.values, now.bin, strict=True):
-        wanted = tuple(int(v) if known[at][v] else -1 for at, v in enumerate(values))
-        key = (*wanted, int(place))
+        codes = tuple(int(v) if known[at][v] else -1 for at, v in enumerate(values))
+        key = (*codes, int(place))
         if key not in masks:
             same = then.bin == place
-            alike = same & np.all(
-                [(v < 0) | (then.values[:, at] == v) for at, v in enumerate(wanted)] or [same], axis=0
+            agrees = same & np.all(
+                [(v < 0) | (then.values[:, at] == v) for at, v in enumerate(codes)] or [same], axis=0
             )
-            chosen = alike if alike.any() else same if same.any() else np.ones_like(same)
+            chosen = agrees if agrees.any() else same if same.any() else np.ones_like(same)
             masks[key] = np.flatnonzero(chosen)
         places.append(masks[key])
     weights = [then.share[found] / then.share[found].sum() for found in places]
@@ -259,7 +259,7 @@ def _interval(value: float, noise: float, z: float) -> ChangePart:
 
 
 def _total_noise(change: _Change) -> float:
-    """Variance of the change: that of the rows, and that of which rows came."""
+    """Variance of the change: that of the outcomes, and that of the traffic mix."""
     noise = 0.0
     for span, sign in ((change.now, change.sign), (change.then, change.sign_then)):
         level, rows = span.level(sign), float(span.rows.sum())
@@ -268,7 +268,7 @@ def _total_noise(change: _Change) -> float:
 
 
 def _is_significant(change: _Change, confidence: float) -> bool:
-    """Whether the metric has changed at all, less what noise alone adds to an ECE."""
+    """Whether the metric has changed significantly, after what noise alone adds to an ECE is subtracted."""
     both = (change.now, change.sign, 1.0), (change.then, change.sign_then, -1.0)
     fair = change.total - sum(way * _upwards(span, sign) for span, sign, way in both)
     z = float(scipy.special.ndtri(0.5 + confidence / 2))
@@ -323,21 +323,21 @@ def _split(change: _Change, at: int, z: float) -> tuple[Split, float]:
 
 
 def _candidates(change: _Change) -> _Candidates:
-    """Single segments and pairs that hold enough rows, and leave others to compare with."""
+    """The single segments and pairs with enough rows that leave other rows to compare with."""
     now, names = change.now, change.names
     singles = [((at, code),) for at, values in enumerate(names) for code in range(len(values))]
     pairs = [(a, b) for (a,), (b,) in combinations(singles, 2) if a[0] != b[0]]
     segments: list[Segment] = []
     within: list[Floats] = []
     seen: set[bytes] = set()
-    for wanted in (*singles, *pairs):
-        mask = np.all([now.values[:, at] == code for at, code in wanted], axis=0)
+    for parts in (*singles, *pairs):
+        mask = np.all([now.values[:, at] == code for at, code in parts], axis=0)
         rows = float(now.rows[mask].sum())
-        alike = mask.tobytes()
-        if rows < MIN_ROWS or float(now.share[mask].sum()) > NEARLY_ALL or alike in seen:
+        key = mask.tobytes()
+        if rows < MIN_ROWS or float(now.share[mask].sum()) > NEARLY_ALL or key in seen:
             continue
-        seen.add(alike)
-        segments.append(tuple((change.columns[at], names[at][code]) for at, code in wanted))
+        seen.add(key)
+        segments.append(tuple((change.columns[at], names[at][code]) for at, code in parts))
         within.append(mask.astype(float))
     return _Candidates(tuple(segments), np.array(within).T if within else np.zeros((len(now.bin), 0)))
 
@@ -357,8 +357,8 @@ class _Fit:
 def _fit(change: _Change, within: Floats, chosen: Floats) -> _Fit:
     """Weighted least squares of the cells' changes on each candidate beside ``chosen`` (J, C), which has the constant.
 
-    By Frisch and Waugh: the candidate is freed of what ``chosen`` explains of it. The variance is that of the cells
-    themselves, of both spans, so cells that share a reference are not taken for independent.
+    By Frisch and Waugh: what ``chosen`` explains of the candidate is subtracted first. The variance is that of the
+    cells of both spans, so cells that share a reference do not count as independent.
     """
     weight = change.now.share[:, None]
     projected = np.linalg.lstsq(chosen.T @ (weight * chosen), chosen.T @ (weight * within), rcond=None)[0]
@@ -396,7 +396,7 @@ def _named(change: _Change, mix_noises: Sequence[float], splits: Sequence[Split]
 
 
 def _mixes(change: _Change, noises: Sequence[float], splits: Sequence[Split], rate: float, z: float) -> list[Cause]:
-    """Columns whose traffic explains enough of the change, the one that explains most: columns go together."""
+    """The column whose traffic explains most of the change, if that is enough; only one, since columns correlate."""
     if not splits:
         return []
     values = np.array([split.mix.value for split in splits]) * np.sign(change.total)
@@ -413,7 +413,7 @@ def _mixes(change: _Change, noises: Sequence[float], splits: Sequence[Split], ra
 def _replaced(change: _Change, chosen: Floats, found: Sequence[Cause], rate: float, z: float) -> list[Cause]:
     """A value that the baseline does not know, where "only its rows changed" fits better than "all changed alike".
 
-    It needs no proof that it changed more than the others, which may be few or none: it is what is new. At most one.
+    It need not have changed significantly more than the other rows, which may be few or none. At most one.
     """
     named = {cause.segment for cause in found}
     for at, column in enumerate(change.columns):
@@ -423,14 +423,14 @@ def _replaced(change: _Change, chosen: Floats, found: Sequence[Cause], rate: flo
             if shares[code] < LEAST_SHARE or change.known[at][code] or segment in named:
                 continue
             inside = (change.now.values[:, at] == code).astype(float)[:, None]
-            own, others = (_fit(change, part, np.hstack([1 - part, chosen[:, 1:]])) for part in (inside, 1 - inside))
-            apart = _fit(change, inside, chosen)
-            way, part = np.sign(change.total), float(own.more[0] * shares[code])
-            p_value = float(scipy.special.ndtr(-own.z[0] * way))
-            ahead = _IN_FAVOUR * max(0.0, float(shares[code]) - 0.5)
-            alone = max(0.0, others.z[0] * way) ** 2 < max(0.0, apart.z[0] * way) ** 2 + ahead
-            if alone and p_value < rate and part / change.total >= LEAST_SHARE:
-                interval = _interval(part, float(own.deviation[0] * shares[code]) ** 2, z)
+            new, old = (_fit(change, part, np.hstack([1 - part, chosen[:, 1:]])) for part in (inside, 1 - inside))
+            contrast = _fit(change, inside, chosen)
+            way, part = np.sign(change.total), float(new.more[0] * shares[code])
+            p_value = float(scipy.special.ndtr(-new.z[0] * way))
+            in_favour = _IN_FAVOUR * max(0.0, float(shares[code]) - 0.5)
+            only_new = max(0.0, old.z[0] * way) ** 2 < max(0.0, contrast.z[0] * way) ** 2 + in_favour
+            if only_new and p_value < rate and part / change.total >= LEAST_SHARE:
+                interval = _interval(part, float(new.deviation[0] * shares[code]) ** 2, z)
                 return [_cause(change, "replaced", segment, inside[:, 0] > 0, interval, p_value)]
     return []
 
@@ -444,8 +444,9 @@ def _cause(
         at = change.columns.index(column)
         same &= then.values[:, at] == change.names[at].index(value)
     inside, outside = float(now.share[mask].sum()), float(now.share[~mask].sum())
-    own = float(now.share[mask] @ difference[mask]) / inside if inside else 0.0
-    elsewhere = float(now.share[~mask] @ difference[~mask]) / outside if outside else 0.0
+    change_inside = float(now.share[mask] @ difference[mask]) / inside if inside else 0.0
+    change_outside = float(now.share[~mask] @ difference[~mask]) / outside if outside else 0.0
     traffic = (float(then.share[same].sum()), inside)
     rows = round(float(now.rows[mask].sum()))
-    return Cause(kind, segment, part.value / change.total, part, p_adjusted, rows, own, elsewhere, traffic)
+    share = part.value / change.total
+    return Cause(kind, segment, share, part, p_adjusted, rows, change_inside, change_outside, traffic)

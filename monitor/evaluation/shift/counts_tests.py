@@ -27,12 +27,12 @@ PSI_BINS = 10
 
 Rows = tuple[int, int]  # of the window, of the baseline
 MixOf = Literal["label", "actual"]
-"""Of which labels a mix is: those that were predicted, or the true ones."""
+"""Which labels a mix counts: the predicted or the true ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one test found: the effect size and its p-value (None where undefined, see ``detail``)."""
+    """The result of one test: the effect size and its p-value (None where undefined, see ``detail``)."""
 
     statistic: float | None
     p_value: float | None
@@ -160,7 +160,7 @@ def _predicted_rows(labels: Sequence[Counts | None]) -> Floats:
 
 
 def _true_rows(labels: Sequence[Counts | None]) -> Floats:
-    """The rows of which each label is true, scaled so that they add up to the effective rows of all of them."""
+    """The true rows of each label, scaled so that they add up to the effective rows of all true rows."""
     weight = np.array([float(_true(counts, counts.w).sum()) if counts is not None else 0.0 for counts in labels])
     effective = sum(
         counts.effective_rows * part / float(counts.w.sum())
@@ -189,7 +189,7 @@ _MIXES: Mapping[MixOf, Callable[[Sequence[Counts | None]], Floats]] = {"label": 
 
 
 def _merge_rare(table: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
-    """The table with its rare labels in one column, left out where even that is too rare."""
+    """The table with its rare labels in one column, which is left out where it is still too rare."""
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
     common = expected.min(axis=0) >= MIN_EXPECTED
     rest = table[:, ~common].sum(axis=1, keepdims=True)
@@ -247,5 +247,5 @@ def _mixes(
 def shift_result(
     subject: Subject, window: Window, test: str, column: str, *, effect: Effect, rows: Rows
 ) -> ShiftResult:
-    """What one test found, as it is stored; ``rows`` are those of the window and of the baseline."""
+    """The result of one test, as it is stored; ``rows`` are those of the window and of the baseline."""
     return ShiftResult(subject, window, test, column, effect.statistic, effect.p_value, *rows, effect.detail)

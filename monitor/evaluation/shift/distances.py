@@ -1,6 +1,6 @@
-"""Two distances of distributions with the p-values that they have where nothing has changed. Pure.
+"""Two distances of distributions with their p-values under "nothing has changed". Pure.
 
-Both hold for discrete scores: the null distribution is that of the values that there are, not that of a continuous one.
+Both hold for discrete scores: the null distribution is that of the observed values, not that of continuous ones.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from monitor.inference import tails
 
 MOST_STEPS = 128
 _SKEWNESS = 1.3
-"""Of the integral of a Brownian bridge's size: 1.0 to 1.3 over all distributions that were tried; larger is safer."""
+"""Skewness of the integral of |B|, B a Brownian bridge: 1.0 to 1.3 over all distributions tried; larger is safer."""
 _TAIL_FROM, _TAIL = 3.0, 1.6
-"""From so many deviations of the integral of the bridge itself on, its size is beyond them with at most so many times
-the chance that a normal value is: 1.0 to 1.4 times over the same distributions."""
+"""Beyond ``_TAIL_FROM`` standard deviations of the integral of B, the tail of the integral of |B| is at most ``_TAIL``
+times the two tails of a normal value: 1.0 to 1.4 times over the same distributions."""
 
 
 def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float, float]) -> tuple[float, float]:
@@ -24,8 +24,8 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
 
     ``values`` are distinct and sorted, shape (K,); ``shares`` are those of each value on either side; ``rows`` the
     effective rows. Times the square root of n1 n2 / (n1 + n2) the area is, if nothing has changed, the integral of
-    |B(F)| for a Brownian bridge B. Its mean and variance are exact; its distribution is taken for Pearson's III of
-    fixed skewness, its far tail for that of the integral of B(F), which is normal (benchmarks/shift_level.py).
+    |B(F)| for a Brownian bridge B. Its mean and variance are exact; its distribution is taken as Pearson's III of
+    fixed skewness, its far tail from the integral of B(F), which is normal (benchmarks/shift_level.py).
     """
     if len(values) < 2:
         return 0.0, 1.0
@@ -44,7 +44,7 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
 def _of_bridge(level: Floats, steps: Floats) -> tuple[float, float, float]:
     """Mean and variance of the integral of |B(level)|, and the variance of that of B(level).
 
-    Neighbouring steps are put together where there are many.
+    Neighbouring steps are merged where there are many.
     """
     if len(level) > MOST_STEPS:
         starts = np.arange(MOST_STEPS) * len(level) // MOST_STEPS
@@ -69,6 +69,6 @@ def jensen_shannon(counts: tuple[Floats, Floats]) -> tuple[float, float]:
     if held.sum() < 2:
         return 0.0, 1.0
     distance = tails.jensen_shannon(counts[0][held], counts[1][held])
-    apart = 0.0 if not np.isfinite(distance) else distance  # of equal rows the divergence may be -1e-17
-    chi2 = 8 * apart**2 / (1 / counts[0].sum() + 1 / counts[1].sum())
-    return apart, tails.chi_square(chi2, int(held.sum()) - 1)
+    distance = 0.0 if not np.isfinite(distance) else distance  # for equal rows the divergence may be -1e-17
+    chi2 = 8 * distance**2 / (1 / counts[0].sum() + 1 / counts[1].sum())
+    return distance, tails.chi_square(chi2, int(held.sum()) - 1)

@@ -2,7 +2,7 @@
 
 Evidently drops missing values before it compares (a column that lost a third of its values shows "no
 drift"), raises for a whole report because of one empty column, and picks its tests by sample size, so
-that its numbers are p-values one week and distances the next. So: columns it cannot take are
+that its numbers are p-values one week and distances the next. So columns that it cannot use are
 left out and named, missing values are tested here, and the two methods are fixed distances, where
 more is always more drift. The distances are those of Evidently's page, computed by SciPy without it.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.files import write_whole
 from monitor.core.records import ShiftResult, Subject, Window
@@ -141,7 +141,7 @@ def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
 
 
 def _empty(source: str, window: Window, column: _Column) -> ShiftResult:
-    """Whether no value is left, with the chance of that if values go missing as often as in the reference."""
+    """1 where no value is left, else 0; the p-value holds if values are missing as often as in the reference."""
     sizes = (len(column.now), len(column.then))
     effect = Effect(None, None, {"reason": f"fewer than {MIN_ROWS} rows"})
     if min(sizes) >= MIN_ROWS:
@@ -160,7 +160,7 @@ def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
 
 
 def _of_values(column: _Column) -> list[tuple[str, Effect]]:
-    """Values that the reference does not have, of categories; and whether only one value is left."""
+    """For categories, the values that the reference does not have; for every column, whether only one value is left."""
     now, then = column.now.dropna(), column.then.dropna()
     constant = [("constant", _constant(now, then))]
     return constant if column.kind == "numerical" else [("new_categories", _new_categories(now, then)), *constant]
@@ -179,7 +179,7 @@ def _new_categories(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
 
 
 def _constant(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
-    """The share of the reference's values that are not there any more, where only one value is; else 0."""
+    """Where only one value is left, the share of the reference's values that are gone; else 0."""
     only = now.iloc[0]
     if not (now == only).all():
         return Effect(0.0, 1.0)
@@ -188,7 +188,7 @@ def _constant(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
 
 
 def _distance(column: _Column) -> Effect:
-    """What Evidently calls the drift of the column, by SciPy: its methods ``wasserstein`` and ``jensenshannon``."""
+    """Evidently's drift of the column, computed by SciPy: its methods ``wasserstein`` and ``jensenshannon``."""
     now, then, method = column.now.dropna(), column.then.dropna(), METHODS[column.kind]
     if column.kind == "numerical":  # in standard deviations; Evidently divides by .001 at least
         value: float = scipy.stats.wasserstein_distance(then, now) / max(float(np.std(then)), 0.001)
@@ -227,7 +227,7 @@ def _write_page(columns: Sequence[_Column], path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings of Evidently and what it imports: nobody here can act on them.
+    """Suppresses the warnings of Evidently and its imports: nobody here can act on them.
 
     They are deprecations in its own code (numpy.core, litestar) and empty histogram bins.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy  # its parts are loaded when they are first used, and most commands never use them
+import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.counts import Floats
 from monitor.evaluation.shift.counts_tests import LEAST_DEVIATION, PSI_BINS, Effect
@@ -35,7 +35,7 @@ def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[
 
 
 def _wasserstein(now: Floats, then: Floats) -> Effect:
-    """In standard deviations of the reference."""
+    """The Wasserstein distance in standard deviations of the reference."""
     values, index = np.unique(np.concatenate([now, then]), return_inverse=True)
     sides = [np.bincount(part, minlength=len(values)) for part in np.split(index, [len(now)])]
     shares = sides[0] / len(now), sides[1] / len(then)
@@ -72,7 +72,7 @@ def _psi(table: Floats) -> Effect:
 
 
 def _chi_square(table: Floats) -> Effect:
-    """Pearson's chi-square with Cramer's V; one value only on both sides cannot differ."""
+    """Pearson's chi-square with Cramer's V; 0 and p-value 1 where both sides have the same single value."""
     if table.shape[1] < 2:
         return Effect(0.0, 1.0)
     found = scipy.stats.chi2_contingency(table, correction=False)

@@ -1,7 +1,7 @@
-"""What has shifted: of all shift tests of a source in one window, those that are significant together and large enough.
+"""Shift findings: the shift tests of a source in one window that are significant in their family and large enough.
 
-All of them are one family: scores of every label, label mix, feature columns. So how often something is found in an
-unchanged week does not grow with the number of labels, columns or tests. Pure.
+All tests are one family: scores of every label, label mix, feature columns. So the rate of findings in an unchanged
+week does not grow with the number of labels, columns or tests. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTICEABLE: Mapping[str, float] = {
     "constant": 0.0,
     "empty": 0.0,
 }
-"""The effect from which a significant test is a finding: of scores, about a twentieth of a standard deviation."""
+"""The effect above which a significant test is a finding: for scores, about a twentieth of a standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ShiftFinding:
 
 
 def p_values_of(shifts: Iterable[ShiftResult]) -> tuple[float, ...]:
-    """The p-values of the family that ``shifts`` are; tests without one are not in it."""
+    """The p-values of the family of ``shifts``; tests without a p-value are not in it."""
     return tuple(shift.p_value for shift in shifts if shift.p_value is not None)
 
 

@@ -11,12 +11,12 @@ from monitor.core.causes import Began
 from monitor.core.counts import Floats
 
 ALLOWED = 6.0
-"""By how much a window's misfit (a chi-square) may pass the best one's: measured, `python -m benchmarks.causes`."""
+"""By how much a window's misfit (a chi-square) may exceed the best one's: measured by `python -m benchmarks.causes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What was measured in one window, with its variance."""
+    """The value measured in one window, with its variance."""
 
     window: str
     value: float
@@ -26,9 +26,9 @@ class Level:
 def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:
     """The window of ``levels`` (oldest first) from which on they differ from ``baseline`` and those before.
 
-    Without a baseline the step lies after the first window. The likeliest window, and the first and last whose misfit
-    is not much larger; a series that varies by more than its variances say makes the span wider. None where there is
-    nothing to compare.
+    The result has the likeliest window, and the first and last whose misfit is not much larger; this span is wider if
+    the series varies more than its variances say. Without a baseline the step lies after the first window. None where
+    there is nothing to compare.
     """
     if not levels:
         return None
