@@ -99,8 +99,8 @@ def accumulate(
 
     The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH).
     """
-    asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
-    judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
+    gated = [gates(rule, rule_input, has_rows=bool(run)) for rule_input, run in zip(family, runs, strict=True)]
+    judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
     made = paths_of(rule, [oldest_first(runs[place]) for place in judged], [alone] * len(judged))
@@ -108,13 +108,13 @@ def accumulate(
     needed = evidence_needed([paths[place].now for place in judged], length)
     shared = family_detail(rule, evaluation, needed, len(judged))
     found = []
-    for place, material in enumerate(family):
-        checks, problem = asked[place]
+    for place, rule_input in enumerate(family):
+        checks, problem = gated[place]
         if problem is not None:
-            found.append(without_evidence(material, problem, checks))
+            found.append(without_evidence(rule_input, problem, checks))
         else:
-            own = {**shared, "sure": paths[place].now >= needed}
-            found.append(evidence_of(rule, material, paths[place], own, checks))
+            detail = {**shared, "sure": paths[place].now >= needed}
+            found.append(evidence_of(rule, rule_input, paths[place], detail, checks))
     return found
 
 
@@ -126,7 +126,7 @@ def run_length(rule: Rule) -> int:
 def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> dict[str, Any]:
     """The detail that all verdicts of a family have; ``needed`` is log evidence."""
     return {
-        "needed": shown(needed),
+        "needed": rounded_evidence(needed),
         "average_run_length": rule.average_run_length,
         "labels": labels,
         "rows_needed": _minimum(rule, evaluation),
@@ -179,7 +179,7 @@ def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> li
 
 
 def evidence_of(
-    rule: Rule, material: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
+    rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
 ) -> Comparison:
     """The comparison of one path of evidence; ``shared`` is the detail of its family (:func:`family_detail`)."""
     start = path.start
@@ -195,7 +195,7 @@ def evidence_of(
         "promised": total.promised,
         "kept": total.kept,
         "effective_rows": total.effective,
-        "evidence": shown(path.now),
+        "evidence": rounded_evidence(path.now),
         "since": since.name,
         "suspected": path.now >= SUSPECTED,
         "path": _steps(path),
@@ -203,10 +203,10 @@ def evidence_of(
     }
     enough = total.rows >= shared["rows_needed"]
     return Comparison(
-        material.subject, material.window, value=total.shortfall, low=low, high=high, plug_in=total.shortfall,
+        rule_input.subject, rule_input.window, value=total.shortfall, low=low, high=high, plug_in=total.shortfall,
         detectable=detectable, n=total.rows, windows=len(pooled), beyond=beyond,
         adequate=enough and detectable is not None and detectable <= shared["seen_at_most"],
-        baseline_version=material.baseline.version if material.baseline else None, data_digest=_digest(path),
+        baseline_version=rule_input.baseline.version if rule_input.baseline else None, data_digest=_digest(path),
         detail=detail, checks=checks,
     )  # fmt: skip
 
@@ -225,11 +225,11 @@ def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[st
 def _steps(path: EvidencePath) -> list[list[Any]]:
     """The newest windows, oldest first: name, rows, mean score, hit rate, evidence."""
     steps = zip(path.windows, path.promises, path.evidence, strict=True)
-    told = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), shown(found)] for w, p, found in steps]
-    return told[-SHOWN:]
+    lines = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), rounded_evidence(found)] for w, p, found in steps]
+    return lines[-SHOWN:]
 
 
-def shown(evidence: float) -> float:
+def rounded_evidence(evidence: float) -> float:
     """The evidence, from its logarithm, to four digits: further digits would differ between machines."""
     return float(f"{math.exp(max(evidence, -700.0)):.4g}")
 

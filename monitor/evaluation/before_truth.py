@@ -45,7 +45,7 @@ def estimates_before_truth(
     """Expected accuracy, shortfall and ECE of the waiting rows of each label and of all labels together."""
     if rows is None:
         return []
-    asked = [
+    expectations = [
         (Subject(source, label), where, found)
         for label in (*rows.labels, None)
         for baseline in [baselines.get(label)]
@@ -54,10 +54,10 @@ def estimates_before_truth(
         for found in [_expected(rows, label, baselines, where)]
         if found.outcomes.rows
     ]
-    laws = _laws([(subject, where, found) for subject, where, found in asked], rows.window, evaluation)
+    laws = _laws([(subject, where, found) for subject, where, found in expectations], rows.window, evaluation)
     return [
         _estimate(subject, rows, where, name, found, law, baselines[subject.label].version, evaluation)
-        for (subject, where, found), by_name in zip(asked, laws, strict=True)
+        for (subject, where, found), by_name in zip(expectations, laws, strict=True)
         for name, law in by_name.items()
         if law is not None
     ]
@@ -67,14 +67,14 @@ def _expected(
     rows: UnresolvedRows, label: str | None, baselines: Mapping[str | None, Baseline], where: Where
 ) -> Expectation:
     """The expectation of a label by its map; of the source (None) by each label's map, else by the source's map."""
-    own = baselines[label]
+    baseline = baselines[label]
     if label is not None or not rows.waiting:
-        return expectation(_map_of(own), rows.waiting_of(label).where(where), own.edges[where])
+        return expectation(_map_of(baseline), rows.waiting_of(label).where(where), baseline.edges[where])
     parts = [
-        expectation(_map_of(baselines.get(each, own)), waiting.where(where), own.edges[where])
+        expectation(_map_of(baselines.get(each, baseline)), waiting.where(where), baseline.edges[where])
         for each, waiting in rows.waiting.items()
     ]
-    return together(parts, own.counts.design_effect)
+    return together(parts, baseline.counts.design_effect)
 
 
 def _map_of(baseline: Baseline) -> CalibrationMap:
@@ -83,13 +83,15 @@ def _map_of(baseline: Baseline) -> CalibrationMap:
 
 
 def _laws(
-    asked: Sequence[tuple[Subject, Where, Expectation]], window: Window, evaluation: EvaluationConfig
+    expectations: Sequence[tuple[Subject, Where, Expectation]], window: Window, evaluation: EvaluationConfig
 ) -> list[dict[str, Law | None]]:
-    rngs = [generator(evaluation.seed, subject, f"expected_ece {where}", window.name) for subject, where, _ in asked]
-    eces = ece_laws([found for *_, found in asked], rngs)
+    rngs = [
+        generator(evaluation.seed, subject, f"expected_ece {where}", window.name) for subject, where, _ in expectations
+    ]
+    eces = ece_laws([found for *_, found in expectations], rngs)
     return [
         dict(zip(ORDER, (accuracy_law(found), shortfall_law(found), ece), strict=True))
-        for (*_, found), ece in zip(asked, eces, strict=True)
+        for (*_, found), ece in zip(expectations, eces, strict=True)
     ]
 
 
@@ -129,7 +131,7 @@ def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expect
 
 def compare_expected(
     rule: Rule,
-    material: RuleInput,
+    rule_input: RuleInput,
     rows: UnresolvedRows | None,
     baselines: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
@@ -138,22 +140,22 @@ def compare_expected(
 
     ``baselines`` are those of all labels: the source as a whole is estimated by the map of each.
     """
-    subject, baseline = material.subject, material.baseline
+    subject, baseline = rule_input.subject, rule_input.baseline
     waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
-    checks, problem = gates(rule, material, has_rows=waiting > 0)
+    checks, problem = gates(rule, rule_input, has_rows=waiting > 0)
     if problem is None:
         check = DecisionCheck("baseline", baseline is not None, ("baseline_version",))
         checks, problem = (*checks, check), None if check.passed else Reason.NO_BASELINE
     version = None if baseline is None else baseline.version
     found = Comparison(
         subject,
-        material.window,
+        rule_input.window,
         n=waiting,
         problem=problem,
         checks=checks,
         baseline_version=version,
         data_digest=_digest(rows, subject.label, baselines),
-        detail={**material.detail, MARK: True},
+        detail={**rule_input.detail, MARK: True},
     )
     if problem is not None or rows is None or baseline is None:
         return found

@@ -66,20 +66,20 @@ def ece_of(
 
 @each_by_content
 def each_ece(
-    asked: Sequence[tuple[BinCounts, Subject, str]], where: Where, evaluation: EvaluationConfig
+    requests: Sequence[tuple[BinCounts, Subject, str]], where: Where, evaluation: EvaluationConfig
 ) -> list[Interval]:
     """The configured interval of the ECE of each table, with the random numbers of its subject, ``where`` and window.
 
     Each table comes with its subject and the name of its window. Results are kept: estimates and rules need the same.
     """
-    rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in asked]
+    rngs = [generator(evaluation.seed, subject, f"ece {where}", name) for _, subject, name in requests]
     found: dict[int, Interval] = {}
     # tables with the same number of bins together: none is padded, so that not even the last bit depends on the others
-    for width in {len(bins.n) for bins, _, _ in asked}:
-        places = [place for place, (bins, _, _) in enumerate(asked) if len(bins.n) == width]
-        intervals = ece_of([asked[place][0] for place in places], [rngs[place] for place in places], evaluation)
+    for width in {len(bins.n) for bins, _, _ in requests}:
+        places = [place for place, (bins, _, _) in enumerate(requests) if len(bins.n) == width]
+        intervals = ece_of([requests[place][0] for place in places], [rngs[place] for place in places], evaluation)
         found |= dict(zip(places, intervals, strict=True))
-    return [found[place] for place in range(len(asked))]
+    return [found[place] for place in range(len(requests))]
 
 
 def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
@@ -100,7 +100,7 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
 
 def extra_estimates(
     samples: Sequence[Sample],
-    wanted: Sequence[tuple[str, Where]],
+    requested: Sequence[tuple[str, Where]],
     window: Window,
     evaluation: EvaluationConfig,
     spec: Callable[[str, str | None], MetricSpec] = lambda metric, _: MetricSpec(metric),
@@ -110,9 +110,9 @@ def extra_estimates(
     Samples of segments are left out. ``spec`` gives a label's metric its parameters: a metric of cost has the costs of
     the label.
     """
-    others = other_binning(evaluation)
-    keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in wanted]
-    binned = _in_other_bins([key for key in keys if key[1] in others], window, others)
+    evaluations = other_binning(evaluation)
+    keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in requested]
+    binned = _in_other_bins([key for key in keys if key[1] in evaluations], window, evaluations)
     found = []
     for sample, metric, where in keys:
         counts = sample.counts.where(where) if where != "all" else sample.counts
@@ -123,15 +123,17 @@ def extra_estimates(
     return found
 
 
-def wanted_of(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
+def extra_metrics(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
     """The metrics of counts beyond the contract's that a source of this ``kind`` has: over all rows, and ``named``.
 
-    >>> wanted_of("regression"), wanted_of("multilabel")[0], len(wanted_of("multilabel", [("f1", "predicted")]))
-    ([], ('ace', 'all'), 29)
+    >>> extra_metrics("regression"), extra_metrics("multilabel")[0]
+    ([], ('ace', 'all'))
+    >>> len(extra_metrics("multilabel", [("f1", "predicted")]))
+    29
     """
-    mine = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
-    extra = [(name, where) for name, where in named if name in mine and where != "all"]
-    return [*((name, WHERES[0]) for name in mine), *dict.fromkeys(extra)]
+    names = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
+    extra = [(name, where) for name, where in named if name in names and where != "all"]
+    return [*((name, WHERES[0]) for name in names), *dict.fromkeys(extra)]
 
 
 def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
@@ -143,15 +145,17 @@ def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
 
 
 def _in_other_bins(
-    keys: Sequence[tuple[Sample, str, Where]], window: Window, others: Mapping[str, EvaluationConfig]
+    keys: Sequence[tuple[Sample, str, Where]], window: Window, evaluations: Mapping[str, EvaluationConfig]
 ) -> dict[tuple[Subject, str, Where], Interval]:
     found: dict[tuple[Subject, str, Where], Interval] = {}
-    for name, evaluation in others.items():
-        mine = [(sample, where) for sample, metric, where in keys if metric == name]
-        tables = [bin_counts(c, population_edges(c, evaluation)) for s, where in mine for c in [s.counts.where(where)]]
+    for name, evaluation in evaluations.items():
+        chosen = [(sample, where) for sample, metric, where in keys if metric == name]
+        tables = [
+            bin_counts(c, population_edges(c, evaluation)) for s, where in chosen for c in [s.counts.where(where)]
+        ]
         # the random numbers of a rule on it, which measures it as an ECE
-        values = _each_where(mine, tables, window, evaluation)
-        found |= {(s.subject, name, where): value for (s, where), value in zip(mine, values, strict=True)}
+        values = _each_where(chosen, tables, window, evaluation)
+        found |= {(s.subject, name, where): value for (s, where), value in zip(chosen, values, strict=True)}
     return found
 
 
@@ -177,9 +181,9 @@ def _each_where(
         return ece_of(tables, rngs, evaluation)
     found: dict[int, Interval] = {}
     for where in dict.fromkeys(where for _, where in keys):
-        mine = [i for i, (_, own) in enumerate(keys) if own == where]
-        asked = [(tables[i], keys[i][0].subject, window.name) for i in mine]
-        found |= dict(zip(mine, each_ece(asked, where, evaluation), strict=True))
+        places = [i for i, (_, population) in enumerate(keys) if population == where]
+        requests = [(tables[i], keys[i][0].subject, window.name) for i in places]
+        found |= dict(zip(places, each_ece(requests, where, evaluation), strict=True))
     return [found[i] for i in range(len(keys))]
 
 
@@ -189,19 +193,19 @@ def _mces_by_form(
     """The MCE of each table with exact limits; for labels with textbook limits where these are configured."""
     found = mce_intervals(tables, confidence=evaluation.confidence)
     if evaluation.interval == "percentile":
-        mine = [(index, s.subject, where) for index, (s, where) in enumerate(keys) if s.subject.segment is None]
-        asked = [(tables[index], subject, f"mce {where}", window.name) for index, subject, where in mine]
-        for (index, _, _), interval in zip(mine, textbook_mces(asked, evaluation), strict=True):
+        labels = [(index, s.subject, where) for index, (s, where) in enumerate(keys) if s.subject.segment is None]
+        requests = [(tables[index], subject, f"mce {where}", window.name) for index, subject, where in labels]
+        for (index, _, _), interval in zip(labels, textbook_mces(requests, evaluation), strict=True):
             found[index] = interval
     return found
 
 
 def textbook_mces(
-    asked: Sequence[tuple[BinCounts, Subject, str, str]], evaluation: EvaluationConfig
+    requests: Sequence[tuple[BinCounts, Subject, str, str]], evaluation: EvaluationConfig
 ) -> list[MceInterval]:
     """The percentile interval of each table's MCE, seeded by its subject, metric with population, and window's name."""
-    rngs = [generator(evaluation.seed, subject, metric, name) for _, subject, metric, name in asked]
-    tables = [table for table, *_ in asked]
+    rngs = [generator(evaluation.seed, subject, metric, name) for _, subject, metric, name in requests]
+    tables = [table for table, *_ in requests]
     return mce_intervals(tables, rngs, confidence=evaluation.confidence, resamples=evaluation.resamples)
 
 

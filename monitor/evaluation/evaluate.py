@@ -30,11 +30,11 @@ from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
-from monitor.evaluation.estimates import Sample, estimate, extra_estimates, generator, wanted_of
+from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_mix import Runs, with_class_mix
-from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segments_asked
+from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segment_columns
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
-from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special
+from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special_comparisons
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.small_labels import accumulate_small, small_runs
@@ -145,7 +145,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
     source, window, evaluation = config.sources[data.name], data.current.window, config.evaluation
     samples = samples_of(data, config)
     rules = [(rule.metric, rule.where) for rule in config.rules if rule.metric is not None]
-    every = wanted_of(source.kind, rules)
+    every = extra_metrics(source.kind, rules)
     few = len(data.current.labels) <= EVERYTHING_UP_TO + 1
     of_labels = every if few else [pair for pair in every if pair in rules]
     labelled = [sample for sample in samples if sample.subject.label is not None]
@@ -235,7 +235,7 @@ def verdicts_of(
     """
     source = config.sources[data.name]
     unresolved = rule.metric in EXPECTED and source.unresolved is None
-    if unresolved or not gives(rule, source.kind) or (rule.scope == "segments" and not segments_asked(rule, source)):
+    if unresolved or not gives(rule, source.kind) or (rule.scope == "segments" and not segment_columns(rule, source)):
         return []
     labels = [
         label
@@ -247,61 +247,63 @@ def verdicts_of(
         before = data.earlier[: rule.reference_weeks]
         rolling = rolling_baselines(data.name, labels, before, data.baselines, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
-    materials = [waiting(rule, material_of(data, config, label, shifts), data.current) for label in labels]
-    materials = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in materials]
+    rule_inputs = [with_maturity(rule, input_of(data, config, label, shifts), data.current) for label in labels]
+    rule_inputs = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in rule_inputs]
     family = None
     if rule.metric in EXPECTED:
         rows, baselines = data.current.whole.unresolved, data.baselines
-        family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in materials]
+        family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in rule_inputs]
     elif rule.scope != "segments":
-        family = special(rule, materials, data.current.whole, source, config.evaluation)
+        family = special_comparisons(rule, rule_inputs, data.current.whole, source, config.evaluation)
     if not labels and data.problem and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
-        materials = [material_of(data, config, None, shifts)]
+        rule_inputs = [input_of(data, config, None, shifts)]
     if family:
         return _decided(rule, family, data, config)
     if rule.accumulates:
-        return _decided(rule, _accumulated(rule, materials, data, config), data, config)
+        return _decided(rule, _accumulated(rule, rule_inputs, data, config), data, config)
     if rule.scope == "segments":
-        return _decided(rule, _in_segments(rule, materials, data, config), data, config)
+        return _decided(rule, _in_segments(rule, rule_inputs, data, config), data, config)
     if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
-        return _outcomes(rule, materials, data, config)
+        return _outcomes(rule, rule_inputs, data, config)
     tests = () if rule.test is None else p_values_of(shifts)
-    return _decided(rule, compare_family(rule, materials, config.evaluation), data, config, tests)
+    return _decided(rule, compare_family(rule, rule_inputs, config.evaluation), data, config, tests)
 
 
-def _accumulated(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The evidence of a year on labels, their segments, small labels together, or the source as a whole."""
     source, evaluation = config.sources[data.name], config.evaluation
     if rule.scope == "segments":
-        asked = segments_asked(rule, source)
-        parts = [dated_segments(rule, data, material.subject.label, asked) for material in materials]
-        series: list[Runs] = [dict(own.items()) for own in parts]
-        found = accumulate_segments(rule, materials, parts, evaluation)
+        columns = segment_columns(rule, source)
+        parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]
+        series: list[Runs] = [dict(label_runs.items()) for label_runs in parts]
+        found = accumulate_segments(rule, rule_inputs, parts, evaluation)
         return [
-            with_class_mix(rule, material, each, own, data, evaluation)
-            for material, each, own in zip(materials, found, series, strict=True)
+            with_class_mix(rule, rule_input, each, label_runs, data, evaluation)
+            for rule_input, each, label_runs in zip(rule_inputs, found, series, strict=True)
         ]
-    if rule.scope == "small_labels" and materials:
-        labels = [material_of(data, config, label, ()) for label in subjects(data, source) if label is not None]
+    if rule.scope == "small_labels" and rule_inputs:
+        labels = [input_of(data, config, label, ()) for label in subjects(data, source) if label is not None]
         small = small_runs(rule, data, labels, evaluation)
-        return [accumulate_small(rule, materials[0], small, evaluation)]
-    runs = [dated_promises(rule, data, material.subject.label) for material in materials]
+        return [accumulate_small(rule, rule_inputs[0], small, evaluation)]
+    runs = [dated_promises(rule, data, rule_input.subject.label) for rule_input in rule_inputs]
     return [
-        with_class_mix(rule, material, each, {None: oldest_first(run)}, data, evaluation)
-        for material, each, run in zip(materials, accumulate(rule, materials, runs, evaluation), runs, strict=True)
+        with_class_mix(rule, rule_input, each, {None: oldest_first(run)}, data, evaluation)
+        for rule_input, each, run in zip(
+            rule_inputs, accumulate(rule, rule_inputs, runs, evaluation), runs, strict=True
+        )
     ]
 
 
-def _in_segments(rule: Rule, materials: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The comparison of each label by its segments, over the windows that may be pooled for the label."""
     source, schedule = config.sources[data.name], data.current.window.schedule
-    columns = segments_asked(rule, source)
+    columns = segment_columns(rule, source)
     inputs = []
-    for material in materials:
-        label = material.subject.label
+    for rule_input in rule_inputs:
+        label = rule_input.subject.label
         frozen = data.baseline_segments.get(label, {})
-        inputs.append(segments_of(rule, columns, material, _chain(data, config, label), frozen))
+        inputs.append(segments_of(rule, columns, rule_input, _windows_to_pool(data, config, label), frozen))
     return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(schedule))
 
 
@@ -331,37 +333,37 @@ def _decided(
     )
 
 
-def material_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:
+def input_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:
     """The input of a rule for one label."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
-    counts = tuple(part.labels[label] for part in _chain(data, config, label) if label in part.labels)
-    mine = tuple(s for s in shifts if s.subject == Subject(data.name, label))
+    counts = tuple(part.labels[label] for part in _windows_to_pool(data, config, label) if label in part.labels)
+    label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
-    return RuleInput(Subject(data.name, label), window, counts, baseline, mine, problem, detail)
+    return RuleInput(Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail)
 
 
-def _chain(data: SourceData, config: Config, label: str | None) -> list[WindowCounts]:
+def _windows_to_pool(data: SourceData, config: Config, label: str | None) -> list[WindowCounts]:
     """The judged window and those that may be pooled with it for a label; empty if the label has no row in it."""
     before = poolable(data, data.baselines.get(label), config)
     earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
     return [data.current, *earlier] if label in data.current.labels else []
 
 
-def waiting(rule: Rule, material: RuleInput, current: WindowCounts) -> RuleInput:
+def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> RuleInput:
     """The input, with the problem ``not_mature`` where fewer truths are known than the rule waits for."""
-    maturity = current.maturity.get(material.subject.label)
-    if rule.mature is None or maturity is None or material.problem or maturity.of_expected >= rule.mature:
-        return material
-    return replace(material, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
+    maturity = current.maturity.get(rule_input.subject.label)
+    if rule.mature is None or maturity is None or rule_input.problem or maturity.of_expected >= rule.mature:
+        return rule_input
+    return replace(rule_input, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
 
 
 def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:
     """The earlier windows that may be pooled with the judged one, newest first.
 
     Pooling stops at the baseline's end, at a change of the main model version and, for a label, at a window in which
-    its rows were rejected (:func:`_chain`).
+    its rows were rejected (:func:`_windows_to_pool`).
     """
     most = _windows_pooled(config, data.current.window) - 1
     kept: list[WindowCounts] = []

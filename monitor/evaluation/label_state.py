@@ -99,13 +99,13 @@ def states_of(verdicts: Iterable[Verdict]) -> dict[Subject, LabelState]:
     for verdict in verdicts:
         found.setdefault(Subject(verdict.subject.source, verdict.subject.label), []).append(verdict)
     by_name = sorted(found.items(), key=lambda item: (item[0].source, item[0].label is not None, item[0].label or ""))
-    return {subject: state_of(mine) for subject, mine in by_name}
+    return {subject: state_of(group) for subject, group in by_name}
 
 
 def counted(states: Iterable[LabelState]) -> dict[State, int]:
     """The number of labels in each state, worst first, zeros included."""
-    seen = [each.state for each in states]
-    return {state: seen.count(state) for state in State}
+    found = [each.state for each in states]
+    return {state: found.count(state) for state in State}
 
 
 def counts_text(states: Sequence[LabelState]) -> str:
@@ -150,12 +150,12 @@ def reasons_text(verdicts: Iterable[Verdict]) -> str:
 
 def _clauses(found: LabelState) -> Iterable[Clause]:
     for severity in SEVERITIES:
-        mine = [v for v in found.breaches if v.severity == severity]
-        if mine:
-            yield Clause(State.BREACH, f"{severity} breach", _named(mine), severity)
+        group = [v for v in found.breaches if v.severity == severity]
+        if group:
+            yield Clause(State.BREACH, f"{severity} breach", _named(group), severity)
     for words in dict.fromkeys(not_confirmed(v) for v in found.unconfirmed):
-        mine = [v for v in found.unconfirmed if not_confirmed(v) == words]
-        yield Clause(State.UNCONFIRMED, words, _named(mine), mine[0].severity)
+        group = [v for v in found.unconfirmed if not_confirmed(v) == words]
+        yield Clause(State.UNCONFIRMED, words, _named(group), group[0].severity)
     if found.not_evaluated:
         yield Clause(State.NOT_EVALUATED, "not evaluated", reasons_text(found.not_evaluated))
     if found.state is State.OK:

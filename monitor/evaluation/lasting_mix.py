@@ -20,7 +20,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts
 from monitor.core.promises import PastWindow, Promise, Segment, bands_of, promise_of
 from monitor.core.records import SCORE_BAND, Comparison, Where, Window
-from monitor.evaluation.accumulated import DatedRun, comparable, paths_of, run_length, shown
+from monitor.evaluation.accumulated import DatedRun, comparable, paths_of, rounded_evidence, run_length
 from monitor.evaluation.comparisons import RuleInput, pooled
 from monitor.evaluation.rule_metrics import rows_of
 from monitor.inference.alignment import binned
@@ -47,7 +47,7 @@ class _LabelWindow:
 
 def with_class_mix(
     rule: Rule,
-    material: RuleInput,
+    rule_input: RuleInput,
     found: Comparison,
     runs: Runs,
     data: SourceData,
@@ -58,33 +58,33 @@ def with_class_mix(
     ``runs`` are those of the label (None), or of its segments. Segments by a column are assumed to change as their
     label does; segments by scores have their own rows in the baseline.
     """
-    label, baseline = material.subject.label, material.baseline
+    label, baseline = rule_input.subject.label, rule_input.baseline
     if label is None or baseline is None or not (found.beyond and found.detail.get("sure")):
         return found
-    if not material.counts or material.counts[0].score_is != "probability_of_label":
+    if not rule_input.counts or rule_input.counts[0].score_is != "probability_of_label":
         return found
     shift = prior_shift(baseline.counts, rows_of(rule, baseline.counts))
-    newest, upper = pooled(material.counts[: evaluation.pool_weeks]), baseline.edges["all"]
+    newest, upper = pooled(rule_input.counts[: evaluation.pool_weeks]), baseline.edges["all"]
     mix = class_mix(binned(newest, upper), binned(baseline.counts, upper))
     windows = _label_windows(rule, data, label)
     if shift is None or mix is None or not windows:
         return found
     shares = _shares(windows, shift)
-    left = _evidence_left(rule, runs, shares, _shifts(rule, baseline.counts, shift, runs), found)
+    evidence_left = _evidence_left(rule, runs, shares, _shifts(rule, baseline.counts, shift, runs), found)
     names = [each.window.name for each in windows]
     since = windows[names.index(found.detail["since"]) :]
     rows = sum(each.whole.effective for each in since)
     now = sum(each.whole.effective * each.whole.kept for each in since) / rows
     rise = sum(each.whole.effective * shift.rise(shares[each.window]) for each in since) / rows
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
-    explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and left < found.detail["needed"]
+    explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and evidence_left < found.detail["needed"]
     numbers: dict[str, Any] = {
         "now": now,
         "then": shift.then,
         "p_value": p_value,
         "fit": mix.fit,
         "expected_rise": rise,
-        "evidence_left": left,
+        "evidence_left": evidence_left,
         "explains": explains,
     }
     return replace(found, detail={**found.detail, "class_mix": numbers})
@@ -142,7 +142,7 @@ def _evidence_left(
     ]
     alone = float(found.detail["labels"] * run_length(rule) * len(runs))
     evidence = [path.now for path in paths_of(rule, lowered, [alone] * len(lowered))]
-    return shown(float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence)))
+    return rounded_evidence(float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence)))
 
 
 def _dated(run: DatedRun) -> list[tuple[Window, Promise]]:

@@ -30,8 +30,8 @@ from monitor.evaluation.accumulated import (
     evidence_of,
     family_detail,
     paths_of,
+    rounded_evidence,
     run_length,
-    shown,
 )
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
 from monitor.evaluation.rule_metrics import POWER
@@ -47,12 +47,12 @@ SegmentRuns = Mapping[Segment, DatedRun]
 _NOTHING: Promises = {}
 
 
-def segments_asked(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
+def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     """The columns of a source whose segments a rule judges; empty where it names none of them.
 
     >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
     >>> every = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("all",))
-    >>> segments_asked(every, tickets)
+    >>> segment_columns(every, tickets)
     ('channel', 'language', 'score_band')
     """
     if source.kind == "regression":
@@ -90,8 +90,8 @@ def accumulate_segments(
 
     A comparison has the numbers of one segment (:func:`_lead`), and the evidence of the label.
     """
-    asked = [gates(rule, material, has_rows=bool(run)) for material, run in zip(family, runs, strict=True)]
-    judged = [place for place, (_, problem) in enumerate(asked) if problem is None]
+    gated = [gates(rule, rule_input, has_rows=bool(run)) for rule_input, run in zip(family, runs, strict=True)]
+    judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = [float(len(judged) * length * len(runs[place])) for place in judged for _ in runs[place]]
     made = iter(paths_of(rule, [run for place in judged for run in runs[place].values()], alone))
@@ -100,16 +100,16 @@ def accumulate_segments(
     needed = evidence_needed(list(evidence.values()), length)
     shared = family_detail(rule, evaluation, needed, len(judged))
     return [
-        without_evidence(material, problem, checks)
+        without_evidence(rule_input, problem, checks)
         if problem is not None
-        else _of_label(rule, material, paths[place], {**shared, "sure": evidence[place] >= needed}, needed, checks)
-        for place, (material, (checks, problem)) in enumerate(zip(family, asked, strict=True))
+        else _of_label(rule, rule_input, paths[place], {**shared, "sure": evidence[place] >= needed}, needed, checks)
+        for place, (rule_input, (checks, problem)) in enumerate(zip(family, gated, strict=True))
     ]
 
 
 def _of_label(
     rule: Rule,
-    material: RuleInput,
+    rule_input: RuleInput,
     paths: Mapping[Segment, EvidencePath],
     shared: dict[str, Any],
     needed: float,
@@ -121,15 +121,15 @@ def _of_label(
     parts = {segment: totals[segment] for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
     lead = _lead(parts, named)
-    found = evidence_of(rule, material, paths[lead], shared, checks)
+    found = evidence_of(rule, rule_input, paths[lead], shared, checks)
     grown = _grown(paths, paths[lead].windows[-SHOWN:])
-    steps = [[*step[:4], shown(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
+    steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
         **found.detail,
-        "evidence": shown(_mean([path.now for path in paths.values()])),
+        "evidence": rounded_evidence(_mean([path.now for path in paths.values()])),
         "path": steps,
         "segment": list(lead),
-        "segment_evidence": shown(paths[lead].now),
+        "segment_evidence": rounded_evidence(paths[lead].now),
         "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
         "segments_named": [_line(each, parts[each], paths[each]) for each in named[:NAMED]],
@@ -197,7 +197,7 @@ def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], nee
 def _line(segment: Segment, part: _SegmentTotal, path: EvidencePath) -> list[Any]:
     """The numbers of a named segment: column, value, rows, mean score, hit rate, evidence."""
     total = part.total
-    return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), shown(path.now)]
+    return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), rounded_evidence(path.now)]
 
 
 def _grown(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:

@@ -46,12 +46,12 @@ def rolling_baselines(
     return found
 
 
-def against_weeks_before(rule: Rule, material: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
+def against_weeks_before(rule: Rule, rule_input: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
     """The input with the weeks before as its baseline, and with no other window to pool."""
-    baseline = rolling.get(material.subject.label)
+    baseline = rolling.get(rule_input.subject.label)
     reference: dict[str, object] = {"weeks": rule.reference_weeks}
     if baseline is not None:
         rows = baseline.counts.rows
         reference |= {"first": baseline.first_window, "last": baseline.last_window, "rows": rows}
-    detail = {**material.detail, "reference": reference}
-    return replace(material, counts=material.counts[:1], baseline=baseline, detail=detail)
+    detail = {**rule_input.detail, "reference": reference}
+    return replace(rule_input, counts=rule_input.counts[:1], baseline=baseline, detail=detail)

@@ -78,14 +78,14 @@ def needs_whole_rows(rule: Rule) -> bool:
     return rule.metric is not None and (METRICS[rule.metric].needs in WHOLE or rule.metric in EXPECTED)
 
 
-def special(
-    rule: Rule, materials: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
+def special_comparisons(
+    rule: Rule, rule_inputs: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:
     """The comparison of each subject by a rule that needs such a metric; None for every other rule."""
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
-    any_costs = any(source.costs_of(material.subject.label) for material in materials)
+    any_costs = any(source.costs_of(rule_input.subject.label) for rule_input in rule_inputs)
     ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
         (metric.needs in COUNTED, lambda m: _of_ranks(rule, m, whole, evaluation)),
         (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
@@ -93,13 +93,13 @@ def special(
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
         (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(rule, _costed(source, m), evaluation)),
     )
-    way = next((each for holds, each in ways if holds), None)
-    return None if way is None else [way(material) for material in materials]
+    compared = next((each for holds, each in ways if holds), None)
+    return None if compared is None else [compared(rule_input) for rule_input in rule_inputs]
 
 
-def _costed(source: SourceConfig, material: RuleInput) -> RuleInput:
+def _costed(source: SourceConfig, rule_input: RuleInput) -> RuleInput:
     """The input with the costs of its label."""
-    return replace(material, parameters=cost_parameters(source, material.subject.label))
+    return replace(rule_input, parameters=cost_parameters(source, rule_input.subject.label))
 
 
 def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...]:
@@ -111,13 +111,13 @@ def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...
 # --- other bins
 
 
-def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig) -> Comparison:
+def _in_other_bins(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> Comparison:
     """The comparison of an ECE with its own binning; the baseline's bins are made again from its cells."""
-    mine = other_binning(evaluation)[rule.measure]
-    baseline = material.baseline
+    own_binning = other_binning(evaluation)[rule.measure]
+    baseline = rule_input.baseline
     if baseline is not None:
-        material = replace(material, baseline=replace(baseline, edges=edges_of(baseline.counts, mine)))
-    return compare(rule.model_copy(update={"metric": "ece"}), material, mine)
+        rule_input = replace(rule_input, baseline=replace(baseline, edges=edges_of(baseline.counts, own_binning)))
+    return compare(rule.model_copy(update={"metric": "ece"}), rule_input, own_binning)
 
 
 # --- ranks
@@ -125,19 +125,19 @@ def _in_other_bins(rule: Rule, material: RuleInput, evaluation: EvaluationConfig
 
 def _ordinary(name: str, evaluation: EvaluationConfig) -> tuple[str, EvaluationConfig]:
     """The ordinary metric that a ranked metric is on ranked counts, and the evaluation with the bins of an ECE."""
-    same, others = ON_RANKED.get(name, "prevalence"), other_binning(evaluation)
-    if same not in others:
-        return same, evaluation
-    return "ece", others[same].model_copy(update={"bins": evaluation.top_k.bins})
+    ordinary, evaluations = ON_RANKED.get(name, "prevalence"), other_binning(evaluation)
+    if ordinary not in evaluations:
+        return ordinary, evaluation
+    return "ece", evaluations[ordinary].model_copy(update={"bins": evaluation.top_k.bins})
 
 
-def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
-    name, seen = _ordinary(rule.measure, evaluation)
+def _of_ranks(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+    name, adapted = _ordinary(rule.measure, evaluation)
     counts = whole.of(METRICS[rule.measure])
     # no baseline has ranks, but within the weeks of the source's own baseline nothing is judged
-    baseline = material.baseline if material.in_baseline else None
-    alone = replace(material, counts=() if counts is None else (counts,), baseline=baseline)
-    found = compare(rule.model_copy(update={"metric": name}), alone, seen)
+    baseline = rule_input.baseline if rule_input.in_baseline else None
+    alone = replace(rule_input, counts=() if counts is None else (counts,), baseline=baseline)
+    found = compare(rule.model_copy(update={"metric": name}), alone, adapted)
     if METRICS[rule.measure].needs not in OF_ITEMS:
         return found
     # items have no score, so there is no mean score to compare with the hit rate
@@ -148,20 +148,22 @@ def _of_ranks(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: E
 # --- whole rows and numbers
 
 
-def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
+def _of_rows(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation: EvaluationConfig) -> Comparison:
     """The comparison of a rule on whole rows or numbers, in the window alone."""
     rows = whole.rows
-    checks, problem = gates(rule, material, has_rows=rows is not None)
-    found = Comparison(material.subject, material.window, data_digest=whole.digest(), problem=problem, checks=checks)
+    checks, problem = gates(rule, rule_input, has_rows=rows is not None)
+    found = Comparison(
+        rule_input.subject, rule_input.window, data_digest=whole.digest(), problem=problem, checks=checks
+    )
     if rows is None:
-        return replace(found, detail=material.detail)
+        return replace(found, detail=rule_input.detail)
     if problem is not None:
-        return replace(found, detail=material.detail) if material.problem else replace(found, n=rows.items)
-    spread = _spreads(rows, [rule.measure], whole, material.subject, material.window, evaluation)[rule.measure]
+        return replace(found, detail=rule_input.detail) if rule_input.problem else replace(found, n=rows.items)
+    spread = _spreads(rows, [rule.measure], whole, rule_input.subject, rule_input.window, evaluation)[rule.measure]
     minimum = rows_needed(rule, evaluation)
-    asked = {"confidence": evaluation.confidence, "rows_needed": minimum}
+    shared = {"confidence": evaluation.confidence, "rows_needed": minimum}
     if spread is None:
-        return replace(found, n=rows.items, detail=asked)
+        return replace(found, n=rows.items, detail=shared)
     side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
     now = _interval(spread, evaluation)
     detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
@@ -177,7 +179,7 @@ def _of_rows(rule: Rule, material: RuleInput, whole: WholeSource, evaluation: Ev
         detectable=detectable,
         beyond=exceeds_threshold(rule, now, None),
         adequate=rows.items >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
-        detail=asked | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
+        detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
     )
 
 
@@ -201,11 +203,11 @@ def estimates_of_whole(
     whole: WholeSource, kind: SourceKind, subject: Subject, window: Window, evaluation: EvaluationConfig
 ) -> list[Estimate]:
     """The estimates of items, ranks, whole rows or numbers that the source has, in the order of the registry."""
-    mine = [metric for metric in METRICS.values() if metric.needs in WHOLE & GIVES[kind]]
-    by_rows = [metric.name for metric in mine if metric.needs not in COUNTED]
+    metrics = [metric for metric in METRICS.values() if metric.needs in WHOLE & GIVES[kind]]
+    by_rows = [metric.name for metric in metrics if metric.needs not in COUNTED]
     spreads = {} if whole.rows is None else _spreads(whole.rows, by_rows, whole, subject, window, evaluation)
     found = []
-    for metric in mine:
+    for metric in metrics:
         counts = whole.of(metric)
         if metric.needs in OF_ITEMS and counts is None:
             continue
@@ -242,12 +244,12 @@ def _ranked_interval(
 ) -> tuple[Interval, int]:
     if counts is None:
         return _interval(None, evaluation), 0
-    metric, seen = _ordinary(name, evaluation)
+    metric, adapted = _ordinary(name, evaluation)
     if metric != "ece":
-        return level_interval(metric, counts, seen.confidence), counts.rows
+        return level_interval(metric, counts, adapted.confidence), counts.rows
     # the random numbers of a rule on one window, so that both show the same limits
-    rng = generator(seen.seed, subject, "ece all", window.name)
-    return ece_of([bin_counts(counts, population_edges(counts, seen))], [rng], seen)[0], counts.rows
+    rng = generator(adapted.seed, subject, "ece all", window.name)
+    return ece_of([bin_counts(counts, population_edges(counts, adapted))], [rng], adapted)[0], counts.rows
 
 
 def _interval(spread: Spread | None, evaluation: EvaluationConfig) -> Interval:

@@ -58,7 +58,7 @@ WINDOW, BASELINE = 0, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSample:
-    """The rows (``sample``) of one or more windows up to ``window``, for one rule on one subject.
+    """The rows (``counts``) of one or more windows up to ``window``, for one rule on one subject.
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
     binned metric has ``tables``: the window in bins and, where it is compared, its baseline in the same bins
@@ -66,7 +66,7 @@ class RuleSample:
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     """
 
-    sample: Counts
+    counts: Counts
     rule: Rule
     subject: Subject
     window: Window
@@ -92,7 +92,7 @@ class RuleSample:
     @property
     def frozen(self) -> Counts:
         """The baseline's rows of the population that the rule is about."""
-        return rows_of(self.rule, _given(self.baseline).counts)
+        return rows_of(self.rule, _required(self.baseline).counts)
 
     @property
     def pair(self) -> tuple[BinCounts, BinCounts]:
@@ -108,7 +108,7 @@ class RuleSample:
     @property
     def enough(self) -> bool:
         """Whether there are as many rows as the rule needs."""
-        return self.sample.rows >= self.minimum
+        return self.counts.rows >= self.minimum
 
     @property
     def largest_allowed(self) -> float:
@@ -146,30 +146,30 @@ class Measurement:
         return _increase(self.now, self.then)
 
 
-def with_detectability(looks: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
+def with_detectability(samples: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
     """The samples of several labels in the bins of their metric, if it has any, with their detectable changes.
 
     Where more windows can be pooled (not ``last``), ``detectable`` may stay None once it is known to exceed what is
     allowed: such a sample is not used anyway, and that much is known in a fraction of the time.
     """
-    found = [_in_bins(look) for look in looks]
-    asked = [place for place, look in enumerate(found) if look.usable]
-    if not asked or found[asked[0]].rule.is_plain:
+    found = [_in_bins(sample) for sample in samples]
+    usable = [place for place, sample in enumerate(found) if sample.usable]
+    if not usable or found[usable[0]].rule.is_plain:
         return found
-    within = [None if last[place] else found[place].largest_allowed for place in asked]
-    could = _detectables([found[place] for place in asked], within)
-    for place, detectable in zip(asked, could, strict=True):
+    within = [None if last[place] else found[place].largest_allowed for place in usable]
+    detectables = _detectables([found[place] for place in usable], within)
+    for place, detectable in zip(usable, detectables, strict=True):
         found[place] = replace(found[place], detectable=detectable)
     return found
 
 
-def see(looks: Sequence[RuleSample]) -> list[Measurement]:
+def measurements(samples: Sequence[RuleSample]) -> list[Measurement]:
     """The measurements of one rule on several labels; windows that must be aligned with a baseline must be usable."""
-    if not looks:
+    if not samples:
         return []
-    if not looks[0].rule.compares:
-        return _levels(looks)
-    return (_binned_increases if looks[0].rule.measure in BINNED else _plain_changes)(looks)
+    if not samples[0].rule.compares:
+        return _levels(samples)
+    return (_binned_increases if samples[0].rule.measure in BINNED else _plain_changes)(samples)
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
@@ -177,21 +177,21 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
 
     For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
-    samples = [rows_of(look.rule, group) for look, group in groups]
-    found: list[dict[str, Any]] = [{"n": sample.rows, "value": None, "beyond": False} for sample in samples]
+    each_counts = [rows_of(sample.rule, group) for sample, group in groups]
+    found: list[dict[str, Any]] = [{"n": counts.rows, "value": None, "beyond": False} for counts in each_counts]
     alone = {
-        place: _in_bins(replace(look, sample=sample, depth=0))
-        for place, ((look, _), sample) in enumerate(zip(groups, samples, strict=True))
-        if sample.w.any()
+        place: _in_bins(replace(sample, counts=counts, depth=0))
+        for place, ((sample, _), counts) in enumerate(zip(groups, each_counts, strict=True))
+        if counts.w.any()
     }
-    asked = [place for place, look in alone.items() if look.usable]
-    if not asked:
+    usable = [place for place, sample in alone.items() if sample.usable]
+    if not usable:
         return found
-    rule = alone[asked[0]].rule
-    looks = [alone[place] for place in asked]
+    rule = alone[usable[0]].rule
+    samples = [alone[place] for place in usable]
     compared = rule.compares
-    frozen = [then for then, _ in _intervals(looks, BASELINE)] if compared else [None] * len(looks)
-    for place, (now, _), then in zip(asked, _intervals(looks, WINDOW), frozen, strict=True):
+    frozen = [then for then, _ in _intervals(samples, BASELINE)] if compared else [None] * len(samples)
+    for place, (now, _), then in zip(usable, _intervals(samples, WINDOW), frozen, strict=True):
         enough = alone[place].enough or not rule.is_plain
         found[place] |= {"value": _found(rule, now, then), "beyond": enough and exceeds_threshold(rule, now, then)}
     return found
@@ -244,69 +244,72 @@ def _increase(now: Interval, then: Interval | None) -> float | None:
     return None if then is None or now.value is None or then.value is None else now.value - then.value
 
 
-def _in_bins(look: RuleSample) -> RuleSample:
+def _in_bins(sample: RuleSample) -> RuleSample:
     """The sample with the bins of a binned metric: the baseline's, where there is one."""
-    if look.rule.measure not in BINNED:
-        return look
+    if sample.rule.measure not in BINNED:
+        return sample
     aligned: Aligned | None = None
     tables: tuple[BinCounts, ...]
-    if look.rule.condition == "increase":
-        aligned = align(look.sample, look.frozen, _edges(look), look.evaluation.bins)
+    if sample.rule.condition == "increase":
+        aligned = align(sample.counts, sample.frozen, _edges(sample), sample.evaluation.bins)
         tables = (aligned.window, aligned.baseline)
     else:
-        tables = (binned(look.sample, _edges(look)),)
+        tables = (binned(sample.counts, _edges(sample)),)
     # on both windows together, so that both are measured in the same bins
-    merged = merge_thin(tables) if look.rule.measure == "mce" and (aligned is None or aligned.usable) else ()
-    return replace(look, tables=tables, aligned=aligned, merged=tuple(merged))
+    merged = merge_thin(tables) if sample.rule.measure == "mce" and (aligned is None or aligned.usable) else ()
+    return replace(sample, tables=tables, aligned=aligned, merged=tuple(merged))
 
 
-def _edges(look: RuleSample) -> tuple[int, ...]:
-    if look.baseline is not None:
-        return look.baseline.edges[look.rule.where]
-    return population_edges(look.sample, look.evaluation)
+def _edges(sample: RuleSample) -> tuple[int, ...]:
+    if sample.baseline is not None:
+        return sample.baseline.edges[sample.rule.where]
+    return population_edges(sample.counts, sample.evaluation)
 
 
-def _intervals(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
     """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
-    measure = looks[0].rule.measure
+    measure = samples[0].rule.measure
     if measure == "mce":
-        return _mces(looks, side)
+        return _mces(samples, side)
     if measure == "ece":
-        return [(interval, {}) for interval in _eces(looks, side)]
-    samples = [look.sample if side == WINDOW else look.frozen for look in looks]
-    return [(_plain_interval(look, sample), {}) for look, sample in zip(looks, samples, strict=True)]
+        return [(interval, {}) for interval in _eces(samples, side)]
+    sides = [sample.counts if side == WINDOW else sample.frozen for sample in samples]
+    return [(_plain_interval(sample, counts), {}) for sample, counts in zip(samples, sides, strict=True)]
 
 
-def _eces(looks: Sequence[RuleSample], side: int) -> list[Interval]:
+def _eces(samples: Sequence[RuleSample], side: int) -> list[Interval]:
     """The configured interval of each ECE, with the random numbers of its label and window.
 
     At depth 1 these are the ones of the window's estimate, so that both show the same number. A baseline has its own,
     so that its value is the same every week.
     """
-    asked = [(look.tables[side], look.subject, _drawn_name(look, side)) for look in looks]
-    return each_ece(asked, looks[0].rule.where, looks[0].evaluation)
+    requests = [(sample.tables[side], sample.subject, _seed_name(sample, side)) for sample in samples]
+    return each_ece(requests, samples[0].rule.where, samples[0].evaluation)
 
 
-def _drawn_name(look: RuleSample, side: int) -> str:
+def _seed_name(sample: RuleSample, side: int) -> str:
     """The name that seeds the random numbers of a window, or of its baseline."""
     if side != WINDOW:
-        return f"baseline {_given(look.baseline).version}"
-    return look.window.name if look.depth == 1 else f"{look.window.name}+{look.depth}"
+        return f"baseline {_required(sample.baseline).version}"
+    return sample.window.name if sample.depth == 1 else f"{sample.window.name}+{sample.depth}"
 
 
-def _mces(looks: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
     """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin.
 
     Where textbook limits are configured, all numbers are of the unmerged bins.
     """
-    if looks[0].evaluation.interval == "percentile":
-        asked = [(look.tables[side], look.subject, f"mce {look.rule.where}", _drawn_name(look, side)) for look in looks]
-        return [(found.interval, worst_bin(found)) for found in textbook_mces(asked, looks[0].evaluation)]
-    results = intervals_of_mce([(look.merged[side],) for look in looks], looks[0].evaluation.confidence)
+    if samples[0].evaluation.interval == "percentile":
+        requests = [
+            (sample.tables[side], sample.subject, f"mce {sample.rule.where}", _seed_name(sample, side))
+            for sample in samples
+        ]
+        return [(found.interval, worst_bin(found)) for found in textbook_mces(requests, samples[0].evaluation)]
+    results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
     found = []
-    for look, result in zip(looks, results, strict=True):
-        textbook = largest_gap(stack([look.tables[side]])) if result.interval.value is not None else None
-        worst = worst_bin(result) if look.rule.value == "debiased" else _textbook_worst(look.tables[side])
+    for sample, result in zip(samples, results, strict=True):
+        textbook = largest_gap(stack([sample.tables[side]])) if result.interval.value is not None else None
+        worst = worst_bin(result) if sample.rule.value == "debiased" else _textbook_worst(sample.tables[side])
         found.append((replace(result.interval, plug_in=textbook), worst))
     return found
 
@@ -320,83 +323,84 @@ def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
     return {"worst_range": list(bins.range_of(worst)), "worst_n": int(bins.n[worst]), "worst_gap": float(gap[worst])}
 
 
-def _law(look: RuleSample, counts: Counts) -> levels.Law | None:
+def _law(sample: RuleSample, counts: Counts) -> levels.Law | None:
     """The sampling law of the metric of these rows, computed once and kept; None where it is undefined."""
-    return kept_with(counts, ("law", look.metric), lambda: levels.law_of(look.metric, counts))
+    return kept_with(counts, ("law", sample.metric), lambda: levels.law_of(sample.metric, counts))
 
 
-def _plain_interval(look: RuleSample, counts: Counts) -> Interval:
-    law = _law(look, counts)
+def _plain_interval(sample: RuleSample, counts: Counts) -> Interval:
+    law = _law(sample, counts)
     if law is None:
         return Interval(None, None, None, None)
-    low, high = law.interval(look.evaluation.confidence)
+    low, high = law.interval(sample.evaluation.confidence)
     return Interval(law.value, low, high, levels.textbook(law))
 
 
-def _levels(looks: Sequence[RuleSample]) -> list[Measurement]:
+def _levels(samples: Sequence[RuleSample]) -> list[Measurement]:
     """For a level rule: the value, the p-value for "beyond the threshold", and the ranges to block."""
-    found = zip(looks, _intervals(looks, WINDOW), _level_ps(looks), strict=True)
-    return [Measurement(now, p_value, detail=worst | _blocked(look)) for look, (now, worst), p_value in found]
+    found = zip(samples, _intervals(samples, WINDOW), _level_ps(samples), strict=True)
+    return [Measurement(now, p_value, detail=worst | _blocked(sample)) for sample, (now, worst), p_value in found]
 
 
-def _level_ps(looks: Sequence[RuleSample]) -> Sequence[float | None]:
-    rule = looks[0].rule
+def _level_ps(samples: Sequence[RuleSample]) -> Sequence[float | None]:
+    rule = samples[0].rule
     if rule.measure in BINNED:
         p_values = mce_level_ps if rule.measure == "mce" else ece_level_ps
-        return p_values(_tested(looks), rule.threshold, side=_side(rule))
-    laws = [_law(look, look.sample) for look in looks]
+        return p_values(_tested(samples), rule.threshold, side=_side(rule))
+    laws = [_law(sample, sample.counts) for sample in samples]
     return [None if law is None else law.p_value(rule.threshold, _side(rule)) for law in laws]
 
 
-def _tested(looks: Sequence[RuleSample]) -> list[BinCounts]:
-    return [(look.merged or look.tables)[WINDOW] for look in looks]
+def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
+    return [(sample.merged or sample.tables)[WINDOW] for sample in samples]
 
 
-def _blocked(look: RuleSample) -> dict[str, Any]:
+def _blocked(sample: RuleSample) -> dict[str, Any]:
     """The score ranges that are significantly beyond the threshold, for a rule that blocks them.
 
     For a plain rule: the unmerged bins whose gap is beyond it.
     """
-    if "block_scores" not in look.rule.actions or not look.tables:
+    if "block_scores" not in sample.rule.actions or not sample.tables:
         return {}
-    if look.rule.is_plain:
-        bins = look.tables[WINDOW]
-        far = np.flatnonzero((bins.w > 0) & (np.abs(bins.rate - bins.score) > look.rule.threshold))
+    if sample.rule.is_plain:
+        bins = sample.tables[WINDOW]
+        far = np.flatnonzero((bins.w > 0) & (np.abs(bins.rate - bins.score) > sample.rule.threshold))
         return {"blocked": [list(bins.range_of(int(index))) for index in far]}
-    ranges = breaching_bins(look.tables[WINDOW], look.rule.threshold, look.evaluation.confidence)
+    ranges = breaching_bins(sample.tables[WINDOW], sample.rule.threshold, sample.evaluation.confidence)
     return {"blocked": [list(each) for each in ranges]}
 
 
-def _binned_increases(looks: Sequence[RuleSample]) -> list[Measurement]:
-    pairs = [look.pair for look in looks]
-    if looks[0].rule.measure == "mce":
+def _binned_increases(samples: Sequence[RuleSample]) -> list[Measurement]:
+    pairs = [sample.pair for sample in samples]
+    if samples[0].rule.measure == "mce":
         p_values = mce_increase_ps(pairs)
     else:
-        p_values = ece_increase_ps(pairs, confidence=looks[0].evaluation.confidence)
-    found = zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), p_values, strict=True)
-    return [_increased(look, now, worst, then, p_value) for look, (now, worst), (then, _), p_value in found]
+        p_values = ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence)
+    found = zip(samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), p_values, strict=True)
+    return [_increased(sample, now, worst, then, p_value) for sample, (now, worst), (then, _), p_value in found]
 
 
-def _increased(look: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
+def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
     if now.value is None or then.value is None:
         return Measurement(now, None, then)
-    evaluation, aligned = look.evaluation, _given(look.aligned)
+    evaluation, aligned = sample.evaluation, _required(sample.aligned)
     # only the reason of a breach depends on whether the traffic changed
-    asked = look.rule.measure == "ece" and p_value < evaluation.false_discovery_rate
-    p_rate = ece_rate_p(*look.pair, confidence=evaluation.confidence) if asked else None
+    may_be_breach = p_value < evaluation.false_discovery_rate
+    asks_traffic = sample.rule.measure == "ece" and may_be_breach
+    p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
-    mix = _class_mix(look, now.value - then.value) if p_value < evaluation.false_discovery_rate else {}
+    mix = _class_mix(sample, now.value - then.value) if may_be_breach else {}
     return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned | mix)
 
 
-def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
+def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
     """Whether a changed share of true items alone explains a rise; empty unless scores are label probabilities."""
-    found = class_mix(*look.tables) if look.sample.score_is == "probability_of_label" else None
+    found = class_mix(*sample.tables) if sample.counts.score_is == "probability_of_label" else None
     if found is None:
         return {}
-    expected = found.expected_rise(look.rule.measure)
-    explains = found.is_all and expected > 0 and rise - expected <= look.rule.threshold
-    told = {
+    expected = found.expected_rise(sample.rule.measure)
+    explains = found.only_share_changed and expected > 0 and rise - expected <= sample.rule.threshold
+    numbers = {
         "now": found.now,
         "then": found.then,
         "p_value": found.p_value,
@@ -404,52 +408,54 @@ def _class_mix(look: RuleSample, rise: float) -> dict[str, Any]:
         "expected_rise": expected,
         "explains": explains,
     }
-    return {"class_mix": told}
+    return {"class_mix": numbers}
 
 
-def _plain_changes(looks: Sequence[RuleSample]) -> list[Measurement]:
+def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:
     found = []
-    for look, (now, _), (then, _) in zip(looks, _intervals(looks, WINDOW), _intervals(looks, BASELINE), strict=True):
-        asked = look.metric, look.sample, look.frozen, look.evaluation.confidence
-        if look.rule.condition == "decrease":
-            accepted = accepted_fall(look.rule)
-            test, detail = levels.decrease_test(*asked, accepted=accepted), {"accepted": accepted}
+    for sample, (now, _), (then, _) in zip(
+        samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), strict=True
+    ):
+        arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
+        if sample.rule.condition == "decrease":
+            accepted = accepted_fall(sample.rule)
+            test, detail = levels.decrease_test(*arguments, accepted=accepted), {"accepted": accepted}
         else:
-            test, detail = levels.increase_test(*asked), {}
+            test, detail = levels.increase_test(*arguments), {}
         found.append(Measurement(now, test.p_value, then, (test.low, test.high), detail=detail))
     return found
 
 
-def _detectables(looks: Sequence[RuleSample], within: Limits) -> list[float | None]:
+def _detectables(samples: Sequence[RuleSample], within: Limits) -> list[float | None]:
     """The smallest change, or distance from the threshold, that the rows of each label could show.
 
     It may be None where it exceeds ``within``: to find that out takes less time.
     """
-    rule, evaluation = looks[0].rule, looks[0].evaluation
+    rule, evaluation = samples[0].rule, samples[0].evaluation
     rate, threshold, measure = evaluation.false_discovery_rate, rule.threshold, rule.measure
     if rule.condition == "increase":
         if measure == "mce":
-            return mce_increase_detectables([look.pair for look in looks], rate=rate, power=POWER, within=within)
+            return mce_increase_detectables([sample.pair for sample in samples], rate=rate, power=POWER, within=within)
         if measure == "ece":
-            pairs, confidence = [look.pair for look in looks], evaluation.confidence
+            pairs, confidence = [sample.pair for sample in samples], evaluation.confidence
             return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence, within=within)
     if rule.compares:
-        return _detectable_changes(looks, rate)
+        return _detectable_changes(samples, rate)
     side = _side(rule)
     if measure == "mce":
-        return mce_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side)
+        return mce_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side)
     if measure == "ece":
-        return ece_level_detectables(_tested(looks), threshold, rate=rate, power=POWER, side=side, within=within)
-    laws = [_law(look, look.sample) for look in looks]
+        return ece_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side, within=within)
+    laws = [_law(sample, sample.counts) for sample in samples]
     return [None if law is None else law.detectable(threshold, side, rate, POWER) for law in laws]
 
 
-def _detectable_changes(looks: Sequence[RuleSample], rate: float) -> list[float | None]:
-    asked = [(look.metric, look.sample, look.frozen, rate) for look in looks]
-    rule = looks[0].rule
+def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[float | None]:
+    arguments = [(sample.metric, sample.counts, sample.frozen, rate) for sample in samples]
+    rule = samples[0].rule
     if rule.condition == "decrease":
-        return [levels.decrease_detectable(*each, accepted=accepted_fall(rule)) for each in asked]
-    return [levels.increase_detectable(*each) for each in asked]
+        return [levels.decrease_detectable(*each, accepted=accepted_fall(rule)) for each in arguments]
+    return [levels.increase_detectable(*each) for each in arguments]
 
 
 def _side(rule: Rule) -> Side:
@@ -458,7 +464,7 @@ def _side(rule: Rule) -> Side:
     return rule.condition
 
 
-def _given(part: T | None) -> T:
+def _required(part: T | None) -> T:
     if part is None:
         raise AssertionError("a sample lacks what its rule measures")
     return part

@@ -40,10 +40,10 @@ def decide(
     """
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
-    own = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
-    values = [*tests, *(p for p in own if p not in tests)] if rule.test is not None else own
+    p_values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]
+    values = [*tests, *(p for p in p_values if p not in tests)] if rule.test is not None else p_values
     by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
-    adjusted = {place: by_p[p] for place, p in zip(tested, own, strict=True)}
+    adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     return [
         replace(verdict, detail={**verdict.detail, **shared, **_grounds(c, values)})
@@ -82,23 +82,23 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     if rule.is_plain:
         return _plain(rule, evidence, (beyond, *running))
     significant = _significant(rule, evidence, p_adjusted, rate)
-    asked = (*evidence.checks, beyond, *running, significant)
+    checks = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
         reason, causes = _breach(rule, evidence, rate)
-        return VerdictDecision("unconfirmed" if reason in rule.mute else "breach", reason, (*asked, *causes))
-    asked += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
+        return VerdictDecision("unconfirmed" if reason in rule.mute else "breach", reason, (*checks, *causes))
+    checks += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
     if not evidence.adequate:
-        return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, asked)
+        return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
     if not beyond.passed:
-        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, asked)
+        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
     reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
-    return VerdictDecision("unconfirmed", reason, asked)
+    return VerdictDecision("unconfirmed", reason, checks)
 
 
-def _plain(rule: Rule, evidence: Comparison, asked: tuple[DecisionCheck, ...]) -> VerdictDecision:
+def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
     """The decision without a p-value: enough rows, and beyond the threshold in every window."""
     rows = DecisionCheck("enough_rows", evidence.adequate, ("n", "rows_needed"))
-    checks = (*evidence.checks, rows, *asked)
+    checks = (*evidence.checks, rows, *threshold_checks)
     if not rows.passed or evidence.plug_in is None:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
     if not evidence.beyond:

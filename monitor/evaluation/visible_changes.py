@@ -67,12 +67,12 @@ def pooled_at_most(rule: Rule, evaluation: EvaluationConfig) -> int:
 def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible]:
     """The visible change of each label that a rule applies to, for each rule whose power can be computed, in order."""
     source = config.sources[name]
-    made = {label: _baseline(name, label, counts, config, typical) for label, counts in typical.labels.items()}
+    baselines = {label: _baseline(name, label, counts, config, typical) for label, counts in typical.labels.items()}
     return [
         found
         for rule in config.rules
         if _is_measured(rule, source, config.evaluation)
-        for found in _of_rule(rule, name, config, typical, made)
+        for found in _of_rule(rule, name, config, typical, baselines)
     ]
 
 
@@ -81,8 +81,8 @@ def _is_measured(rule: Rule, source: SourceConfig, evaluation: EvaluationConfig)
     metric = METRICS.get(rule.metric or "")
     if metric is None or rule.accumulates or rule.is_plain or not gives(rule, source.kind):
         return False
-    special = metric.needs in WHOLE  # ranks included
-    return not (special or metric.name in EXPECTED | TOTALS or metric.name in other_binning(evaluation))
+    of_whole = metric.needs in WHOLE  # ranks included
+    return not (of_whole or metric.name in EXPECTED | TOTALS or metric.name in other_binning(evaluation))
 
 
 def _baseline(source: str, label: str | None, counts: Counts, config: Config, typical: Typical) -> Baseline | None:
@@ -107,22 +107,22 @@ def _of_rule(
         for label in sorted(typical.labels, key=lambda each: (each is None, each or ""))
         if rule.applies_to(name, label, critical=source.is_critical(label))
     ]
-    asked = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
-    seen: dict[str | None, tuple[int, float | None]] = {}
+    judged = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
+    visible: dict[str | None, tuple[int, float | None]] = {}
     for count in _counts_of_windows(rule):
-        left = {label: counts for label, counts in asked.items() if label not in seen}
+        remaining = {label: counts for label, counts in judged.items() if label not in visible}
         samples = [
             _sample(rule, Subject(name, label), scaled(counts, count / windows), baselines[label], config, typical)
-            for label, counts in left.items()
+            for label, counts in remaining.items()
         ]
-        enough = [sample for sample in samples if sample.enough and sample.sample.w.any()]
+        enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough, [False] * len(enough)):
             if sample.adequate:
-                seen[sample.subject.label] = count, sample.detectable
+                visible[sample.subject.label] = count, sample.detectable
     for label in applies:
         rows = rows_of(rule, typical.labels[label]).rows / windows
-        found, detectable = seen.get(label, (None, None))
-        lacks: Lacks = "" if found is not None else "rows" if label in asked else "baseline"
+        found, detectable = visible.get(label, (None, None))
+        lacks: Lacks = "" if found is not None else "rows" if label in judged else "baseline"
         yield Visible(rule, Subject(name, label), rows, found, detectable, lacks)
 
 
@@ -150,13 +150,13 @@ def scaled(counts: Counts, share: float) -> Counts:
     """
     rows = counts.n.astype(np.float64)
     hits = _thinned(rows * counts.rate, share)
-    left = hits + _thinned(rows * (1 - counts.rate), share)
-    part = np.divide(left, rows, out=np.zeros_like(left), where=rows > 0)
+    rows_left = hits + _thinned(rows * (1 - counts.rate), share)
+    part = np.divide(rows_left, rows, out=np.zeros_like(rows_left), where=rows > 0)
     weight = np.divide(counts.w, rows, out=np.zeros_like(rows), where=rows > 0)
     wy = hits * weight
-    made = replace(
+    thinned = replace(
         counts,
-        n=np.rint(left).astype(np.int64),
+        n=np.rint(rows_left).astype(np.int64),
         w=counts.w * part,
         w2=counts.w2 * part,
         ws=counts.ws * part,
@@ -164,7 +164,7 @@ def scaled(counts: Counts, share: float) -> Counts:
         wsy=wy * counts.score,
         ws2=counts.ws2 * part,
     )
-    return made.take(made.n > 0)
+    return thinned.take(thinned.n > 0)
 
 
 def _thinned(rows: Floats, share: float) -> Floats:

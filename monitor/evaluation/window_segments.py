@@ -21,7 +21,7 @@ from monitor.core.promises import Segment, bands_of
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
-from monitor.evaluation.row_comparisons import WholeSource, special
+from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
 from monitor.evaluation.rule_metrics import rows_needed, rows_of
 from monitor.inference.memory import kept_with
 from monitor.inference.multiplicity import named_within, simes
@@ -64,8 +64,8 @@ def segments_of(
 
 
 def _parts(window: WindowCounts, label: str | None, columns: Sequence[str]) -> dict[Segment, Counts]:
-    own = window.segment_counts.get(label, {})
-    found = {segment: counts for segment, counts in own.items() if segment[0] in columns}
+    by_segment = window.segment_counts.get(label, {})
+    found = {segment: counts for segment, counts in by_segment.items() if segment[0] in columns}
     return {**found, **_bands(window.labels[label])} if SCORE_BAND in columns and label in window.labels else found
 
 
@@ -77,8 +77,8 @@ def _frozen(rule: Rule, baseline: Baseline | None, segment: Segment, frozen: Seg
     """The label's baseline, whose bins a level needs; for a change, with the segment's rows (None without any)."""
     if baseline is None or not rule.compares:
         return baseline
-    own = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
-    return None if own is None else replace(baseline, counts=own)
+    counts = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
+    return None if counts is None else replace(baseline, counts=counts)
 
 
 def compare_segments(
@@ -90,20 +90,20 @@ def compare_segments(
     among those that could have shown a change. ``rules`` is the number of decision rules of the schedule.
     """
     compared = _compared(rule, family, source, evaluation)
-    asked = [
+    gated = [
         gates(rule, each.label, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
         for each, parts in zip(family, compared, strict=True)
     ]
-    chances = [
-        _chances(rule, parts, evaluation) if problem is None else {}
-        for parts, (_, problem) in zip(compared, asked, strict=True)
+    p_values = [
+        _p_values(rule, parts, evaluation) if problem is None else {}
+        for parts, (_, problem) in zip(compared, gated, strict=True)
     ]
     rate = evaluation.false_discovery_rate
-    places = named_within([list(own.values()) for own in chances], rate, rules)
-    named = [[list(own)[place] for place in mine] for own, mine in zip(chances, places, strict=True)]
+    places = named_within([list(of_label.values()) for of_label in p_values], rate, rules)
+    named = [[list(of_label)[place] for place in chosen] for of_label, chosen in zip(p_values, places, strict=True)]
     return [
-        _of_label(rule, each.label, parts, own, mine, gate)
-        for each, parts, own, mine, gate in zip(family, compared, chances, named, asked, strict=True)
+        _of_label(rule, each.label, parts, of_label, chosen, gate)
+        for each, parts, of_label, chosen, gate in zip(family, compared, p_values, named, gated, strict=True)
     ]
 
 
@@ -113,12 +113,12 @@ def _compared(
     """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates."""
     inputs = [part for each in family for part in each.parts.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
-    found = special(rule, inputs, WholeSource(), source, analytic)
+    found = special_comparisons(rule, inputs, WholeSource(), source, analytic)
     made = iter(compare_family(rule, inputs, analytic) if found is None else found)
     return [{segment: next(made) for segment in each.parts} for each in family]
 
 
-def _chances(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
+def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
     """The p-value of each segment with enough rows; 1 for one that is not beyond the threshold in every window."""
     needed = rows_needed(rule, evaluation)
     return {
@@ -132,7 +132,7 @@ def _of_label(
     rule: Rule,
     label: RuleInput,
     parts: Mapping[Segment, Comparison],
-    chances: Mapping[Segment, float],
+    p_values: Mapping[Segment, float],
     named: Sequence[Segment],
     gate: tuple[tuple[DecisionCheck, ...], Reason | None],
 ) -> Comparison:
@@ -143,39 +143,39 @@ def _of_label(
     if not judged:
         first = next(iter(parts.values()))
         return without_evidence(label, first.problem or Reason.NO_ROWS, first.checks)
-    lead = named[0] if named else _lead(judged, chances)
+    lead = named[0] if named else _lead(judged, p_values)
     found = judged[lead]
     detail: dict[str, Any] = {
         "segment": list(lead),
-        "segment_p": chances.get(lead),
+        "segment_p": p_values.get(lead),
         "segments": len(parts),
         "segments_judged": sum(part.adequate for part in judged.values()),
-        "segments_tested": len(chances),
-        "segments_named": [_line(segment, judged[segment], chances[segment]) for segment in named[:NAMED]],
+        "segments_tested": len(p_values),
+        "segments_named": [_line(segment, judged[segment], p_values[segment]) for segment in named[:NAMED]],
         "segments_found": [list(segment) for segment in named],
     }
     if rule.turns_off == "segments":
         within = [segment for segment, part in judged.items() if part.adequate and not part.beyond]
         detail |= {"turns_off": detail["segments_found"], "segments_within": [list(segment) for segment in within]}
-    p_value = simes(list(chances.values())) if chances else None
+    p_value = simes(list(p_values.values())) if p_values else None
     digest = hashlib.sha256(repr([(s, part.data_digest) for s, part in sorted(parts.items())]).encode()).hexdigest()
     return replace(
         found, subject=label.subject, p_value=p_value, data_digest=digest[:16], detail={**found.detail, **detail}
     )
 
 
-def _lead(judged: Mapping[Segment, Comparison], chances: Mapping[Segment, float]) -> Segment:
+def _lead(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float]) -> Segment:
     """The segment that an outcome without a breach is about: the closest to a breach of those that could show one."""
 
     def closeness(segment: Segment) -> tuple[bool, float, float, int]:
         part = judged[segment]
-        own = 1.0 if part.p_value is None else part.p_value
-        return not part.adequate, chances.get(segment, 1.0), own, -part.n
+        p_value = 1.0 if part.p_value is None else part.p_value
+        return not part.adequate, p_values.get(segment, 1.0), p_value, -part.n
 
     return min(judged, key=closeness)
 
 
-def _line(segment: Segment, part: Comparison, chance: float) -> list[Any]:
+def _line(segment: Segment, part: Comparison, p_value: float) -> list[Any]:
     """The numbers of a named segment: column, value, rows, the judged value or change, p."""
     measured = part.value if part.change is None else part.change
-    return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{chance:.4g}")]
+    return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{p_value:.4g}")]

@@ -186,23 +186,23 @@ def shortfall_law(found: Expectation) -> Proportion | None:
     return ShareToCome(kept, found.independent_rows, promised, -1.0, found.outcomes.rows)
 
 
-def ece_laws(asked: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:
+def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:
     """The law of each ECE that will be measured, computed together; None without rows.
 
     ``rngs`` has one generator for each.
     """
-    filled = [place for place, found in enumerate(asked) if found.outcomes.rows]
-    laws: list[Spread | None] = [None] * len(asked)
+    filled = [place for place, found in enumerate(expectations) if found.outcomes.rows]
+    laws: list[Spread | None] = [None] * len(expectations)
     if not filled:
         return laws
-    tables = stack([_ece_table(asked[place]) for place in filled])
+    tables = stack([_ece_table(expectations[place]) for place in filled])
     values = analytic_points(tables)
-    later = [_later(asked[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
+    later = [_later(expectations[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
     together = GapTables(*(np.concatenate([getattr(part, f.name) for part in later]) for f in fields(GapTables)))
     measured = analytic_points(together).reshape(len(filled), len(NODES))
     errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
     for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
-        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(asked[place].outcomes))
+        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(expectations[place].outcomes))
     return laws
 
 

@@ -95,7 +95,7 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     then, now, both = (tables.take(np.full(len(error), row)) for row in range(3))
     # each with the gaps of the pooled rows, moved until those have the lower limit, point and upper limit of their ECE
     gap = hypothetical(both, position_of(both, error)) - both.score
-    at_now, at_then = (exact_moments(own, np.clip(own.score + gap, 0, 1))[0] for own in (now, then))
+    at_now, at_then = (exact_moments(table, np.clip(table.score + gap, 0, 1))[0] for table in (now, then))
     return float(tail(float(tables.plug_in[1] - tables.plug_in[0]), at_now - at_then).max())
 
 

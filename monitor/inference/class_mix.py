@@ -44,7 +44,7 @@ class ClassMix:
     mce_then: float
 
     @property
-    def is_all(self) -> bool:
+    def only_share_changed(self) -> bool:
         """Whether only the share of true items changed, as far as these rows show."""
         return self.p_value < CHANGED and self.fit >= FITS
 
@@ -118,13 +118,13 @@ class PriorShift:
     """The effect of another share of true items on some rows of a baseline, if each class is scored as before.
 
     ``then`` is the share of true items in all rows of the baseline. ``sums`` are the sums (weight, score, hits, score
-    of hits) of the rows in question. ``others`` are the shares of all true items, and of all other items, that lie
+    of hits) of the rows in question. ``outside`` has the shares of all true items, and of all other items, that lie
     outside of these rows.
     """
 
     then: float
     sums: tuple[float, float, float, float]
-    others: tuple[float, float]
+    outside: tuple[float, float]
 
     def rise(self, share: float) -> float:
         """The rise of mean score minus hit rate of these rows if ``share`` of all items is true."""
@@ -145,7 +145,7 @@ class PriorShift:
         >>> round(half.share_of(0.2, 0.5), 3), round(half.share_of(1 / 13, 0.5), 3)
         (0.5, 0.25)
         """
-        true, false = self.others
+        true, false = self.outside
         if not (true > 0 and false > 0):
             return whole
         odds = outside * false, (1 - outside) * true

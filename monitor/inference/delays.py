@@ -129,15 +129,15 @@ def _still_to_come(curve: DelayCurve, age: int, waiting: int, confidence: float)
     """The share of items without a truth at ``age`` days that will have one, with its limits."""
     first = max(age + 1, 0)
     hazard, at_risk = np.minimum(curve.hazard[first:], 1.0 - 1e-9), curve.at_risk[first:]
-    left = float(np.prod(1.0 - hazard))
-    share, dispersion = 1.0 - left, _dispersion(curve, first)
+    survival = float(np.prod(1.0 - hazard))
+    share, dispersion = 1.0 - survival, _dispersion(curve, first)
     some = at_risk > 0
     greenwood = float((hazard[some] / ((1.0 - hazard[some]) * at_risk[some])).sum())
     least = max(float(at_risk[some].min()), 1.0) if some.any() else 1.0
     # half a row added to either outcome, so that what was never seen does not count as impossible
     mean = (share * least + 0.5) / (least + 1.0)
     spread = mean * (1.0 - mean)
-    curve_variance = left**2 * greenwood if share > 0 else spread / (least + 1.0)
+    curve_variance = survival**2 * greenwood if share > 0 else spread / (least + 1.0)
     variance = dispersion * (curve_variance + spread / waiting)
     total = max(spread / variance - 1.0, 1e-3)
     tail = (1.0 - confidence) / 2.0

@@ -85,15 +85,15 @@ def _ece_paths(
         position = origin[which] + part * (end[which] - origin[which])
         return scaled(chance(exact_moments(some, hypothetical(some, position))[0], which)) - float(ndtri(power))
 
-    asked = np.flatnonzero(held)
-    asked = asked[~_too_far(tables.take(asked), asked, start[asked], chance, power, up, within[asked])]
-    asked = asked[lead(np.ones(len(asked)), asked) >= 0]
-    stride = 2 * tables.noise[asked] / np.maximum(np.abs(end[asked] - origin[asked]), ROUNDING)
-    part = crossing(lambda at, which: lead(at, asked[which]), np.zeros(len(asked)), stride, near=_NEAR)
-    some = tables.take(asked)
-    position = origin[asked] + part * (end[asked] - origin[asked])
+    left = np.flatnonzero(held)
+    left = left[~_too_far(tables.take(left), left, start[left], chance, power, up, within[left])]
+    left = left[lead(np.ones(len(left)), left) >= 0]
+    stride = 2 * tables.noise[left] / np.maximum(np.abs(end[left] - origin[left]), ROUNDING)
+    part = crossing(lambda at, which: lead(at, left[which]), np.zeros(len(left)), stride, near=_NEAR)
+    some = tables.take(left)
+    position = origin[left] + part * (end[left] - origin[left])
     found = np.full(len(start), np.nan)
-    found[asked] = np.abs(realised(some, hypothetical(some, position)) - start[asked])
+    found[left] = np.abs(realised(some, hypothetical(some, position)) - start[left])
     return found
 
 
@@ -135,8 +135,8 @@ def ece_increase_detectables(
     found = np.full(len(pairs), np.nan)
     filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
     if filled:
-        asked = [pairs[row] for row in filled]
-        same = same_errors(asked, confidence)
+        with_rows = [pairs[row] for row in filled]
+        same = same_errors(with_rows, confidence)
         then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
         critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
 
@@ -144,7 +144,7 @@ def ece_increase_detectables(
             return tail(critical[which], at - then.of(lambda part: part[which]))
 
         limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        found[filled] = _ece_paths(stack([now for now, _ in asked]), start, chance, power, up=True, within=limits)
+        found[filled] = _ece_paths(stack([now for now, _ in with_rows]), start, chance, power, up=True, within=limits)
     return _numbers(found)
 
 
@@ -263,8 +263,8 @@ class _Rising:
             chosen = pairs[which]
             # the hit rate of the bin that moves: its gap is the common one plus ``rise``
             rate = null.score[chosen, self.moved[chosen]] + self.way[chosen] * (null.error[chosen] + rise)
-            own = ready.take(which).chance(np.minimum(np.maximum(rate, 0.0), 1.0)[:, None])
-            return null.chance(rest[which] * own, chosen)
+            in_moved = ready.take(which).chance(np.minimum(np.maximum(rate, 0.0), 1.0)[:, None])
+            return null.chance(rest[which] * in_moved, chosen)
 
         return power
 
@@ -335,11 +335,11 @@ def _seen_above(tables: GapTables, critical: Floats, threshold: float, power: fl
     """How far beyond the threshold one bin of each table must lie for a largest gap of ``critical``, (T,)."""
     filled, size, row = tables.share > 0, np.abs(tables.gap), np.arange(len(critical))
     shrunk = size - (size.max(axis=1) - points(tables))[:, None]
-    own = with_gaps(tables, np.minimum(np.maximum(0.0, shrunk), threshold))
-    moved = _middle_bins(tables.n, own, filled)
+    hit_rate = with_gaps(tables, np.minimum(np.maximum(0.0, shrunk), threshold))
+    moved = _middle_bins(tables.n, hit_rate, filled)
     n, score = tables.n[row, moved], tables.score[row, moved]
     way, room = farther(score), np.maximum(score, 1 - score)
-    others = np.where(filled, stays_within(critical[:, None], tables.n, tables.score, own), 1.0)
+    others = np.where(filled, stays_within(critical[:, None], tables.n, tables.score, hit_rate), 1.0)
     others[row, moved] = 1.0
     rest, ready = others.prod(axis=1), bounds(critical, n, score)
 
@@ -365,10 +365,10 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     )
 
     def seen(distance: Floats, which: Ints) -> Floats:
-        asked = tables.take(which)
-        own = with_gaps(asked, threshold - distance[:, None])
+        part = tables.take(which)
+        hit_rate = with_gaps(part, threshold - distance[:, None])
         limit = (threshold - down[which] + 2e-9)[:, None]
-        return np.asarray(np.where(filled[which], stays_within(limit, asked.n, asked.score, own), 1.0).prod(axis=1))
+        return np.asarray(np.where(filled[which], stays_within(limit, part.n, part.score, hit_rate), 1.0).prod(axis=1))
 
     left = np.flatnonzero(~np.isnan(down))
     found = np.full(size, np.nan)

@@ -244,8 +244,8 @@ def points(tables: GapTables) -> Floats:
     empty = tables.share == 0
 
     def lead(position: Floats, which: Ints) -> Floats:
-        asked = tables.take(which)
-        rate = with_gaps(asked, np.maximum(np.abs(asked.gap) + position[:, None], 0.0))
+        part = tables.take(which)
+        rate = with_gaps(part, np.maximum(np.abs(part.gap) + position[:, None], 0.0))
         within = np.where(empty[which], 1.0, ready.take(which).chance(rate)).prod(axis=1)
         return -scaled(within)
 

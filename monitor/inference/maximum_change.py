@@ -140,9 +140,9 @@ def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
     # n, score and rate of each pair, baseline first: shape (3, T, 2, M)
     bins = np.array([[table.n for table in both], [table.score for table in both], rates]).swapaxes(1, 2)
     every = []
-    for row, own in enumerate(keep):
-        n, score, rate = bins[:, row][..., own]
-        every.append(Unchanged(n, score, rate, gap[row, own], float(error[row]), middle[row], mass[row], 0.0))
+    for row, kept_bins in enumerate(keep):
+        n, score, rate = bins[:, row][..., kept_bins]
+        every.append(Unchanged(n, score, rate, gap[row, kept_bins], float(error[row]), middle[row], mass[row], 0.0))
     return [_without_rare(full, _UNSEEN) for full in every]
 
 

@@ -74,8 +74,8 @@ class Resampling:
         ready = self._ready.get(exact.tobytes())
         if ready is None:
             ready = self._ready[exact.tobytes()] = self._parts(exact)
-        first, *others = [part.errors(rate[chosen, None]) for chosen, part in ready]
-        return first + others[0] if others else first
+        first, *rest = [part.errors(rate[chosen, None]) for chosen, part in ready]
+        return first + rest[0] if rest else first
 
     def _parts(self, exact: Bools) -> list[tuple[Bools, _Expansion | _Exact]]:
         """The bins whose hits have an exact table, and those with an expansion."""
@@ -165,23 +165,23 @@ def _distribution(n: Floats, p: Floats) -> tuple[Floats, Floats]:
     return upper, hits
 
 
-def bootstrap_positions(asked: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+def bootstrap_positions(questions: Curves, start: Floats, rng: np.random.Generator, resamples: int) -> Floats:
     """The positions at which T of *one* table's four questions reaches its target, (4,), searched from ``start`` (4,).
 
     The upper limit is the larger one of two paths, so the second path is only searched beyond the
     limit of the first.
     """
-    tables = asked.tables
+    tables = questions.tables
     noise = max(float(tables.noise[0]), ROUNDING)  # a step of 0 cannot be widened
-    bound = start_of(tables, asked.uniform)
-    error = realised(tables, hypothetical(tables, start, asked.uniform))
+    bound = start_of(tables, questions.uniform)
+    error = realised(tables, hypothetical(tables, start, questions.uniform))
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
     found = np.empty(4)
-    question = _Questions(asked, rng, resamples)
+    four = _Questions(questions, rng, resamples)
     for row in order:
         if row == order[3]:
-            bound[row] = _as_far(asked, order[2], float(found[order[2]]), row)
-        found[row] = question.search(row, float(start[row]), noise, float(bound[row]))
+            bound[row] = _as_far(questions, order[2], float(found[order[2]]), row)
+        found[row] = four.search(row, float(start[row]), noise, float(bound[row]))
     return found
 
 
@@ -192,9 +192,9 @@ def _draws(n: Floats, rng: np.random.Generator, resamples: int) -> UniformDraws:
     return draws if len(draws.rank) == len(n) else draws.take(block)
 
 
-def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
+def _as_far(questions: Curves, row: int, position: float, other: int) -> float:
     """The position of question ``other`` with the ECE that question ``row`` has at ``position``."""
-    one, two = asked.take([row]), asked.take([other])
+    one, two = questions.take([row]), questions.take([other])
     error = realised(one.tables, hypothetical(one.tables, np.array([position]), one.uniform))
     return float(position_of(two.tables, error, two.uniform)[0])
 
@@ -202,13 +202,13 @@ def _as_far(asked: Curves, row: int, position: float, other: int) -> float:
 class _Questions:
     """The four questions about one table: at which position does T reach its target? All use the same draws."""
 
-    def __init__(self, asked: Curves, rng: np.random.Generator, resamples: int) -> None:
-        table = asked.tables.filled()  # the four tables differ in their signs alone
+    def __init__(self, questions: Curves, rng: np.random.Generator, resamples: int) -> None:
+        table = questions.tables.filled()  # the four tables differ in their signs alone
         self._resampling = Resampling(table, _draws(table.n[0], rng, resamples))
-        self._signs = asked.tables.sign[:, asked.tables.share[0] > 0]
+        self._signs = questions.tables.sign[:, questions.tables.share[0] > 0]
         self._size, self._pace, self._score = np.abs(table.gap[0]), table.pace[0], table.score[0]
-        self._uniform, self._strict = asked.uniform.tolist(), asked.strict.tolist()
-        self._target, self._observed = asked.target.tolist(), asked.observed.tolist()
+        self._uniform, self._strict = questions.uniform.tolist(), questions.strict.tolist()
+        self._target, self._observed = questions.target.tolist(), questions.observed.tolist()
 
     def _rate(self, row: int, position: float) -> Floats:
         """The hit rates (M,) at a position on the path of a question, as ``gaps.hypothetical`` has them."""

@@ -66,18 +66,18 @@ def _stride(found: Floats, sd: Floats) -> Floats:
 
 
 def _bracketed(
-    lead: _Lead, asked: Ints, upwards: Bools, bracket: _Bracket, most: Floats, sd: Floats, found: Floats
+    lead: _Lead, rows: Ints, upwards: Bools, bracket: _Bracket, most: Floats, sd: Floats, found: Floats
 ) -> Bools:
     """Takes larger and larger steps from the first evaluation until the target is passed; True where it is.
 
     Upwards they end at ``most``: there is then no answer. Downwards they end at 0, which is then the answer.
     """
     low, high, before, after = bracket
-    passed = np.zeros(len(asked), dtype=bool)
-    step = _stride(before[asked], sd[asked])
-    open_ = np.arange(len(asked))
+    passed = np.zeros(len(rows), dtype=bool)
+    step = _stride(before[rows], sd[rows])
+    open_ = np.arange(len(rows))
     while open_.size:
-        which, up = asked[open_], upwards[open_]
+        which, up = rows[open_], upwards[open_]
         ended = np.where(up, high[which] >= most[which], low[which] <= 0)
         found[which[ended & ~up]] = 0.0
         open_, which, up = open_[~ended], which[~ended], up[~ended]

@@ -185,11 +185,11 @@ def _span(spans: CountsBySegment, names: Sequence[Sequence[str]], where: Where, 
         return None
     place, w, w2, ws, wy, wsy, ws2 = np.array(lines).T
     bins, gap, rows = place.astype(np.int64), (wy - ws) / w, w**2 / w2
-    own = np.maximum(0.0, (ws2 - 2 * wsy + wy) / w - gap**2)
+    cell_spread = np.maximum(0.0, (ws2 - 2 * wsy + wy) / w - gap**2)
     # a cell of one row has no spread of its own; the bin has that of all its rows
     by_bin = [np.bincount(bins, weights=part, minlength=len(edges))[bins] for part in (w, wy - ws, ws2 - 2 * wsy + wy)]
     usual = np.maximum(0.0, by_bin[2] / by_bin[0] - (by_bin[1] / by_bin[0]) ** 2)
-    spread = (own * rows + usual * _SHRINK) / (rows + _SHRINK)
+    spread = (cell_spread * rows + usual * _SHRINK) / (rows + _SHRINK)
     codes_of = np.array(values, dtype=np.int64).reshape(len(lines), len(names))
     return _Span(codes_of, bins, w / w.sum(), gap, spread, spread / rows, rows)
 

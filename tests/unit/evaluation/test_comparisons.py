@@ -18,7 +18,7 @@ from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_freq
 from monitor.core.records import Reason, ShiftResult, Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare, pooled
 from monitor.evaluation.estimates import Sample, estimate
-from monitor.evaluation.evaluate import SourceData, WindowCounts, material_of, poolable, verdicts_of, windows_needed
+from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
 from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -385,7 +385,7 @@ def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
 
 
 def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
-    found = material_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
+    found = input_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
     assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
 
 

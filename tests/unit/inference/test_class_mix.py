@@ -30,7 +30,7 @@ def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says() -> No
     rng = np.random.default_rng(5)
     found = class_mix(drawn(rng, 2.0), drawn(rng))
     assert found is not None
-    assert found.is_all
+    assert found.only_share_changed
     assert (found.then, found.now) == (pytest.approx(0.5, abs=0.01), pytest.approx(2 / 3, abs=0.01))
     centre = np.arange(0.05, 1.0, 0.1)
     rate = 2 * centre / (2 * centre + 1 - centre)
@@ -44,7 +44,7 @@ def test_scores_that_are_worth_more_are_no_class_mix() -> None:
     rng = np.random.default_rng(6)
     found = class_mix(drawn(rng, 2.0, moves_scores=False), drawn(rng))
     assert found is not None
-    assert not found.is_all
+    assert not found.only_share_changed
     assert found.fit < 1e-6
 
 
@@ -52,7 +52,7 @@ def test_nothing_that_changed_is_no_class_mix() -> None:
     rng = np.random.default_rng(7)
     found = class_mix(drawn(rng), drawn(rng))
     assert found is not None
-    assert not found.is_all
+    assert not found.only_share_changed
     assert found.p_value > 0.01
 
 

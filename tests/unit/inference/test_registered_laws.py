@@ -16,7 +16,7 @@ from monitor.core.records import Subject
 from monitor.core.windows import before, week
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
-from monitor.evaluation.row_comparisons import WholeSource, special
+from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
 from monitor.inference import registered
 from monitor.inference.counts_bootstrap import draws
 from monitor.inference.levels import increase_test, interval
@@ -203,7 +203,7 @@ def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(c
     )  # fmt: skip
     material = RuleInput(Subject("t", "a"), WEEK, (now,), baseline)
     rule = Rule(id="a", metric="equal_width_ece", condition="increase", threshold=0.02)
-    found = special(rule, [material], WholeSource(), config().sources["t"], evaluation)
+    found = special_comparisons(rule, [material], WholeSource(), config().sources["t"], evaluation)
     assert found is not None
     assert found[0].plug_in == pytest.approx(equal_width_ece(now))
     assert found[0].p_value is not None
@@ -216,7 +216,9 @@ def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
     rng = np.random.default_rng(14)
     weeks = tuple(sample(rng, 400, flipped=0.2) for _ in range(4))
     rule = Rule(id="a", metric="excess_errors", threshold=0.5, min_samples=50_000)
-    found = special(rule, [RuleInput(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION)
+    found = special_comparisons(
+        rule, [RuleInput(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION
+    )
     assert found is not None
     assert (found[0].windows, found[0].n) == (1, 400)
     assert found[0].value == pytest.approx(METRICS["excess_errors"].point(weeks[0]))
