@@ -151,7 +151,7 @@ def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationCo
 def _concern(pair: _Pair, what: str, change: float, p_adjusted: float) -> Concern:
     week, versions = pair.week, pair.versions
     if pair.between is Between.HALVES:
-        at = _begins(pair.span.inside, what)
+        at = _likely_start(pair.span.inside, what)
         week = pair.span.inside[at].window.name
         versions = _versions(pair.span.inside[:at]), _versions(pair.span.inside[at:])
     return Concern(pair.span.subject, what, pair.between, week, change, p_adjusted, versions)
@@ -196,7 +196,7 @@ def _change(now: BinCounts, then: BinCounts) -> float:
     return 0.0 if value0 is None or value1 is None else value1 - value0
 
 
-def _begins(weeks: Sequence[WeekSeen], what: str) -> int:
+def _likely_start(weeks: Sequence[WeekSeen], what: str) -> int:
     """The index of the week from which on the weeks differ most from those before, in scores or in calibration."""
 
     def distance(at: int) -> float:

@@ -134,7 +134,7 @@ def _sample_at(
 ) -> RuleSample | None:
     """The rows of ``depth`` pooled windows for each one that the rule asks for; None if they need not be measured.
 
-    That is so without weight, and with too few rows unless this depth is the ``last``. A plain rule pools no windows.
+    That is the case without weight, and with too few rows unless this depth is the ``last``. A plain rule pools none.
     """
     counts = rows_of(rule, pooled(rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]))
     sample = RuleSample(
@@ -217,7 +217,7 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison
     alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
     newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
     return [
-        _seen_evidence(sample, rule_input, used[place], seen[place], {"groups": alone[place], **newest.get(place, {})})
+        _comparison_of(sample, rule_input, used[place], seen[place], {"groups": alone[place], **newest.get(place, {})})
         if place in seen
         else _moved_evidence(sample, rule_input, used[place])
         for place, (sample, rule_input) in enumerate(chosen)
@@ -235,12 +235,8 @@ def _moved_evidence(sample: RuleSample, rule_input: RuleInput, used: Sequence[Co
     found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=len(used))
     if sample.aligned is None:
         return found
-    detail = {
-        **rule_input.reference,
-        "moved_share": sample.aligned.moved_share,
-        "comparable": sample.aligned.comparable,
-    }
-    return replace(found, detail=detail, checks=_comparable(sample))
+    moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}
+    return replace(found, detail={**rule_input.reference, **moved}, checks=_comparable(sample))
 
 
 def times_judged(rule: Rule, windows: int) -> int:
@@ -252,7 +248,7 @@ def times_judged(rule: Rule, windows: int) -> int:
     return windows if rule.compares and not rule.is_plain else 1
 
 
-def _seen_evidence(
+def _comparison_of(
     sample: RuleSample, rule_input: RuleInput, used: Sequence[Counts], seen: Measurement, parts: dict[str, Any]
 ) -> Comparison:
     rule, now, then, alone = sample.rule, seen.now, seen.then, parts["groups"]
@@ -273,14 +269,14 @@ def _seen_evidence(
         detail={
             **rule_input.reference, **repeated,
             **seen.detail, "confidence": sample.evaluation.confidence, "rows_needed": sample.minimum,
-            "seen_at_most": sample.largest_allowed, **_behind(sample.counts, rule.measure),
+            "seen_at_most": sample.largest_allowed, **_numbers_behind(sample.counts, rule.measure),
             "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
         },
         checks=_comparable(sample),
     )  # fmt: skip
 
 
-def _behind(counts: Counts, metric: str) -> dict[str, Any]:
+def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
     ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
@@ -330,7 +326,7 @@ def _newest_alone(samples: Mapping[int, tuple[RuleSample, Counts, Measurement]])
 
 
 def _shift_evidence(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> Comparison:
-    """A rule on a distribution test: the effect size against the threshold."""
+    """The comparison of a rule on a distribution test: its effect size against the threshold."""
     column = rule.column or "score"
     found = [s for s in rule_input.shifts if s.test == rule.test and s.column == column]
     statistic = found[0].statistic if found else None

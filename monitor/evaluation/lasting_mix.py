@@ -1,7 +1,7 @@
 """Does a changed share of true items alone explain overconfidence that lasts?
 
 With fewer true items, the rows that act alone have a lower hit rate than their scores claim, with no fault of the
-scores. So the promise of each window is lowered by what the share of that week would take from the baseline's own rows.
+scores. So the promise of each window is lowered by the effect of that week's share on the baseline's own rows.
 If the evidence that is left would not be enough, the share explains the overconfidence. The share is measured on the
 rows that do not act alone, so that a fault of those that do is not mistaken for a season.
 """

@@ -88,7 +88,7 @@ def accumulate_segments(
 ) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
-    A comparison has the numbers of one segment (:func:`_lead`), and the evidence of the label.
+    A comparison has the numbers of one segment (:func:`_leading_segment`), and the evidence of the label.
     """
     gated = [gates(rule, rule_input, has_rows=bool(run)) for rule_input, run in zip(family, runs, strict=True)]
     judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
@@ -120,9 +120,9 @@ def _of_label(
     ranked = sorted(paths, key=lambda segment: (paths[segment].now, totals[segment].total.effective), reverse=True)
     parts = {segment: totals[segment] for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
-    lead = _lead(parts, named)
+    lead = _leading_segment(parts, named)
     found = evidence_of(rule, rule_input, paths[lead], shared, checks)
-    grown = _grown(paths, paths[lead].windows[-SHOWN:])
+    grown = _label_path(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
         **found.detail,
@@ -132,7 +132,7 @@ def _of_label(
         "segment_evidence": rounded_evidence(paths[lead].now),
         "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
-        "segments_named": [_line(each, parts[each], paths[each]) for each in named[:NAMED]],
+        "segments_named": [_named_numbers(each, parts[each], paths[each]) for each in named[:NAMED]],
     }
     if rule.turns_off == "segments":
         detail |= {
@@ -176,7 +176,7 @@ def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
     return hashed.hexdigest()[:16]
 
 
-def _lead(parts: Mapping[Segment, _SegmentTotal], named: Sequence[Segment]) -> Segment:
+def _leading_segment(parts: Mapping[Segment, _SegmentTotal], named: Sequence[Segment]) -> Segment:
     """The segment that the verdict is about; ``parts`` are in the order of their evidence.
 
     The first named segment that is still beyond the threshold, since others may be fixed. If none is named, the first
@@ -194,13 +194,13 @@ def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], nee
     return list(ranked[:last])
 
 
-def _line(segment: Segment, part: _SegmentTotal, path: EvidencePath) -> list[Any]:
+def _named_numbers(segment: Segment, part: _SegmentTotal, path: EvidencePath) -> list[Any]:
     """The numbers of a named segment: column, value, rows, mean score, hit rate, evidence."""
     total = part.total
     return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), rounded_evidence(path.now)]
 
 
-def _grown(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
+def _label_path(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
     """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence."""
     per_segment = [_evidence_at(path, windows) for path in paths.values()]
     return [_mean(now) for now in zip(*per_segment, strict=True)]

@@ -81,7 +81,7 @@ def needs_whole_rows(rule: Rule) -> bool:
 def special_comparisons(
     rule: Rule, rule_inputs: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
 ) -> list[Comparison] | None:
-    """The comparison of each subject by a rule that needs such a metric; None for every other rule."""
+    """The comparison of each subject for a metric of this module; None for the metric of any other rule."""
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
@@ -93,8 +93,8 @@ def special_comparisons(
         (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
         (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(rule, _costed(source, m), evaluation)),
     )
-    compared = next((each for holds, each in ways if holds), None)
-    return None if compared is None else [compared(rule_input) for rule_input in rule_inputs]
+    compare_one = next((each for holds, each in ways if holds), None)
+    return None if compare_one is None else [compare_one(rule_input) for rule_input in rule_inputs]
 
 
 def _costed(source: SourceConfig, rule_input: RuleInput) -> RuleInput:

@@ -193,13 +193,13 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     frozen = [then for then, _ in _intervals(samples, BASELINE)] if compared else [None] * len(samples)
     for place, (now, _), then in zip(usable, _intervals(samples, WINDOW), frozen, strict=True):
         enough = alone[place].enough or not rule.is_plain
-        found[place] |= {"value": _found(rule, now, then), "beyond": enough and exceeds_threshold(rule, now, then)}
+        found[place] |= {"value": _value(rule, now, then), "beyond": enough and exceeds_threshold(rule, now, then)}
     return found
 
 
 def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
     """Whether the value that the rule judges, or its change since the baseline, is past the threshold."""
-    found = _found(rule, now, then)
+    found = _value(rule, now, then)
     if found is None:
         return False
     if rule.condition == "decrease":
@@ -224,7 +224,7 @@ def rows_of(rule: Rule, counts: Counts) -> Counts:
     return kept_with(counts, ("where", rule.where), lambda: counts.where(rule.where))
 
 
-def _found(rule: Rule, now: Interval, then: Interval | None) -> float | None:
+def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:
     if rule.value == "plug_in":
         now = replace(now, value=now.plug_in)
         then = None if then is None else replace(then, value=then.plug_in)
@@ -236,7 +236,7 @@ def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[st
     if rule.value != "plug_in":
         return {}
     then_value = {} if then is None else {"textbook_baseline": then.plug_in}
-    change = {} if then is None else {"textbook_change": _found(rule, now, then)}
+    change = {} if then is None else {"textbook_change": _value(rule, now, then)}
     return {"judged": rule.value, **then_value, **change}
 
 

@@ -46,13 +46,13 @@ def decide(
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     return [
-        replace(verdict, detail={**verdict.detail, **shared, **_grounds(c, values)})
+        replace(verdict, detail={**verdict.detail, **shared, **_decision_detail(c, values)})
         for i, c in enumerate(family)
-        for verdict in [_blocking(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
+        for verdict in [_with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
     ]
 
 
-def _grounds(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+def _decision_detail(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
     """The facts that decide the outcome, stored so that a verdict can be explained after the rules have changed."""
     if evidence.problem is not None:
         return {}
@@ -139,7 +139,7 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     return Reason.CLASS_MIX if mix.passed else plain, (*causes, mix)
 
 
-def _blocking(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
+def _with_blocked_ranges(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:
     """The verdict with its score ranges as they will be blocked: rounded outwards to hundredths.
 
     If the rule blocks scores and turns nothing off, a critical breach becomes a warning unless a range reaches

@@ -142,7 +142,7 @@ def _sample(
 
 
 def scaled(counts: Counts, share: float) -> Counts:
-    """``share`` times as many rows, evenly from all scores, hits and misses alike.
+    """The counts with ``share`` times as many rows, spread evenly over scores, hits and misses.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> scaled(counts_from_rows([0.5, 0.7, 0.8, 0.9], [0, 1, 1, 1]), 2 / 3).wy.tolist()

@@ -143,7 +143,7 @@ def _of_label(
     if not judged:
         first = next(iter(parts.values()))
         return without_evidence(label, first.problem or Reason.NO_ROWS, first.checks)
-    lead = named[0] if named else _lead(judged, p_values)
+    lead = named[0] if named else _leading_segment(judged, p_values)
     found = judged[lead]
     detail: dict[str, Any] = {
         "segment": list(lead),
@@ -151,7 +151,7 @@ def _of_label(
         "segments": len(parts),
         "segments_judged": sum(part.adequate for part in judged.values()),
         "segments_tested": len(p_values),
-        "segments_named": [_line(segment, judged[segment], p_values[segment]) for segment in named[:NAMED]],
+        "segments_named": [_named_numbers(segment, judged[segment], p_values[segment]) for segment in named[:NAMED]],
         "segments_found": [list(segment) for segment in named],
     }
     if rule.turns_off == "segments":
@@ -164,7 +164,7 @@ def _of_label(
     )
 
 
-def _lead(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float]) -> Segment:
+def _leading_segment(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float]) -> Segment:
     """The segment that an outcome without a breach is about: the closest to a breach of those that could show one."""
 
     def closeness(segment: Segment) -> tuple[bool, float, float, int]:
@@ -175,7 +175,7 @@ def _lead(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float
     return min(judged, key=closeness)
 
 
-def _line(segment: Segment, part: Comparison, p_value: float) -> list[Any]:
+def _named_numbers(segment: Segment, part: Comparison, p_value: float) -> list[Any]:
     """The numbers of a named segment: column, value, rows, the judged value or change, p."""
     measured = part.value if part.change is None else part.change
     return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{p_value:.4g}")]

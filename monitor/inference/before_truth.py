@@ -197,7 +197,7 @@ def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Gener
         return laws
     tables = stack([_ece_table(expectations[place]) for place in filled])
     values = analytic_points(tables)
-    later = [_later(expectations[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
+    later = [_future(expectations[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
     together = GapTables(*(np.concatenate([getattr(part, f.name) for part in later]) for f in fields(GapTables)))
     measured = analytic_points(together).reshape(len(filled), len(NODES))
     errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
@@ -206,7 +206,7 @@ def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Gener
     return laws
 
 
-def _later(found: Expectation, table: GapTables, value: float, rng: np.random.Generator) -> GapTables:
+def _future(found: Expectation, table: GapTables, value: float, rng: np.random.Generator) -> GapTables:
     """Tables that may be measured once all truths are known: a lower, a middle and a higher ECE, shape (3, bins).
 
     The draws have gaps that add up to ``value``, with the noise of the map and of the rows. Each table has a quantile

@@ -121,7 +121,7 @@ class SameError:
 
 @each_by_content
 def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
-    """Each pair of tables, which must hold rows, if both had the baseline's ECE, each with its own gaps."""
+    """Each pair of tables if both had the baseline's ECE, each with its own gaps; all tables must have rows."""
     baselines = [(baseline,) for _, baseline in pairs]
     limits, then = _each_limits(baselines, confidence), _each_at_limits(baselines, confidence)
     windows = stack([window for window, _ in pairs])

@@ -113,11 +113,11 @@ def maturity_of(
     windows = len(curve.parts)
     waiting = current.items - found.known
     if age >= curve.days - 1 or not waiting:
-        return _expecting(found, (0.0, 0.0, 0.0), windows, over=age >= curve.days - 1)
-    return _expecting(found, _still_to_come(curve, age, waiting, confidence), windows, over=False)
+        return _with_expected(found, (0.0, 0.0, 0.0), windows, over=age >= curve.days - 1)
+    return _with_expected(found, _still_to_come(curve, age, waiting, confidence), windows, over=False)
 
 
-def _expecting(found: Maturity, to_come: tuple[float, float, float], windows: int, *, over: bool) -> Maturity:
+def _with_expected(found: Maturity, to_come: tuple[float, float, float], windows: int, *, over: bool) -> Maturity:
     waiting = found.items - found.known
     expected, low, high = ((found.known + share * waiting) / found.items for share in to_come)
     return Maturity(

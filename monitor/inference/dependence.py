@@ -42,9 +42,9 @@ class ClusterSums:
 
     @classmethod
     def of(cls, sums: Mapping[str, float]) -> Self:
-        """The sums by their names, as a statement of the warehouse returns them; without weights no ``rw`` and ``ww``.
+        """The sums by their names, as a statement of the warehouse returns them.
 
-        Then every weight is 1: they are ``r`` and ``w``.
+        Where ``rw`` and ``ww`` are missing, every weight is 1, and they equal ``r`` and ``w``.
         """
         known = {"rw": sums["r"], "ww": sums["w"], **sums}
         return cls(**{field.name: float(known[field.name]) for field in fields(cls)})

@@ -81,7 +81,7 @@ class GapTables:
         return np.asarray(pace / np.where(total > 0, total, 1.0))
 
     def take(self, rows: npt.ArrayLike) -> GapTables:
-        """These tables, in this order, repeated where an index is."""
+        """The tables at these indices, in this order; an index may repeat."""
         index = np.asarray(rows)
         return GapTables(*(getattr(self, field.name)[index] for field in fields(self)))
 
@@ -361,7 +361,7 @@ class Curves:
         return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
 
     def take(self, rows: npt.ArrayLike) -> Curves:
-        """The questions at these places, in this order."""
+        """The questions at these indices, in this order."""
         index = np.asarray(rows)
         rest = (getattr(self, field.name)[index] for field in fields(self)[1:])
         return Curves(self.tables.take(index), *rest)

@@ -61,7 +61,7 @@ def ece_intervals(
     if form != "analytic" and len(rngs) != len(tables):
         raise ValueError(f"one generator a table is needed: {len(tables)} tables, {len(rngs)} generators")
     found = [_NOTHING] * len(tables)
-    for part in _parts(tables):
+    for part in _batches(tables):
         chosen = [tables[index] for index in part]
         generators = [] if form == "analytic" else [rngs[index] for index in part]
         if form == "percentile":
@@ -152,7 +152,7 @@ def mce_intervals(
         return [_percentile_mce(*each, confidence, resamples) for each in zip(tables, rngs, strict=True)]
     merged = [merge_thin([table])[0] for table in tables]
     found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
-    for part in _parts(merged):
+    for part in _batches(merged):
         together = _mce([tables[index] for index in part], [merged[index] for index in part], confidence)
         for index, interval in zip(part, together, strict=True):
             found[index] = interval
@@ -171,7 +171,7 @@ def _percentile_mce(table: BinCounts, rng: np.random.Generator, confidence: floa
     return MceInterval(found, worst, table.range_of(worst), int(table.n[worst]), float(gap[worst]), table)
 
 
-def _parts(tables: Sequence[BinCounts]) -> list[list[int]]:
+def _batches(tables: Sequence[BinCounts]) -> list[list[int]]:
     """The indices of the tables with rows, sorted by number of bins, in parts to compute at once."""
     filled = [index for index, table in enumerate(tables) if table.w.max(initial=0.0) > 0]
     filled.sort(key=lambda index: len(tables[index].n))

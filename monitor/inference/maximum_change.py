@@ -118,7 +118,7 @@ def together(nulls: Sequence[Unchanged]) -> Nulls:
 
 @each_by_content
 def each_unchanged(pairs: Sequence[Pair]) -> list[Unchanged]:
-    """Each pair of (merged) windows as if both had the gaps of their pooled rows, debiased.
+    """Each pair of (merged) windows if both had the debiased gaps of their pooled rows.
 
     A bin that only one window has is left out.
     """

@@ -219,7 +219,7 @@ class _Questions:
             moved = self._signs[row] * np.maximum(gap, 0.0)
         return np.asarray(np.minimum(np.maximum(self._score + moved, 0.0), 1.0))
 
-    def short(self, row: int, position: float) -> bool:
+    def is_below_target(self, row: int, position: float) -> bool:
         """Whether T is still below the target of question ``row`` at ``position``."""
         error, observed = self._resampling.errors(self._rate(row, position)), self._observed[row]
         seen = error > observed + ROUNDING if self._strict[row] else error >= observed - ROUNDING
@@ -230,13 +230,13 @@ class _Questions:
         width = noise * _FIRST
         low = min(max(start - width, bound), 1.0)
         high = max(min(start + width, 1.0), low)
-        while not self.short(row, low):
+        while not self.is_below_target(row, low):
             if low <= bound:
                 return bound
             low, high, width = max(low - width, bound), low, width * 2
-        while high < 1.0 and self.short(row, high):
+        while high < 1.0 and self.is_below_target(row, high):
             low, high, width = high, min(high + width, 1.0), width * 2
         while high - low > noise * _LAST:
             middle = (low + high) / 2
-            low, high = (middle, high) if self.short(row, middle) else (low, middle)
+            low, high = (middle, high) if self.is_below_target(row, middle) else (low, middle)
         return (low + high) / 2

@@ -87,8 +87,8 @@ def _by_blocks(
     step = max(1, min(resamples, _AT_ONCE // _numbers(rows)))
     for start in range(0, resamples, step):
         times = rng.poisson(rate, (min(step, resamples - start), len(rate))).astype(np.float64)
-        _put_in(statistics, sums, times, drawn)
-        _put_in([each for each in statistics if each.biased], sums, times[:, :blocks], again)
+        _append_values(statistics, sums, times, drawn)
+        _append_values([each for each in statistics if each.biased], sums, times[:, :blocks], again)
     found: dict[str, Spread | None] = {}
     for statistic in statistics:
         value = statistic.value(*(sums[part][:blocks].sum(axis=0) for part in statistic.sums))
@@ -100,7 +100,7 @@ def _by_blocks(
     return found
 
 
-def _put_in(
+def _append_values(
     statistics: Sequence[RowStatistic], sums: Mapping[Sums, Floats], times: Floats, into: dict[str, list[Floats]]
 ) -> None:
     """Appends the value of each statistic in draws that have each block so many ``times``, shape (B, blocks)."""
@@ -117,7 +117,7 @@ def _bias(value: float, drawn: Floats) -> float:
 
 
 def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
-    """The items at these positions; they represent as many as before. ``index`` has shape (N,)."""
+    """The items at these positions, with an unchanged number of ``items``; ``index`` has shape (N,)."""
     arrays: dict[str, Any] = {
         field.name: getattr(rows, field.name)[index]
         for field in fields(rows)

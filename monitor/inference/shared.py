@@ -53,7 +53,7 @@ class SharedNoise:
     reach: Floats
 
     def take(self, rows: Ints) -> SharedNoise:
-        """These tables, in this order, repeated where an index is."""
+        """The tables at these indices, in this order; an index may repeat."""
         return SharedNoise(self.tables.take(rows), self.reach[rows])
 
     def given(self, rate: Floats) -> tuple[Floats, Floats]:

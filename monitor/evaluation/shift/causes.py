@@ -77,7 +77,7 @@ class _Change:
 
     @property
     def difference(self) -> Floats:
-        """Mean of q now minus that of the reference, in today's direction, of each cell."""
+        """The mean of q in each cell now minus that of its reference, both with today's signs."""
         return np.asarray(self.now.level(self.toward) - self.reference @ self.then.level(self.toward))
 
     @property
@@ -270,12 +270,12 @@ def _total_noise(change: _Change) -> float:
 def _is_significant(change: _Change, confidence: float) -> bool:
     """Whether the metric has changed significantly, after what noise alone adds to an ECE is subtracted."""
     both = (change.now, change.sign, 1.0), (change.then, change.sign_then, -1.0)
-    fair = change.total - sum(way * _upwards(span, sign) for span, sign, way in both)
+    fair = change.total - sum(way * _noise_bias(span, sign) for span, sign, way in both)
     z = float(scipy.special.ndtri(0.5 + confidence / 2))
     return fair * change.total > 0 and abs(fair) > z * _total_noise(change) ** 0.5
 
 
-def _upwards(span: _Span, sign: Floats) -> float:
+def _noise_bias(span: _Span, sign: Floats) -> float:
     """By how much noise raises an ECE: E|gap + noise| - |gap| over the bins; a shortfall is not raised."""
     if (sign < 0).all():
         return 0.0

@@ -124,7 +124,7 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
     """Whether the mix of labels has changed: the share of each among all predicted rows, or among all true ones.
 
     Pearson's chi-square of the two-row table of effective rows; labels expected fewer than five times
-    on either side are put together (``detail["merged"]``). The effect size is Cramer's V of that table.
+    on either side are merged (``detail["merged"]``). The effect size is Cramer's V of that table.
     Since V shrinks when one side is much larger than the other, ``detail["v_at_equal_size"]`` gives
     what it would be with both sides alike; ``detail["moved_most"]`` is the label whose share moved most.
     """

@@ -32,7 +32,7 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
     gaps, steps = np.cumsum(shares[0] - shares[1])[:-1], np.diff(values)
     distance = float(np.abs(gaps) @ steps)
     pooled = (shares[0] * rows[0] + shares[1] * rows[1]) / sum(rows)
-    mean, variance, whole = _of_bridge(np.cumsum(pooled)[:-1], steps)
+    mean, variance, whole = _bridge_moments(np.cumsum(pooled)[:-1], steps)
     if not variance > 0:
         return distance, 1.0
     size = distance * (rows[0] * rows[1] / sum(rows)) ** 0.5
@@ -41,7 +41,7 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
     return distance, p_value if far < _TAIL_FROM else min(p_value, _TAIL * 2 * float(ndtr(-far)))
 
 
-def _of_bridge(level: Floats, steps: Floats) -> tuple[float, float, float]:
+def _bridge_moments(level: Floats, steps: Floats) -> tuple[float, float, float]:
     """Mean and variance of the integral of |B(level)|, and the variance of that of B(level).
 
     Neighbouring steps are merged where there are many.

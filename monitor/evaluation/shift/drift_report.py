@@ -141,7 +141,7 @@ def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
 
 
 def _empty(source: str, window: Window, column: _Column) -> ShiftResult:
-    """1 where no value is left, else 0; the p-value holds if values are missing as often as in the reference."""
+    """1 where no value is left, else 0, with the chance of that at the reference's share of missing values."""
     sizes = (len(column.now), len(column.then))
     effect = Effect(None, None, {"reason": f"fewer than {MIN_ROWS} rows"})
     if min(sizes) >= MIN_ROWS:
@@ -207,7 +207,7 @@ def _write_page(columns: Sequence[_Column], path: Path) -> None:
 
     Evidently is imported here: that takes 3 s and 285 MB, which only a run that keeps the page should pay.
     """
-    with _quiet():
+    with _without_warnings():
         import pandas as pd  # noqa: PLC0415 - see above
         from evidently import DataDefinition, Dataset, Report  # noqa: PLC0415 - see above
         from evidently.presets import DataDriftPreset  # noqa: PLC0415 - see above
@@ -226,7 +226,7 @@ def _write_page(columns: Sequence[_Column], path: Path) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Suppresses the warnings of Evidently and its imports: nobody here can act on them.
 
     They are deprecations in its own code (numpy.core, litestar) and empty histogram bins.
