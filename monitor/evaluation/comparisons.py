@@ -38,8 +38,8 @@ class RuleInput:
 
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
     with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
-    measured; ``detail`` has the facts to store with that, or with the reference. ``parameters`` are the
-    metric's for this subject (``MetricSpec.parameters``).
+    measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
+    (``MetricSpec.parameters``).
     """
 
     subject: Subject

@@ -56,10 +56,10 @@ EVERYTHING_UP_TO = 1_000
 class WindowCounts:
     """The data of one source in one window; ``versions`` maps model version -> rows.
 
-    ``whole`` has the data that its kind adds to the counts of labels, for the judged window only. ``rejected`` says
-    which subjects are not judged because of rejected rows. ``segments`` has the promises of each label's segments, and
-    ``segment_counts`` their counts, where a rule needs them. ``maturity`` says how many items of each label have their
-    truth, where the source records it.
+    ``whole`` has the data of the source as a whole besides the counts of labels, for the judged window only.
+    ``rejected`` says which subjects are not judged because of rejected rows. ``segments`` has the promises of each
+    label's segments, and ``segment_counts`` their counts, where a rule needs them. ``maturity`` says how many items of
+    each label have their truth, where the source records it.
     """
 
     window: Window

@@ -232,7 +232,7 @@ def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:
 
 
 def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[str, Any]:
-    """What a rule on textbook values stores: that it judges these, and those of baseline and change; else empty."""
+    """The detail of a rule on textbook values: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
     then_value = {} if then is None else {"textbook_baseline": then.plug_in}

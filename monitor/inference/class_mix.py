@@ -137,7 +137,7 @@ class PriorShift:
         return (true * hit_score + false * (score - hit_score) - true * hits) / rows if rows > 0 else 0.0
 
     def share_of(self, outside: float, whole: float) -> float:
-        """The share of true items, from the hit rate ``outside`` of these rows, else of the ``whole``.
+        """The share of true items, from the hit rate ``outside`` these rows; else the hit rate of the ``whole``.
 
         So a fault of these rows, fewer of which are then true, is not mistaken for a smaller share of true items.
 

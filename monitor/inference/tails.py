@@ -1,7 +1,7 @@
-"""Upper tails of a few distributions, equal to the last bit to those of scipy.stats, which takes long to import.
+"""Upper tails of a few distributions, equal to the last bit to those of scipy.stats.
 
-That import takes half a second. A run needs no more of that package; each function here is one of ``scipy.special`` or
-a short formula.
+That package takes half a second to import, and a run needs no more of it. Each function here is one of
+``scipy.special`` or a short formula.
 """
 
 from __future__ import annotations
