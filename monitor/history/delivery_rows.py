@@ -144,9 +144,9 @@ def conclude(
     connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
 ) -> bool:
     """End a delivery that need not be sent, because of its root. False if it is no longer in ``from_state``."""
-    held = and_(table.c.id == delivery, table.c.state == from_state)
+    is_unchanged = and_(table.c.id == delivery, table.c.state == from_state)
     ended = _NO_ERROR | {"state": state, "error": error}
-    return connection.execute(update(table).where(held).values(ended)).rowcount == 1
+    return connection.execute(update(table).where(is_unchanged).values(ended)).rowcount == 1
 
 
 _SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))

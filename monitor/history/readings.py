@@ -302,8 +302,8 @@ def latest_baselines(connection: Connection, source: str) -> dict[str | None, Ba
         .where(newer.c.source == table.c.source, newer.c.label == table.c.label, newer.c.version > table.c.version)
         .exists()
     )
-    mine = select(*_WITHOUT_SEGMENTS).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
-    found = [_baseline(row) for row in connection.execute(mine).mappings()]
+    newest = select(*_WITHOUT_SEGMENTS).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
+    found = [_baseline(row) for row in connection.execute(newest).mappings()]
     return {baseline.label: baseline for baseline in found}
 
 

@@ -127,11 +127,11 @@ def publish(
             return None
         _replace(connection, wanted, now)
         return _note(connection, "published", by, now, reason, _changes(before, wanted))
-    kept = _raised(before, wanted)
-    refused = [change for change in _changes(kept, wanted) if change.is_lowered]
-    if kept != before:
-        _replace(connection, kept, now)
-        return _note(connection, "raised", by, now, reason, _changes(before, kept))
+    raised = _raised(before, wanted)
+    refused = [change for change in _changes(raised, wanted) if change.is_lowered]
+    if raised != before:
+        _replace(connection, raised, now)
+        return _note(connection, "raised", by, now, reason, _changes(before, raised))
     return _refused(connection, by, now, refused) if refused else None
 
 
