@@ -198,7 +198,7 @@ def _select_newest_of_labels() -> Select[Any]:
     return _IN_ORDER.where(_table.c.id.in_(select(ids).select_from(label)))
 
 
-def messages_beside(connection: Connection, incident: Incident) -> set[str]:
+def messages_resolved_since(connection: Connection, incident: Incident) -> set[str]:
     """The messages of incidents of the same label that were resolved after this one had been opened."""
     table = tables.incidents
     is_of_label = and_(table.c.source == incident.source, table.c.label == label_key(incident.label), ~_OF_MONITOR)

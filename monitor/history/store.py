@@ -483,7 +483,7 @@ class Store:
     unresolved_incidents = _reading(incident_rows.unresolved)
     incidents_of = _reading(incident_rows.of_messages)
     newest_incidents = _reading(incident_rows.newest_of_labels)
-    messages_beside = _reading(incident_rows.messages_beside)
+    messages_resolved_since = _reading(incident_rows.messages_resolved_since)
     incident = _reading(incident_rows.incident)
     incident_events = _reading(incident_rows.events)
     apply_incidents = _claiming(incident_rows.apply_incidents)
