@@ -207,7 +207,7 @@ def _what(line: Tally) -> str:
 
 def drift_table(lines: list[Tally]) -> list[Table]:
     """The tables of slow changes: how large they are when they are found."""
-    drawn = []
+    result = []
     for line in (line for line in lines if line.line[0] == "drift"):
         by, weeks = float(line.line[1]), int(line.line[4])
         found_share = 0.0
@@ -215,14 +215,14 @@ def drift_table(lines: list[Tally]) -> list[Table]:
         for week in range(1, weeks + 1):
             found_share += line.share(f"seen in week {week}")
             rows.append((f"{week}", f"+{by * week:.3f}", f"{found_share:.3f}"))
-        drawn.append(
+        result.append(
             Table(
                 f"A slow change: true ECE +{by:.3f} a week on one of 20 labels, {line.line[3]:,} rows a week",
                 ("week", "true change", "seen so far"), tuple(rows),
                 notes=(f"{line.count:,} labels, by ece-increase alone, whose threshold is a change of .02.",), texts=0,
             )
         )  # fmt: skip
-    return drawn
+    return result
 
 
 def switch_table(lines: list[Tally]) -> Table:

@@ -182,7 +182,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _hang_up(descriptor: int) -> None:
-    """Shut a socket down, so that the driver that waits for it gets its end."""
+    """Shut a socket down, so that the driver that waits on it sees the end of the connection."""
     with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 
