@@ -1,7 +1,7 @@
-"""What the monitor is held against: simulations of its decisions, and its speed beside that of peers.
+"""Benchmarks of the monitor: simulations of its decisions, and its speed compared with other libraries.
 
-One thread each: numpy reads these variables when it is first imported, so they are set here, where
-they come first. Two processes beside each other would otherwise fight for the same two cores.
+Each process has one thread, so that two processes do not compete for the same two cores. NumPy reads
+these variables when it is first imported, so they are set here.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""How soon is a lasting fault found, and how quiet are labels in which nothing is wrong: evidence, CUSUM, weekly rules.
+"""How soon accumulated evidence, CUSUM and weekly rules find a lasting fault, and how many false alarms they give.
 
-One label of twenty loses precision in its automated rows, of score .9, from the first week on. Beside accumulated
-evidence: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on shortfall; bands of
-three standard deviations of eight weeks; and the textbook's, which rings when the week's shortfall is above .05.
+One label of twenty loses precision in its automated rows, of score .9, from the first week on. Accumulated evidence is
+compared with: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on shortfall; bands
+of three standard deviations of eight weeks; and the textbook rule, which fires if the week's shortfall is above .05.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ CELLS = (
     (200, 0.15),
     (200, 0.0375),
 )
-"""(automated rows a week, fall of precision); the last: a fall by .15 in one of four channels."""
+"""(automated rows a week, fall of precision). The last one is a fall by .15 in one of four channels."""
 QUIET = ((20, 0.0), (100, 0.0), (300, 0.0), (20, MARGIN), (100, MARGIN), (300, MARGIN))
-"""(automated rows a week, shortfall): as good as promised, and at the very border of what is allowed."""
+"""(automated rows a week, shortfall): calibrated labels, and labels exactly at the allowed shortfall."""
 ALPHAS = (0.05, 0.01)
 DOCS = ROOT / "docs" / "statistics.md"
 
 Floats = npt.NDArray[np.float64]
 First = int | None
 Method = Callable[[Floats, int], First]
-"""(hit rates of the weeks, rows a week) -> the first week that is found, from 1 on."""
+"""(hit rates of the weeks, rows a week) -> the first week with an alarm, counted from 1."""
 
 
 def by_evidence(kept: Floats, rows: int) -> First:
-    """From the first week on: never less than the evidence of the newest 52 weeks, which is what a run looks at."""
+    """Evidence of all weeks so far: never less than that of the newest 52 weeks, which a run uses."""
     promises = [Promise(rows, float(rows), CLAIMED, each) for each in kept.tolist()]
     return _first(restarted(promises, MARGIN) >= NEEDED)
 
 
 def by_cusum(kept: Floats, rows: int) -> First:
-    """Page's sum of log likelihood ratios for a fall by .10, from the border on."""
+    """Page's sum of log likelihood ratios, for a fall by .10 against the allowed shortfall."""
     p, q, total = CLAIMED - MARGIN, CLAIMED - 0.10, 0.0
-    rung = []
+    alarms = []
     for ratio in rows * (kept * math.log(q / p) + (1 - kept) * math.log((1 - q) / (1 - p))):
         total = max(total, 0.0) + ratio
-        rung.append(total >= NEEDED)
-    return _first(np.array(rung))
+        alarms.append(total >= NEEDED)
+    return _first(np.array(alarms))
 
 
 def by_week(kept: Floats, rows: int) -> First:
-    """The shipped rule, up to four weeks pooled, its p-value adjusted as that of the smallest of twenty labels."""
+    """The shipped rule on up to four pooled weeks, its p-value adjusted as the smallest of twenty labels."""
     config = shipped()
     rule = next(each for each in config.rules if each.id == "automated-shortfall")
     adjusted = LABELS * config.decision_rules("weekly")
@@ -87,12 +87,12 @@ def by_week(kept: Floats, rows: int) -> First:
 
 
 def by_textbook(kept: Floats, rows: int) -> First:
-    """The shortfall of one week above .05, however few its rows."""
+    """A shortfall above .05 in one week, however few rows it has."""
     return _first(kept < CLAIMED - TEXTBOOK)
 
 
 def by_bands(kept: Floats, rows: int) -> First:
-    """A hit rate three standard deviations of eight weeks before below their mean, as dashboards draw it."""
+    """A hit rate below the mean of the eight weeks before by three of their standard deviations, as on dashboards."""
     rng = np.random.default_rng([SEED, rows, round(1e6 * float(kept.mean()))])
     before = rng.binomial(rows, CLAIMED, size=BAND_WEEKS) / rows
     return _first(kept < before.mean() - BANDS * before.std(ddof=1))
@@ -105,8 +105,8 @@ _LAST = week("2027-W52", shipped().zone)
 _WINDOWS = [*reversed(before(_LAST, 103, shipped().zone)), _LAST]
 
 
-def _first(rung: npt.NDArray[np.bool_]) -> First:
-    return int(rung.argmax()) + 1 if rung.any() else None
+def _first(alarms: npt.NDArray[np.bool_]) -> First:
+    return int(alarms.argmax()) + 1 if alarms.any() else None
 
 
 def _counts(kept: float, rows: int) -> Counts:
@@ -116,7 +116,7 @@ def _counts(kept: float, rows: int) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """When each run of one world was found, by one method; None: not within the weeks that were played."""
+    """The week in which one method found the fault, for each run; None: not within the simulated weeks."""
 
     method: str
     rows: int
@@ -124,26 +124,26 @@ class Cell:
     found: tuple[First, ...]
 
     def quantile(self, share: float) -> str:
-        """The week by which so many of the runs are found."""
+        """The week by which this share of the runs is found; "-" if there is none."""
         weeks = sorted(math.inf if each is None else each for each in self.found)
         week = weeks[min(len(weeks) - 1, math.ceil(share * len(weeks)) - 1)]
         return "-" if math.isinf(week) else f"{week:.0f}"
 
 
 def played(method: str, rows: int, fall: float, runs: int, weeks: int) -> Cell:
-    """So many runs of one world."""
+    """Simulate ``runs`` runs of ``weeks`` weeks."""
     rng = np.random.default_rng([SEED, rows, round(10_000 * fall)])
     kept = rng.binomial(rows, CLAIMED - fall, size=(runs, weeks)) / rows
     return Cell(method, rows, fall, tuple(METHODS[method](each, rows) for each in kept))
 
 
 def found_table(runs: int, weeks: int) -> Table:
-    """How soon a fall is found."""
+    """The table of how soon a fall is found."""
     lines = []
     for rows, fall in CELLS:
         cells = [played(method, rows, fall, runs, weeks) for method in METHODS if method != "textbook"]
-        told = [text for cell in cells for text in (cell.quantile(0.5), cell.quantile(0.8), cell.quantile(0.9))]
-        lines.append((str(rows), f"{fall:g}", *told))
+        quantiles = [text for cell in cells for text in (cell.quantile(0.5), cell.quantile(0.8), cell.quantile(0.9))]
+        lines.append((str(rows), f"{fall:g}", *quantiles))
     heads = [f"{name}: {share}" for name in METHODS if name != "textbook" for share in ("50%", "80%", "90%")]
     title = "A lasting fall of precision: the week by which so many runs are found"
     note = f"{runs} runs a line, {weeks} weeks each; -: not within them."
@@ -151,15 +151,15 @@ def found_table(runs: int, weeks: int) -> Table:
 
 
 def quiet_table(runs: int, weeks: int) -> Table:
-    """How often nothing is reported as something."""
+    """The table of false alarms."""
     lines = []
     for rows, shortfall in QUIET:
         cells = {name: played(name, rows, shortfall, runs, weeks) for name in METHODS if name != "weekly rule"}
-        told = [
+        rates = [
             f"{LABELS * _rate(cell, weeks):.3f} (at most {LABELS * _rate(cell, weeks, 0.95):.3f})"
             for cell in cells.values()
         ]
-        lines.append((str(rows), f"{shortfall:g}", *told))
+        lines.append((str(rows), f"{shortfall:g}", *rates))
     heads = ("automated rows a week", "shortfall", *(name for name in METHODS if name != "weekly rule"))
     note = (
         f"{runs} labels a line, {weeks} weeks each: alarms over the time until the first one of each label, for 20 "
@@ -169,7 +169,7 @@ def quiet_table(runs: int, weeks: int) -> Table:
 
 
 def ever_table(worlds: int, weeks: int) -> Table:
-    """How often the plain e-process ever exceeds 1/a where every promise is kept to the very margin."""
+    """The table of how often the plain e-process ever exceeds 1/a, for a shortfall of exactly the margin."""
     lines = []
     for rows, copies in ((20, 1), (100, 1), (300, 1), (100, 5)):
         rng = np.random.default_rng([SEED, rows, copies, 2])
@@ -177,8 +177,8 @@ def ever_table(worlds: int, weeks: int) -> Table:
         highest = np.array(
             [e_process([_promise(rows, copies, each) for each in world], MARGIN).max() for world in kept]
         )
-        told = [f"{float((highest >= math.log(1 / alpha)).mean()):.4f}" for alpha in ALPHAS]
-        lines.append((str(rows), str(copies), *told))
+        shares = [f"{float((highest >= math.log(1 / alpha)).mean()):.4f}" for alpha in ALPHAS]
+        lines.append((str(rows), str(copies), *shares))
     heads = ("automated rows a week", "copies of each row", *(f"ever above {1 / alpha:g}" for alpha in ALPHAS))
     note = (
         f"{worlds:,} labels a line, {weeks} weeks each; copies are known by their cluster. At most a is proved for 1/a."
@@ -191,7 +191,7 @@ def _promise(rows: int, copies: int, kept: float) -> Promise:
 
 
 def _rate(cell: Cell, weeks: int, limit: float | None = None) -> float:
-    """First alarms a label and year, over the time until them; or the upper limit of that."""
+    """First alarms per label and year of time until them, or the upper limit of that rate."""
     alarms = sum(each is not None for each in cell.found)
     spent = sum(weeks if each is None else each for each in cell.found)
     share = alarms / spent if limit is None else binomtest(alarms, spent).proportion_ci(2 * limit - 1).high

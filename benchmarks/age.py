@@ -1,9 +1,9 @@
 """Does a run cost more when the history is old? One week of history against 260 weeks, of twenty labels.
 
-The same weeks are run on both, weekly rules and all that follows: reading (from memory), judging, recording, acting,
-messages with their pictures, the look of the watchdog and sending (to nowhere). ``python -m benchmarks.age`` prints
-processor seconds and queries by stage, for SQLite and, with ``--postgresql ADDRESS``, for PostgreSQL, where databases
-``calmon_age_N`` are made anew and the seconds of the server are counted as well.
+The same weekly runs are done on both: reading (from memory), judging, recording, acting, messages with their pictures,
+the check of the watchdog, and sending (to nowhere). ``python -m benchmarks.age`` prints processor seconds and queries
+by stage, for SQLite and, with ``--postgresql ADDRESS``, for PostgreSQL. There, databases ``calmon_age_N`` are created
+anew, and the seconds of the server are counted too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from monitor.warehouse.reader import Reading, Warehouse
 WANTED = 1.2
 SHORT, LONG = 1, 260
 SEED, ROWS = 20260101, 2_000
-BEFORE, ROUNDS = 1, 4  # weeks that are run before the measured ones; of these the first warms up
+BEFORE, ROUNDS = 1, 4  # weeks that are run before the measured ones; the first measured one warms up
 BAD = ("label 05", "label 09", "label 16")
 INCIDENT_EVERY, PICTURE = 13, 60_000
 DAILY_METRICS = ("ece", "mce", "roc_auc")
@@ -57,7 +57,7 @@ STAGES = ("collecting", "judging", "recording and acting", "a look of the watchd
 
 @dataclass
 class Spent:
-    """Processor seconds and queries of every stage, and over how many weeks."""
+    """Processor seconds and queries of every stage."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     queries: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STAGES, 0))
@@ -70,38 +70,39 @@ class Spent:
 
 @dataclass
 class _FromMemory:
-    """The warehouse: the rows of every week, already counted."""
+    """A warehouse that holds the counts of every week in memory."""
 
     year: Setting
     rows: ByLabel
 
     def read(self, name: str, _config: object, window: Window, **_: object) -> Reading:
-        """One week."""
+        """The reading of one week."""
         index = self.year.windows.index(window) if window in self.year.windows else 0
         labels = {label: rows.counts(index) for label, rows in self.rows.items()}
         return Reading(name, window, labels, {}, 1.0, {}, (), sum(counts.rows for counts in labels.values()))
 
     def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
-        """There is a row."""
+        """The newest row is at ``near``."""
         return near
 
     def kept_open(self) -> AbstractContextManager[None]:
-        """Nothing is open."""
+        """Nothing to keep open."""
         return nullcontext()
 
 
 def config() -> Config:
     """The shipped file with one source and its weekly rules.
 
-    No days are run here: with an acting rule that nothing judges no lease is renewed, and all labels go off at once.
+    Daily rules are left out, since no days are run: an acting rule that is never judged renews no lease, and so all
+    labels would go off at once.
     """
-    own = shipped().sources[SOURCE].model_copy(update={"features": (), "segments": ()})
+    source = shipped().sources[SOURCE].model_copy(update={"features": (), "segments": ()})
     weekly = tuple(rule for rule in shipped().rules if rule.schedule == "weekly")
-    return shipped().model_copy(update={"sources": {SOURCE: own}, "rules": weekly})
+    return shipped().model_copy(update={"sources": {SOURCE: source}, "rules": weekly})
 
 
 def scene() -> tuple[Setting, ByLabel]:
-    """The weeks that are run; one more label gets worse in each of three."""
+    """The weeks that are run. One more label gets worse in each of three of them."""
     rng, count = np.random.default_rng(SEED), BEFORE + ROUNDS
     year = setting(LABELS, ROWS, count, rng)
     named = {label.name: label for label in LABELS}
@@ -120,7 +121,7 @@ class _Clock:
 
 @contextmanager
 def opened(url: str, year: Setting, rows: ByLabel) -> Iterator[tuple[Monitor, _Clock]]:
-    """A monitor over a new history, with baselines, and every label on."""
+    """A monitor on a new history, with baselines and every label on."""
     clock = _Clock()
     clock.now = year.windows[0].start
     with tempfile.TemporaryDirectory() as folder, Store.from_url(url) as store:
@@ -134,7 +135,7 @@ def opened(url: str, year: Setting, rows: ByLabel) -> Iterator[tuple[Monitor, _C
 
 
 def measured(url: str, weeks: int) -> Spent:
-    """What the weeks after ``weeks`` weeks of history cost."""
+    """The cost of the measured weeks after ``weeks`` weeks of history."""
     year, rows = scene()
     spent = Spent()
     with opened(url, year, rows) as (monitor, clock), _database(url) as engine, _counting() as queries:
@@ -158,7 +159,7 @@ def _added(one: Spent, other: Spent) -> Spent:
 
 @dataclass
 class _Watch:
-    """Times one stage after the other."""
+    """Measures the stages, one after the other."""
 
     engine: sa.Engine
     used: Spent
@@ -176,7 +177,7 @@ class _Watch:
 
 
 def _run(monitor: Monitor, window: Window, watch: _Watch) -> None:
-    """A weekly run, stage by stage as ``monitor.run`` has them, and a look of the watchdog."""
+    """A weekly run in the stages of ``monitor.run``, and a check of the watchdog."""
     run.begin(monitor, window, [SOURCE], "auto")
     data = watch("collecting", lambda: collect.collect(monitor, window, [SOURCE], store=True))
     evaluated = watch("judging", lambda: run.judge(monitor, data))
@@ -186,7 +187,7 @@ def _run(monitor: Monitor, window: Window, watch: _Watch) -> None:
 
 @contextmanager
 def _counting() -> Iterator[list[str]]:
-    """Every statement that is sent from here on."""
+    """The list of all SQL statements that are sent within the block."""
     found: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -206,12 +207,12 @@ def _database(url: str) -> Iterator[sa.Engine]:
 
 
 def _server_seconds(engine: sa.Engine) -> float:
-    """Processor seconds of PostgreSQL's processes for our connections, where they run on this machine."""
+    """Processor seconds of PostgreSQL's processes for our connections, if they run on this machine."""
     if engine.dialect.name != "postgresql":
         return 0.0
     with engine.connect() as connection:
-        mine = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-        pids = connection.execute(sa.text(mine)).scalars().all()
+        processes = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        pids = connection.execute(sa.text(processes)).scalars().all()
     return sum(_ticks(pid) for pid in pids) / 100
 
 
@@ -220,11 +221,11 @@ def _ticks(pid: int) -> int:
     return int(user) + int(system)
 
 
-# An older history, made of copies of the newest week
+# An older history, made by copying the newest week
 
 
 def age(monitor: Monitor, engine: sa.Engine, newest: Window, weeks: int) -> None:
-    """Put ``weeks`` weeks before what there is: verdicts, estimates, readings, events, incidents and messages."""
+    """Add ``weeks`` earlier weeks: verdicts, estimates, readings, events, incidents and messages."""
     past = windows.before(newest, weeks + 1, monitor.config.zone)[1:]
     with engine.begin() as connection:
         for week in past:
@@ -233,7 +234,7 @@ def age(monitor: Monitor, engine: sa.Engine, newest: Window, weeks: int) -> None
                 _copy_window(connection, newest, window)
     verdicts = monitor.store.verdicts(window_start=newest.start)
     by_label = {each.subject.label: each for each in verdicts if each.rule == verdicts[0].rule}
-    # older than what a new breach reopens: messages of late are edited as switches change, however old the history is
+    # older than what a new breach reopens: recent messages are edited when switches change, in a history of any age
     for week in past[RECALL["weekly"] + 1 :: INCIDENT_EVERY]:
         for verdict in by_label.values():
             _incident(monitor.store, verdict, week)
@@ -246,7 +247,7 @@ def _after(day: Window, days: int) -> Window:
 
 
 def _copy_window(connection: sa.Connection, newest: Window, window: Window) -> None:
-    """What the run of ``newest`` has left, as if it had been that of ``window``; less of a day than of a week."""
+    """Copy what the run of ``newest`` has stored to ``window``; for a day fewer metrics than for a week."""
     schedule = {"schedule": window.schedule, "window_start": window.start}
     name, end, at = {"window_name": window.name}, {"window_end": window.end}, window.end + SETTLE
     daily = window.schedule == "daily"
@@ -265,47 +266,47 @@ def _copy_window(connection: sa.Connection, newest: Window, window: Window) -> N
 
 
 def _copy(connection: sa.Connection, table: sa.Table, newest: Window, changed: Mapping[str, Any], *where: Any) -> None:
-    own = (table.c.schedule == newest.schedule, table.c.window_start == newest.start)
+    mine = (table.c.schedule == newest.schedule, table.c.window_start == newest.start)
     columns = [
         sa.literal(changed[c.name], c.type).label(c.name) if isinstance(changed.get(c.name), str | datetime)
         else changed.get(c.name, c) for c in table.c
     ]  # fmt: skip
     there = table.c.schedule == changed["schedule"], table.c.window_start == changed["window_start"]
-    connection.execute(table.delete().where(*there))  # the run of ``newest`` has read windows before it, to pool them
-    connection.execute(table.insert().from_select([c.name for c in table.c], sa.select(*columns).where(*own, *where)))
+    connection.execute(table.delete().where(*there))  # the run of ``newest`` has stored windows that it pools
+    connection.execute(table.insert().from_select([c.name for c in table.c], sa.select(*columns).where(*mine, *where)))
 
 
 def _copy_verdicts(connection: sa.Connection, newest: Window, window: Window, metric: sa.ColumnElement[Any]) -> None:
-    """The verdicts of a window, of those on this metric, as those of another one."""
+    """Copy the verdicts of a window on this metric to another window."""
     evaluations, series = tables.evaluations, tables.verdict_series
-    here = evaluations.c.schedule == newest.schedule, evaluations.c.window_start == newest.start
-    found = connection.execute(sa.select(evaluations.c.id, evaluations.c.rules_revision).where(*here))
+    of_newest = evaluations.c.schedule == newest.schedule, evaluations.c.window_start == newest.start
+    found = connection.execute(sa.select(evaluations.c.id, evaluations.c.rules_revision).where(*of_newest))
     for evaluation, revision in found.all():
-        made = evaluations.insert().values(
+        insert = evaluations.insert().values(
             schedule=window.schedule, window_start=window.start, window_end=window.end, window_name=window.name,
             rules_revision=revision, stored_at=window.end + SETTLE,
         ).returning(evaluations.c.id)  # fmt: skip
-        own = {
-            "evaluation_id": sa.literal(connection.execute(made).scalar_one()),
+        changed = {
+            "evaluation_id": sa.literal(connection.execute(insert).scalar_one()),
             "id": sa.func.substr(tables.judged.c.id, 1, 12) + _tag(window),
         }
-        columns = [own.get(column.name, column) for column in tables.judged.c]
+        columns = [changed.get(column.name, column) for column in tables.judged.c]
         copied = sa.select(*columns).join(series, series.c.id == tables.judged.c.series_id)
         copied = copied.where(tables.judged.c.evaluation_id == evaluation, series.c.metric == metric)
         connection.execute(tables.judged.insert().from_select([c.name for c in tables.judged.c], copied))
 
 
 def _copy_estimates(connection: sa.Connection, newest: Window, window: Window, metrics: tuple[str, ...] | None) -> None:
-    """The estimates of a window (None: all metrics) as those of another one."""
-    here, there = (number_of(connection, each.schedule, each.start, each.name) for each in (newest, window))
+    """Copy the estimates of a window (None: all metrics) to another window."""
+    source, target = (number_of(connection, each.schedule, each.start, each.name) for each in (newest, window))
     for table in (tables.estimated, tables.estimate_extras):
-        connection.execute(table.delete().where(table.c.window_id == there))
-        columns = [sa.literal(there) if column.name == "window_id" else column for column in table.c]
-        copied = sa.select(*columns).where(table.c.window_id == here)
+        connection.execute(table.delete().where(table.c.window_id == target))
+        columns = [sa.literal(target) if column.name == "window_id" else column for column in table.c]
+        copied = sa.select(*columns).where(table.c.window_id == source)
         connection.execute(table.insert().from_select([column.name for column in table.c], copied))
     if metrics is not None:
-        others = tables.estimate_series.c.metric.not_in(metrics)
-        estimate_rows.remove(connection, window.schedule, window.start, others)
+        not_kept = tables.estimate_series.c.metric.not_in(metrics)
+        estimate_rows.remove(connection, window.schedule, window.start, not_kept)
 
 
 def _tag(window: Window) -> str:
@@ -313,7 +314,7 @@ def _tag(window: Window) -> str:
 
 
 def _incident(store: Store, verdict: Verdict, week: Window) -> None:
-    """An incident of two weeks with its message, picture, replies and edits."""
+    """Store an incident of two weeks with its message, picture, replies and edits."""
     at, label, id = week.end + SETTLE, verdict.subject.label, verdict.id[:12] + _tag(week)
     root = f"{label}-{week.name}"
     incident = Incident(
@@ -338,7 +339,7 @@ def _message(root: str, kind: Any, index: int, at: datetime) -> Delivery:
 
 
 def table_of(name: str, short: Spent, long: Spent) -> Table:
-    """What came of both, by stage."""
+    """The table of both costs, by stage."""
     both = (short, long)
     rows = [
         (stage, *(number(each.seconds[stage]) for each in both), *(str(each.queries[stage]) for each in both))
@@ -363,7 +364,7 @@ def _new_database(address: str, weeks: int) -> str:
 
 
 def main() -> None:
-    """Prints a table a database."""
+    """Print a table for each database."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgresql", help="The address of a server where databases may be made.")
     parser.add_argument("--weeks", type=int, default=LONG, help="How old the older history is.")

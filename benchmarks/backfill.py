@@ -1,9 +1,9 @@
 """A backfill by one process and by worker processes: seconds, processor seconds, and whether the histories are equal.
 
 ``python -m benchmarks.backfill`` writes a DuckDB file of 8 weeks for the baseline and 52 more, 20 labels of 2,000 rows
-a week, and evaluates the 52 weeks by the shipped rules: without workers, on one worker process and on two, each in a
-process of its own whose libraries have one thread, in turns. ``--dask`` adds a Dask cluster of as many processes (the
-extra ``dask``). Histories are compared value by value, but for their ids and the names of runs, which are random.
+a week, and evaluates the 52 weeks by the shipped rules: without workers, on one worker process and on two, in turns.
+Each backfill has its own process, whose libraries have one thread. ``--dask`` adds a Dask cluster of as many processes
+(the extra ``dask``). Histories are compared value by value, except their ids and the names of runs, which are random.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ BASELINE, WEEKS, ROWS, ROUNDS = 8, 52, 2_000, 2
 COUNTS = (0, 1, 2)
 LAST = "2026-W44"
 WANTED = 1.7
-RANDOM = {"run", "history_id"}  # columns
+RANDOM = {"run", "history_id"}  # columns with random values
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """One backfill: seconds, those of a processor here, not in its ``count`` workers, and a hash of the history."""
+    """One backfill: seconds, processor seconds of its own process without the workers, and a hash of the history."""
 
     name: str
     count: int
@@ -66,7 +66,7 @@ def span(weeks: int) -> list[Window]:
 
 
 def write(path: Path, weeks: int, rows: int) -> None:
-    """A warehouse with all these weeks."""
+    """Write a warehouse with all these weeks."""
     rng = np.random.default_rng(SEED)
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
@@ -77,15 +77,15 @@ def write(path: Path, weeks: int, rows: int) -> None:
 
 
 def took(folder: Path, name: str, weeks: int, count: int, dask: bool) -> Took:
-    """One backfill into a new history; the time of starting the workers, and of ending them, is counted."""
+    """Run one backfill into a new history. Its time includes starting and ending the workers."""
     history = folder / f"{name}.sqlite"
     history.unlink(missing_ok=True)
     warehouse, store = address(folder / "warehouse.duckdb"), f"sqlite:///{history}"
     os.environ.update(CALMON_WAREHOUSE_URL=warehouse, CALMON_STORE_URL=store)
     settings, all_weeks = load_settings(os.environ), span(weeks)
     now = all_weeks[-1].end + timedelta(hours=7)
-    with open_warehouse(settings, config()) as reads, Store.from_url(store) as kept:
-        monitor = Monitor(config(), settings, reads, kept, None, lambda: now)
+    with open_warehouse(settings, config()) as reads, Store.from_url(store) as history_store:
+        monitor = Monitor(config(), settings, reads, history_store, None, lambda: now)
         pin_baseline.pin(monitor, all_weeks[0], all_weeks[BASELINE - 1], by="benchmark", reason="benchmark")
         wall, here = time.perf_counter(), time.process_time()
         with started(count, dask) as workers:
@@ -104,7 +104,7 @@ def started(count: int, dask: bool) -> AbstractContextManager[Workers | None]:
 
 @contextmanager
 def local_cluster(count: int) -> Iterator[Workers]:
-    """A Dask scheduler here, and so many worker processes of one thread."""
+    """A Dask scheduler in this process, and ``count`` worker processes of one thread."""
     from distributed import LocalCluster  # noqa: PLC0415 - an extra
 
     with (
@@ -115,7 +115,7 @@ def local_cluster(count: int) -> Iterator[Workers]:
 
 
 def digest(path: Path) -> str:
-    """A hash of every value of every table, but for what is random."""
+    """A hash of every value of every table, without random ones."""
     found = hashlib.sha256()
     with closing(sqlite3.connect(path)) as connection:
         names = [
@@ -125,13 +125,13 @@ def digest(path: Path) -> str:
             rows = connection.execute(f"SELECT * FROM {name}")
             columns = [each[0] for each in rows.description]
             for row in rows:
-                kept = [value for column, value in zip(columns, row, strict=True) if column not in RANDOM]
-                found.update(repr((name, kept)).encode())
+                values = [value for column, value in zip(columns, row, strict=True) if column not in RANDOM]
+                found.update(repr((name, values)).encode())
     return found.hexdigest()[:16]
 
 
 def table_of(weeks: int, rows: int, rounds: Sequence[Sequence[Took]]) -> Table:
-    """The quickest round of each, and its ratio to one worker."""
+    """The table of the quickest round of each backfill, with its ratio to one worker."""
     best = [min(each, key=lambda took: took.seconds) for each in zip(*rounds, strict=True)]
     one = next((each.seconds for each in best if each.name == "processes 1"), best[0].seconds)
     lines = tuple(
@@ -151,7 +151,7 @@ def table_of(weeks: int, rows: int, rounds: Sequence[Sequence[Took]]) -> Table:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--weeks", type=int, default=WEEKS)
     parser.add_argument("--rows", type=int, default=ROWS, help="Rows of a label in a week.")

@@ -1,11 +1,11 @@
-"""Estimates before the truth against the truth that came later, beside NannyML's CBPE on the same rows.
+"""Estimates before the truth, compared with the later truth, and with NannyML's CBPE on the same rows.
 
 Two worlds. *demo*: the two sources of the demo, without the labels and weeks of its planted changes. *intents*: 77
-intents as in Banking77, one row an item with the intent that was given and its confidence; shares of intents and the
-difficulty of items move from week to week, what a score means does not. Half of the truths come within five days.
+intents as in Banking77, one row for each item with its predicted intent and confidence. The shares of intents and the
+difficulty of items change from week to week; calibration does not. Half of the truths come within five days.
 
-NannyML is no dependency: ``--nannyml PYTHON`` names the interpreter of an environment that has it (and statsmodels,
-which version 0.13.1 needs and does not name). It estimates the accuracy of each label and week in a process of its own.
+NannyML is not a dependency: ``--nannyml PYTHON`` names the interpreter of an environment that has it (and statsmodels,
+which version 0.13.1 needs but does not declare). It estimates the accuracy of each label and week in its own process.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class World:
     changed: tuple[tuple[str, int], ...] = ()
 
     def is_quiet(self, label: str | None, at: int) -> bool:
-        """Whether nothing of this label (None: of any) has changed by week number ``at``, from 1 on."""
+        """Whether this label (None: every label) is unchanged up to week number ``at``, counted from 1."""
         return not any(at >= since and label in (None, name) for name, since in self.changed)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One estimate beside the value that was measured later, of the same rows."""
+    """One estimate, with the value that was measured later on the same rows."""
 
     label: str | None
     week: str
@@ -110,7 +110,7 @@ def demo_worlds(folder: Path, seed: int) -> list[World]:
 
 
 def intents_world(folder: Path, seed: int, items: int) -> World:
-    """77 intents, ``items`` a week."""
+    """A source of 77 intents, with ``items`` items a week."""
     weeks = (*before(week(LAST, ZONE), INTENT_WEEKS - 1, ZONE)[::-1], week(LAST, ZONE))
     frame = pd.concat([_intents(seed, number, each, items) for number, each in enumerate(weeks)], ignore_index=True)
     path = folder / "intents.duckdb"
@@ -127,7 +127,7 @@ def _source(relation: str, **settings: object) -> SourceConfig:
 
 
 def _intents(seed: int, number: int, window: Window, items: int) -> pd.DataFrame:
-    """The items of one week: an intent is sure of some, unsure of others, and overconfident in its own way."""
+    """The items of one week. Each intent has confident and unconfident items, and its own overconfidence."""
     fixed, rng = np.random.default_rng(seed), np.random.default_rng([seed, number])
     share = fixed.dirichlet(np.full(INTENTS, 5.0))
     tilt, slope = fixed.normal(-0.3, 0.4, INTENTS), fixed.uniform(0.6, 1.0, INTENTS)
@@ -157,7 +157,7 @@ def _intents(seed: int, number: int, window: Window, items: int) -> pd.DataFrame
 
 
 def baselines_of(world: World, warehouse: Warehouse) -> dict[str | None, Baseline]:
-    """Pinned of the first weeks, as a run would."""
+    """Baselines of the first weeks, pinned as a run pins them."""
     first, last = world.weeks[0], world.weeks[BASELINE_WEEKS - 1]
     plain = world.source.model_copy(update={"segments": ()})
     span = Window(first.start, last.end, f"{first.name}..{last.name}", "weekly")
@@ -180,7 +180,7 @@ def _late(world: World) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """Our estimates by week, with the seconds of a processor: reading, accuracy alone, and everything."""
+    """Our estimates by week, with processor seconds for reading, for accuracy only, and for all metrics."""
 
     estimates: tuple[Estimate, ...]
     baselines: Mapping[str | None, Baseline]
@@ -190,7 +190,7 @@ class Ours:
 
 
 def ours(world: World) -> Ours:
-    """The baseline is read once, then the waiting rows of each later week, both from the warehouse."""
+    """Our estimates. The baseline is read once, then the waiting rows of each later week, both from the warehouse."""
     later = world.weeks[BASELINE_WEEKS:]
     with Warehouse.from_url(world.url) as warehouse:
         began = time.process_time()
@@ -199,18 +199,18 @@ def ours(world: World) -> Ours:
         read = time.process_time() - began
     began = time.process_time()
     maps = {label: calibration_map(baseline.counts) for label, baseline in pinned.items()}
-    alone = [limits for rows in waiting for limits in _accuracies(rows, maps)]
+    accuracies = [limits for rows in waiting for limits in _accuracies(rows, maps)]
     of_accuracy = time.process_time() - began
     began = time.process_time()
     found = [e for rows in waiting for e in estimates_before_truth(world.name, rows, pinned, EVALUATION)]
     everything = time.process_time() - began
-    if not alone:
+    if not accuracies:
         raise ValueError(f"{world.name} has no waiting rows")
     return Ours(tuple(found), pinned, read, of_accuracy, everything)
 
 
 def _accuracies(rows: UnresolvedRows, maps: Mapping[str | None, CalibrationMap]) -> Iterator[tuple[float, float]]:
-    """The limits of the expected accuracy of each label over all rows, and nothing else."""
+    """The interval of the expected accuracy over all rows, for each label."""
     for label in (label for label in rows.labels if label in maps):
         law = accuracy_law(expectation(maps[label], rows.waiting_of(label), (CELLS,)))
         if law is not None:
@@ -218,7 +218,7 @@ def _accuracies(rows: UnresolvedRows, maps: Mapping[str | None, CalibrationMap])
 
 
 def compared(world: World, found: Ours) -> list[Compared]:
-    """Each estimate of a quiet label beside what was measured of the same rows later."""
+    """Each estimate of an unchanged label, with the value measured later on the same rows."""
     at = {window.name: number for number, window in enumerate(world.weeks, 1)}
     with Warehouse.from_url(world.url) as warehouse:
         truths = {window.name: _truths(world, warehouse, window) for window in world.weeks[BASELINE_WEEKS:]}
@@ -238,7 +238,7 @@ def compared(world: World, found: Ours) -> list[Compared]:
 
 
 def _truths(world: World, warehouse: Warehouse, window: Window) -> dict[str | None, Counts]:
-    """The rows that waited at the end of a week, with the truths that came later."""
+    """The counts of the rows that had no truth at the end of a week, with their later truths."""
     waited = f"predicted_at < TIMESTAMPTZ '{window.end}' AND resolved_at >= TIMESTAMPTZ '{window.end}'"
     relation = f"SELECT * FROM {world.source.relation} WHERE predicted_at >= TIMESTAMPTZ '{window.start}' AND {waited}"
     settings = {"relation": relation, "window_on": "predicted_at", "unresolved": None}
@@ -250,7 +250,7 @@ def _truths(world: World, warehouse: Warehouse, window: Window) -> dict[str | No
 
 
 def chances(world: World) -> dict[tuple[str, str], float]:
-    """The mean chance with which the truths that were waited for were drawn, by (label, start of the week)."""
+    """(label, start of the week) -> the mean probability with which the truths of its waiting rows were drawn."""
     if world.source.kind != "single_label":
         return {}
     week_of = "date_trunc('week', predicted_at)"
@@ -276,7 +276,7 @@ def _measured(e: Estimate, rows: Counts, baseline: Baseline) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """Estimated accuracy by (label, start of the week), seconds of a processor, and what it could not do."""
+    """NannyML's accuracy by (label, start of the week), its processor seconds, and how many estimates failed."""
 
     values: Mapping[tuple[str, str], float]
     loading: float
@@ -286,18 +286,18 @@ class Theirs:
 
 
 def theirs(world: World, python: str, folder: Path) -> Theirs:
-    """NannyML's estimates of the same rows, in a process of its own; its seconds are without the import."""
+    """NannyML's estimates of the same rows, in its own process. Its seconds do not include the import."""
     reference, waiting = folder / "reference.parquet", folder / "waiting.parquet"
     first, last = world.weeks[0], world.weeks[BASELINE_WEEKS - 1]
     with duckdb.connect(world.url.removeprefix("duckdb:///"), read_only=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        said = f"resolved_at >= TIMESTAMPTZ '{first.start}' AND resolved_at < TIMESTAMPTZ '{last.end}'"
-        connection.execute(f"COPY ({_rows(world, said)}) TO '{reference}'")
+        condition = f"resolved_at >= TIMESTAMPTZ '{first.start}' AND resolved_at < TIMESTAMPTZ '{last.end}'"
+        connection.execute(f"COPY ({_rows(world, condition)}) TO '{reference}'")
         week_end = "date_trunc('week', predicted_at) + INTERVAL 7 DAY"
-        said = f"predicted_at >= TIMESTAMPTZ '{last.end}' AND resolved_at >= {week_end}"
-        connection.execute(f"COPY ({_rows(world, said)}) TO '{waiting}'")
+        condition = f"predicted_at >= TIMESTAMPTZ '{last.end}' AND resolved_at >= {week_end}"
+        connection.execute(f"COPY ({_rows(world, condition)}) TO '{waiting}'")
     out = folder / "theirs.json"
-    subprocess.run(  # noqa: S603 - the interpreter that was asked for
+    subprocess.run(  # noqa: S603 - the interpreter is an argument
         [python, str(PEER), str(reference), str(waiting), str(out)], check=True, env=_QUIET
     )
     found = json.loads(out.read_text("utf-8"))
@@ -309,7 +309,7 @@ _QUIET = {**os.environ, "NML_DISABLE_USAGE_LOGGING": "1", "PYTHONPATH": "", "PYT
 
 
 def _rows(world: World, condition: str) -> str:
-    """label, score, decided, truth and time of the sound rows, without duplicates."""
+    """SQL of label, score, decision, truth and time of the valid rows, without duplicates."""
     if world.source.kind == "single_label":
         columns = (
             "predicted_label AS label, confidence AS score, 1 AS decided, (true_label = predicted_label)::INT AS truth"
@@ -327,29 +327,29 @@ def _rows(world: World, condition: str) -> str:
 
 
 def held_table(found: Mapping[str, Sequence[Compared]]) -> Table:
-    """Coverage and bias by world, metric and population."""
+    """The table of coverage and bias by world, metric and population."""
     lines = []
-    for name, every in found.items():
+    for name, estimates in found.items():
         for whole in (False, True):
-            for key in sorted({(c.metric, c.where) for c in every}):
-                mine = [c for c in every if (c.metric, c.where) == key and (c.label is None) == whole]
-                if mine:
-                    errors = np.array([c.error for c in mine])
-                    n = float(np.median([c.n for c in mine]))
+            for key in sorted({(c.metric, c.where) for c in estimates}):
+                group = [c for c in estimates if (c.metric, c.where) == key and (c.label is None) == whole]
+                if group:
+                    errors = np.array([c.error for c in group])
+                    n = float(np.median([c.n for c in group]))
                     numbers = (
-                        f"{np.mean([c.held for c in mine]):.3f}",
+                        f"{np.mean([c.held for c in group]):.3f}",
                         f"{errors.mean():+.4f}",
                         f"{np.abs(errors).mean():.4f}",
                     )
                     what = "all labels" if whole else "labels"
-                    lines.append((name, what, *key, f"{len(mine):,}", f"{n:,.0f}", *numbers))
+                    lines.append((name, what, *key, f"{len(group):,}", f"{n:,.0f}", *numbers))
     columns = ("world", "of", "metric", "where", "estimates", "rows (median)", "held", "bias", "error")
     note = "held: the share of estimates whose 95% interval holds the value measured later; error: their mean distance"
     return Table("Estimates before the truth against the truth", columns, tuple(lines), (note,), texts=4)
 
 
 def peer_table(worlds: Mapping[str, tuple[World, Ours, Sequence[Compared], Theirs]]) -> Table:
-    """Error and time of the expected accuracy of each label and week, ours and NannyML's."""
+    """The table of error and time of the expected accuracy of each label and week, ours and NannyML's."""
     lines = []
     for name, (world, mine, every, peer) in worlds.items():
         starts = {window.name: f"{window.start:%Y-%m-%d}" for window in world.weeks}

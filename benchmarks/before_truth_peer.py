@@ -23,7 +23,7 @@ def estimated(reference: pd.DataFrame, waiting: pd.DataFrame) -> list[tuple[str,
 
 
 def main() -> None:
-    """Reads two Parquet files, and writes the estimates of every label with the seconds that they took."""
+    """Read two Parquet files, and write the estimates of every label with their processor seconds."""
     frames = []
     began = time.process_time()
     for path in sys.argv[1:3]:
@@ -38,7 +38,7 @@ def main() -> None:
     for label, waiting in frames[1].items():
         try:
             values += [(label, start, value) for start, value in estimated(frames[0][label], waiting)]
-        except Exception as error:  # noqa: BLE001 - whatever it cannot do is counted
+        except Exception as error:  # noqa: BLE001 - any failure is counted
             failed += 1
             print(f"{label!s}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
     seconds = time.process_time() - began

@@ -1,6 +1,6 @@
-"""`make bench`: speed beside peers, and what many rows and many labels cost; all in one run and one thread.
+"""`make bench`: speed compared with other libraries, and the cost of many rows and labels, in one run and one thread.
 
-Peers do different work (the notes say what): a ratio says how long a user waits, not who codes better.
+The libraries do different work (the notes say what): a ratio says how long a user waits, not whose code is better.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PARTS = {
 
 
 def machine() -> str:
-    """What it ran on."""
+    """A description of this machine."""
     libraries = [f"{name} {version(name)}" for name in LIBRARIES]
     libraries += [f"{peer.name} {peer.version}" for peer in PEERS if peer.installed]
     return f"Python {platform.python_version()}, {', '.join(libraries)}; {platform.machine()}, {os.cpu_count()} cores"
 
 
 def measured(size: Size, shown: Console) -> list[Table]:
-    """All tables but the gate's, each shown as soon as it is there."""
+    """All tables but the gate's, each printed as soon as it is measured."""
     found = []
     waiting = Console(stderr=True)
     for name, tables in PARTS.items():
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         origin = f"Made by `python -m benchmarks.bench` on {day} at commit {commit_of(ROOT)}.\n{machine()}."
         write_between(DOCS, "bench", "\n\n".join([origin, *(table.markdown() for table in tables)]))
         shown.print(f"written: {DOCS.relative_to(ROOT)}\n")
-    flags = [name for name, wanted in (("--quick", given.quick), ("--write-docs", given.write_docs)) if wanted]
+    flags = [name for name, is_set in (("--quick", given.quick), ("--write-docs", given.write_docs)) if is_set]
     fresh(gate.main, flags)
 
 

@@ -1,9 +1,9 @@
-"""Planted causes: is the right one named first, is nothing named where nothing is planted, and when did it begin?
+"""Planted causes: is the right one named first, is none named if none is planted, and is the onset right?
 
-Each world has a label with three segment columns whose values differ a little in calibration already, traffic that
+Each world has a label with three segment columns whose values already differ a little in calibration, traffic that
 varies from span to span, and in half of the worlds a harmless new model version. The shortfall (mean score minus
-accuracy) then rises by CHANGE in all rows together, because of one cause; of kind "none" in half of the worlds
-everywhere alike, in the others not at all.
+accuracy) of all rows together then rises by CHANGE, because of one cause. Of kind "none", it rises by the same in every
+segment in half of the worlds, and not at all in the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 20260101
 KINDS = ("version", "channel", "language", "pair", "mix", "none")
 ROWS = (500, 2_000, 10_000)
 CHANGE, USUAL = 0.05, 0.015
-"""The planted rise of the shortfall, and how much values of a column differ without it (a standard deviation)."""
+"""The planted rise of the shortfall, and the standard deviation among values of a column without it."""
 COLUMNS = ("channel", "language", "model_version")
 CHANNELS = {"chat": 0.30, "email": 0.35, "phone": 0.10, "web": 0.25}
 LANGUAGES = {"de": 0.25, "en": 0.55, "es": 0.05, "fr": 0.15}
@@ -35,7 +35,7 @@ BASELINE_WEEKS, WEEKS = 8, 12
 LEAST_BASELINE = 10_000
 MEDIAN_SCORE = 0.79
 WORSE_CHANNEL = 0.3
-"""Of kind "mix": the shortfall that the growing channel had before."""
+"""The shortfall that the growing channel had before, in worlds of kind "mix"."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,9 +44,9 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is true: the cause (empty: none), by how much more it is overconfident, and each value's usual gap.
+    """The truth: the cause (empty: none), how much more overconfident it becomes, and each value's usual gap.
 
-    ``crossed``: its high scores become too high and its low ones too low, by as much.
+    ``crossed``: its high scores become too high and its low scores too low, by the same amount.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class World:
 
 
 def world(kind: str, rng: Rng) -> World:
-    """A world of one kind, with its traffic in the window."""
+    """A random world of one kind, with its traffic in the window."""
     usual = {(c, v): float(rng.normal(0, USUAL)) for c, of in _values() for v in of}
     shares = [_varied(of, rng) for _, of in _values()]
     if kind == "version":
@@ -67,7 +67,7 @@ def world(kind: str, rng: Rng) -> World:
     elif rng.random() < 0.5:
         shares[2] = _with_new(0.5)
     segment: Segment = ()
-    for column, of in _values():  # so that the baseline as a whole is calibrated, and a new version is harmless
+    for column, of in _values():  # the whole baseline becomes calibrated, and a new version harmless
         mean = sum(usual[column, value] * share for value, share in of.items())
         usual |= {(column, value): usual[column, value] - mean for value in of}
     if kind == "mix":
@@ -92,7 +92,7 @@ def _values() -> Sequence[tuple[str, Mapping[str, float]]]:
 
 
 def _varied(shares: Mapping[str, float], rng: Rng) -> dict[str, float]:
-    """The traffic of one span: each value's share up or down by a tenth or so."""
+    """The traffic of one span: each value's share changes by about a tenth."""
     moved = {value: share * float(np.exp(rng.normal(0, 0.1))) for value, share in shares.items()}
     return {value: share / sum(moved.values()) for value, share in moved.items()}
 
@@ -156,7 +156,7 @@ def by_segment(rows: Rows) -> CountsBySegment:
 
 
 def causes_of(world: World, n: int, metric: Metric, rng: Rng) -> Causes:
-    """What is named in a window of ``n`` rows against a baseline of eight such weeks."""
+    """The causes named for a window of ``n`` rows, compared with a baseline of eight such weeks."""
     then = by_segment(drawn(world, max(LEAST_BASELINE, n * BASELINE_WEEKS), rng, changed=False))
     now = by_segment(drawn(world, n, rng, changed=True))
     found = find_causes(now, then, metric=metric, edges=equal_frequency_edges(pool(then.parts.values()), 15))
@@ -166,7 +166,7 @@ def causes_of(world: World, n: int, metric: Metric, rng: Rng) -> Causes:
 
 
 def is_right(world: World, found: Causes) -> bool:
-    """Whether the planted cause comes first; of kind "none", whether nothing is named."""
+    """Whether the planted cause is named first, or nothing is named if none is planted."""
     if world.kind == "none":
         return not found.causes
     if not found.causes:
@@ -177,7 +177,7 @@ def is_right(world: World, found: Causes) -> bool:
 
 
 def onset_off(n: int, rng: Rng) -> tuple[int, bool]:
-    """By how many weeks the named onset is off, and whether its span holds the true one."""
+    """By how many weeks the named onset is wrong, and whether its span contains the true onset."""
     planted = world("channel", rng)
     true = int(rng.integers(1, WEEKS - 1))
     base = drawn(planted, max(LEAST_BASELINE, n * BASELINE_WEEKS), rng, changed=False)
@@ -194,7 +194,7 @@ def _level(rows: Rows, name: str) -> Level:
 
 
 def table(seeds: int, metric: Metric, sizes: Sequence[int], *, crossed: bool = False) -> Table:
-    """How often the right cause is first, by kind and rows."""
+    """The table of how often the right cause is named first, by kind and rows."""
     lines = []
     for n in sizes:
         shares = []

@@ -1,8 +1,7 @@
-"""A year of the channel: twenty labels judged every week and every day, five of them in trouble for some weeks.
+"""A year of the channel: twenty labels judged every week and every day, five of them worse for some weeks.
 
-Rows are drawn from populations whose truth is known, judged by the shipped rules, and acted on as a run
-acts: what is counted and shown are the messages that the history would hold. ``python -m benchmarks.channel``
-writes docs/channel.md.
+Rows are drawn from populations whose truth is known, judged by the shipped rules, and acted on by the code of a run.
+The messages in the history are counted and shown. ``python -m benchmarks.channel`` writes docs/channel.md.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from monitor.operations import act, incident_actions
 from monitor.operations.open import open_warehouse
 
 SEED, WEEKS, ROWS = 20260101, 52, 2_000
-ANSWERS_AFTER = timedelta(hours=2)  # until somebody acknowledges what is new
+ANSWERS_AFTER = timedelta(hours=2)  # until somebody acknowledges a new incident
 WORDS_A_MINUTE = 250
 _MARKS = {
     "red_circle": "critical", "large_yellow_circle": "warning", "large_blue_circle": "info", "eyes": "acknowledged",
@@ -44,7 +43,7 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What goes wrong with one label in which weeks (the first is 0; ``until`` is good again)."""
+    """A fault of one label and its weeks, counted from 0: from ``first`` on, ``until`` (exclusive)."""
 
     label: str
     first: int
@@ -68,7 +67,7 @@ TROUBLES = (
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """All that was ever composed, in the order of time, and the troubles that were planted."""
+    """All messages of the year, by time, and the planted troubles."""
 
     deliveries: tuple[Delivery, ...]
     troubles: tuple[Trouble, ...]
@@ -80,9 +79,9 @@ class Year:
         return [each for each in self.deliveries if each.operation == "post" and each.kind == "incidents"]
 
     def thread(self, root: str) -> list[Delivery]:
-        """The replies to one message but its numbers."""
-        mine = [each for each in self.deliveries if each.operation == "reply" and each.root == root]
-        return [each for each in mine if each.payload["metadata"]["event_payload"].get("change") != "numbers"]
+        """The replies to one message, except its numbers."""
+        replies = [each for each in self.deliveries if each.operation == "reply" and each.root == root]
+        return [each for each in replies if each.payload["metadata"]["event_payload"].get("change") != "numbers"]
 
     def last_edit(self, root: Delivery) -> Delivery:
         """The message in its last state."""
@@ -98,14 +97,14 @@ def played(
     n: int = ROWS,
     seed: int = SEED,
 ) -> Year:
-    """A year of ``labels`` with ``n`` rows a label-week, told to an empty history."""
+    """Play a year of ``labels`` with ``n`` rows a label-week on an empty history."""
     rng = np.random.default_rng((seed, n))
     year = setting(labels, n, weeks, rng)
     rows = planted(drawn(labels, weeks, n, rng), troubles, weeks, n, rng)
     with _monitor(year) as (monitor, clock):
         for window, verdicts, estimates in _evaluations(year, rows):
             clock.now = window.end + SETTLE
-            _tell(monitor, window, verdicts, estimates)
+            _act(monitor, window, verdicts, estimates)
             clock.now += ANSWERS_AFTER
             for incident in monitor.store.incidents("open"):
                 incident_actions.acknowledge(monitor, incident.id, "on-call")
@@ -116,12 +115,12 @@ def played(
 def planted(
     rows: ByLabel, troubles: Iterable[Trouble], weeks: int, n: int, rng: np.random.Generator
 ) -> dict[str, Rows]:
-    """The rows with those of the troubled weeks drawn from what the label becomes."""
+    """The rows, with those of the troubled weeks drawn from the population that the label becomes."""
     found = dict(rows)
     for trouble in troubles:
-        own = found[trouble.label]
-        other = drawn([trouble.becomes], trouble.until - trouble.first, n, rng)[trouble.becomes.name]
-        found[trouble.label] = own.first(trouble.first).then(other).then(_from(own, trouble.until))
+        before = found[trouble.label]
+        during = drawn([trouble.becomes], trouble.until - trouble.first, n, rng)[trouble.becomes.name]
+        found[trouble.label] = before.first(trouble.first).then(during).then(_from(before, trouble.until))
     return found
 
 
@@ -139,7 +138,7 @@ class _Clock:
 
 @contextmanager
 def _monitor(year: Setting) -> Iterator[tuple[Monitor, _Clock]]:
-    """A monitor over an empty history; nothing is read from its warehouse and nothing sent."""
+    """A monitor on an empty history. Nothing is read from its warehouse, and nothing is sent."""
     clock = _Clock()
     clock.now = year.windows[0].start
     with tempfile.TemporaryDirectory() as folder:
@@ -153,7 +152,7 @@ def _monitor(year: Setting) -> Iterator[tuple[Monitor, _Clock]]:
 
 
 def _evaluations(year: Setting, rows: ByLabel) -> Iterator[tuple[Window, list[Verdict], list[Estimate]]]:
-    """Every week, and every day that can hold a breach or end one, in the order in which they are judged."""
+    """Every week, and every day that can have a breach or end one, in the order of judging."""
     days, daily = by_day(year), {name: part.in_days() for name, part in rows.items()}
     rules = rules_of(year.config, "weekly")
     found: list[tuple[Window, Setting, Mapping[str, Rows], list[Verdict]]] = [
@@ -165,7 +164,7 @@ def _evaluations(year: Setting, rows: ByLabel) -> Iterator[tuple[Window, list[Ve
 
 
 def _estimates(year: Setting, rows: ByLabel, window: Window, verdicts: Sequence[Verdict]) -> Iterator[Estimate]:
-    """The estimates of the labels in breach, in the analytic form: the others are in no message."""
+    """The estimates of the labels in breach, in the analytic form: no message shows the others."""
     analytic = year.config.evaluation.model_copy(update={"interval": "analytic"})
     index = list(year.windows).index(window)
     for label in sorted({str(v.subject.label) for v in verdicts if v.outcome == "breach"}):
@@ -173,19 +172,19 @@ def _estimates(year: Setting, rows: ByLabel, window: Window, verdicts: Sequence[
         yield from estimate([sample], window, analytic)
 
 
-def _tell(monitor: Monitor, window: Window, verdicts: Sequence[Verdict], estimates: Sequence[Estimate]) -> None:
+def _act(monitor: Monitor, window: Window, verdicts: Sequence[Verdict], estimates: Sequence[Estimate]) -> None:
     monitor.store.save_evaluation(window, [SOURCE], estimates, verdicts, (), monitor.clock())
     part = Evaluated(SOURCE, window, tuple(estimates), tuple(verdicts), (), ())
     act.act(monitor, window, [part], {SOURCE: ""})
 
 
 def page(year: Year, command: str) -> str:
-    """docs/channel.md."""
+    """The text of docs/channel.md."""
     shown = "\n\n".join(_thread(year, root, number) for number, root in enumerate(year.roots, start=1))
     words = sum(any(letter.isalnum() for letter in word) for word in shown.split())
     rows = "\n".join(_row(year, trouble) for trouble in year.troubles)
     replies = sum(len(year.thread(root.id)) for root in year.roots)
-    told, planted_ones = count_of(len(year.roots), "message"), count_of(len(year.troubles), "trouble")
+    messages, planted_ones = count_of(len(year.roots), "message"), count_of(len(year.troubles), "trouble")
     false = sum(not _is_planted(year, root) for root in year.roots)
     return f"""# A year of the channel
 
@@ -193,7 +192,7 @@ What people would have read in a year of weekly and daily runs of the shipped ru
 {ROWS:,} made-up rows a label and week. Five labels were made worse for some weeks; nothing else changed. Somebody
 acknowledges what is new after {ANSWERS_AFTER.seconds // 3600} hours. `{command}` writes this page (seed {SEED}).
 
-{told} in the channel for {planted_ones}, {false} of them about nothing that was planted, with {replies} replies
+{messages} in the channel for {planted_ones}, {false} of them about nothing that was planted, with {replies} replies
 in their threads: {words:,} words, {words / WORDS_A_MINUTE:.1f} minutes at {WORDS_A_MINUTE} words a minute.
 
 | label | fault | weeks | first reported |
@@ -210,10 +209,10 @@ A message is shown as its notification, a reply by what is new in it. What they 
 
 
 def _is_planted(year: Year, root: Delivery) -> bool:
-    """Whether a message came while its label was in trouble, or while the weeks pooled with it still were."""
+    """Whether a message came while its label, or a week pooled with the judged one, was in trouble."""
     late = timedelta(weeks=shipped().evaluation.pool_weeks)
     return any(
-        told_of(root, each.label)
+        is_about(root, each.label)
         and year.windows[each.first].start < root.created_at < year.windows[each.until - 1].end + late
         for each in year.troubles
     )
@@ -221,18 +220,18 @@ def _is_planted(year: Year, root: Delivery) -> bool:
 
 def _row(year: Year, trouble: Trouble) -> str:
     first, last = year.windows[trouble.first], year.windows[trouble.until - 1]
-    about = [root for root in year.roots if told_of(root, trouble.label) and root.created_at > first.start]
+    about = [root for root in year.roots if is_about(root, trouble.label) and root.created_at > first.start]
     when = f"{about[0].created_at:%Y-%m-%d}" if about else "never"
     return f"| {trouble.label} | {trouble.what} | {first.name} to {last.name} | {when} |"
 
 
-def told_of(delivery: Delivery, label: str) -> bool:
+def is_about(delivery: Delivery, label: str) -> bool:
     """Whether a message is about a label."""
     return f"{label} " in delivery.payload["text"]
 
 
 def _thread(year: Year, root: Delivery, number: int) -> str:
-    """One message with its replies, and how it ends."""
+    """One message with its replies and its last state."""
     end = str(year.last_edit(root).payload["blocks"][0]["text"]["text"]).removeprefix(":large_green_circle: ")
     lines = [f"**{number}. {root.created_at:%a %Y-%m-%d %H:%M}** {plain(root.payload['text'])}", ""]
     lines += [f"- {reply.created_at:%m-%d}: {short(reply)}" for reply in year.thread(root.id)]
@@ -240,7 +239,7 @@ def _thread(year: Year, root: Delivery, number: int) -> str:
 
 
 def plain(text: str) -> str:
-    """A message's text as Markdown shows it: one line, Slack's marks for severity and state as words.
+    """A message's text for Markdown: one line, with Slack's emoji for severity and state as words.
 
     >>> plain(":eyes: *mail/billing*")
     '(acknowledged) mail/billing'
@@ -250,15 +249,15 @@ def plain(text: str) -> str:
 
 
 def short(reply: Delivery) -> str:
-    """What is new in a reply: the rules of each label by what happened to them."""
+    """What is new in a reply: for each label, the rules by what happened to them."""
     texts = [str(block["text"]["text"]) for block in reply.payload["blocks"] if block["type"] == "section"]
     found: dict[str, dict[str, list[str]]] = {}
     name = ""
     for line in "\n".join(texts).split("\n"):
         if label := re.match(r":\w+: \*(.+)\*$", line):
             name = label[1].partition("/")[2]
-        if told := re.match(r"• ([a-z0-9-]+): (.+?)\. ", line):
-            found.setdefault(name, {}).setdefault(told[2], []).append(told[1])
+        if rule_line := re.match(r"• ([a-z0-9-]+): (.+?)\. ", line):
+            found.setdefault(name, {}).setdefault(rule_line[2], []).append(rule_line[1])
     return "; ".join(
         f"{label} " + ", ".join(f"{what} ({', '.join(rules)})" for what, rules in by_news.items())
         for label, by_news in found.items()

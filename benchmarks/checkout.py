@@ -1,4 +1,4 @@
-"""Where the docs are, and which commit this is."""
+"""The paths of the docs, and the commit of a checkout."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ DOCS = ROOT / "docs" / "statistics.md"
 
 
 def commit_of(root: Path) -> str:
-    """The commit of a checkout, saying so where the code differs from it."""
+    """The commit of a checkout, and a note if the code has uncommitted changes."""
     git = shutil.which("git")
     if git is None or not (root / ".git").exists():
         return "unknown"
-    head = _said(git, "-C", str(root), "rev-parse", "--short", "HEAD")
-    changed = _said(git, "-C", str(root), "status", "--porcelain", "--", "monitor", "benchmarks", "alerts.yaml")
+    head = _output(git, "-C", str(root), "rev-parse", "--short", "HEAD")
+    changed = _output(git, "-C", str(root), "status", "--porcelain", "--", "monitor", "benchmarks", "alerts.yaml")
     return f"{head or 'unknown'}{' with uncommitted changes' if changed else ''}"
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git, by its full path
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Is prior shift told apart from faults? Rises of ECE and MCE under another share of true items, and under faults."""
+"""Is prior shift distinguished from faults? Rises of ECE and MCE with another share of true items, and with faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.evaluation.verdicts import decide
 
 SEED = 20260101
 SHARE = 0.3
-"""Of true items in the baseline: scores are drawn from a beta distribution with this mean, and mean what they say."""
+"""The share of true items in the baseline. Scores are drawn from a beta distribution with this mean, calibrated."""
 SHAPE = (0.6, 1.4)
 SHARES = (0.15, 0.2, 0.38, 0.45)
 ROWS = (1_000, 3_000, 10_000)
@@ -38,26 +38,26 @@ FAULTS: dict[str, Callable[[Floats], Floats]] = {
     "log odds .7 too high": lambda s: s / (s + (1 - s) * math.exp(0.7)),
     "too sharp (temperature 1.7)": lambda s: 1 / (1 + ((1 - s) / s) ** 0.6),
 }
-"""What scores are worth; who gets which score stays as it was."""
+"""Fault -> hit rates as a function of scores; the scores themselves stay the same."""
 
 
 def shifted(rng: np.random.Generator, rows: int, share: float) -> Counts:
-    """Rows of a calibrated classifier where another share of the items is true."""
+    """Rows of a calibrated classifier, with another share of true items."""
     pool = rng.beta(*SHAPE, size=6 * rows + 200)
     truth = rng.random(len(pool)) < pool
     true = rng.binomial(rows, share)
-    kept = np.concatenate([np.flatnonzero(truth)[:true], np.flatnonzero(~truth)[: rows - true]])
-    return counts_from_rows(pool[kept], truth[kept])
+    chosen = np.concatenate([np.flatnonzero(truth)[:true], np.flatnonzero(~truth)[: rows - true]])
+    return counts_from_rows(pool[chosen], truth[chosen])
 
 
 def faulty(rng: np.random.Generator, rows: int, worth: Callable[[Floats], Floats]) -> Counts:
-    """Rows whose scores are worth something else."""
+    """Rows whose hit rates are ``worth`` of their scores."""
     score = rng.beta(*SHAPE, size=rows).clip(1e-6, 1 - 1e-6)
     return counts_from_rows(score, rng.random(rows) < worth(score))
 
 
 def reason_of(rule_id: str, baseline: Counts, window: Counts) -> str:
-    """The reason of a breach of a shipped rule alone; the outcome where it is none."""
+    """The reason of the verdict of one shipped rule alone if it is a breach, else its outcome."""
     config = shipped()
     rule = next(each for each in config.rules if each.id == rule_id)
     evaluation = config.evaluation.model_copy(update={"interval": "analytic"})
@@ -74,7 +74,7 @@ def reason_of(rule_id: str, baseline: Counts, window: Counts) -> str:
 
 
 def table_of(rule_id: str, runs: int, rows: Sequence[int]) -> Table:
-    """How often a breach is called which, by world."""
+    """The table of how often breaches get which reason, by world."""
     worlds: dict[str, Callable[[np.random.Generator, int], Counts]] = {
         **{f"{100 * share:.0f}% true items": partial(shifted, share=share) for share in SHARES},
         **{name: partial(faulty, worth=worth) for name, worth in FAULTS.items()},

@@ -1,4 +1,4 @@
-"""The sums behind a design effect, of plain rows: the warehouse takes the same in SQL."""
+"""The sums behind a design effect, computed from plain rows. The warehouse computes the same in SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sums_of_rows(
     cluster: npt.ArrayLike,
     weight: npt.ArrayLike | None = None,
 ) -> ClusterSums:
-    """The sums of plain rows.
+    """The sums for a design effect from plain rows.
 
     ``score``, ``outcome`` and ``weight`` (1 by default) have shape (n,); ``cluster`` has n keys (or n rows
     of keys, which must then be equal in all columns). A row without a cluster needs a key of its own.

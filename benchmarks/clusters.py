@@ -1,7 +1,7 @@
-"""Few clusters of many rows: how often the ECE's interval holds the truth, with and without the noise that bins share.
+"""Few clusters of many rows: coverage of the ECE's interval with and without the noise that bins share.
 
-A cluster has one outcome, and its rows have scores of their own, drawn as rows of that outcome have them. So each row
-by itself is one of the population, while all bins of a label are right or wrong together.
+A cluster has one outcome. Its rows have different scores, drawn from the scores of that outcome. So each row by itself
+comes from the population, but all bins of a label are right or wrong together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.inference.intervals import ece_intervals
 CLUSTERS, ROWS = (5, 10, 15, 30, 60, 120), (10, 100, 600)
 SEED = 20260104
 BLIND = Population("blind", curve=Curve(1e6))
-"""One in two comes true, whatever the score."""
+"""The hit rate is a half at every score."""
 FAR = Population("shifted by -1.5", curve=Curve(offset=-1.5))
 _SHOWN = ("calibrated", "temperature 1.5", "shifted by -0.5", "rare, temperature 1.5")
 ASKED = (*(each for each in POPULATIONS if each.name in _SHOWN), FAR, BLIND)
@@ -34,22 +34,22 @@ ASKED = (*(each for each in POPULATIONS if each.name in _SHOWN), FAR, BLIND)
 
 @dataclass(frozen=True, slots=True)
 class OneOutcome(Sampling):
-    """Clusters of ``rows`` rows each that came true together or not at all; the relation has a `cluster` column."""
+    """Clusters of ``rows`` rows with one outcome each; the relation has a `cluster` column."""
 
     rows: int
 
     def drawn(self, population: Population, rng: np.random.Generator, n: int) -> tuple[Floats, Bools, Ints]:
         """(scores, outcomes, cluster) of the rows of n / ``rows`` clusters, each of shape (n,)."""
         key = np.repeat(np.arange(n // self.rows), self.rows)
-        made = endless(population)
-        outcome = (rng.random(n // self.rows) < made.worth.mean())[key]
-        true, false = (np.cumsum(part) / part.sum() for part in (made.worth, 1 - made.worth))
+        points = endless(population)
+        outcome = (rng.random(n // self.rows) < points.worth.mean())[key]
+        true, false = (np.cumsum(part) / part.sum() for part in (points.worth, 1 - points.worth))
         chance = rng.random(len(key))
         picked = np.where(outcome, np.searchsorted(true, chance), np.searchsorted(false, chance))
-        return made.cell[np.minimum(picked, len(made.cell) - 1)] / CELLS, outcome, key
+        return points.cell[np.minimum(picked, len(points.cell) - 1)] / CELLS, outcome, key
 
     def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
-        """The counts of these rows, with the design effect that the warehouse would find."""
+        """The counts of these rows, with the design effect that the warehouse would compute."""
         score, outcome, key = self.drawn(population, rng, n)
         effect = design_effect(sums_of_rows(score, outcome, key))
         return counts_from_rows(score, outcome, automate_at=population.automate_at, design_effect=effect)
@@ -57,7 +57,7 @@ class OneOutcome(Sampling):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Shares of intervals that held the truth, and their mean width: of single bins' noise alone, and as they are."""
+    """Coverage and mean width of intervals: with the noise of single bins only (``alone``), and as computed now."""
 
     alone: float
     found: float
@@ -68,7 +68,7 @@ class Held:
 def samples(
     population: Population, clusters: int, rows: int, repetitions: int, seed: int = SEED, bins: int = 15
 ) -> tuple[list[BinCounts], Floats]:
-    """Tables of as many samples, and the ECE that the endless population has in the bins of each."""
+    """Bin tables of ``repetitions`` samples, and the true ECE of the population in the bins of each."""
     tables = []
     for repetition in range(repetitions):
         rng = np.random.default_rng((seed, crc32(population.name.encode()), clusters, rows, repetition))
@@ -78,7 +78,7 @@ def samples(
 
 
 def held(population: Population, clusters: int, rows: int, repetitions: int) -> Held:
-    """The analytic form on so many samples."""
+    """Coverage of the analytic form on ``repetitions`` samples."""
     tables, truth = samples(population, clusters, rows, repetitions)
     low, _, high = analytic_limits(stack(tables), 0.95)
     found = np.array([(each.low, each.high) for each in ece_intervals(tables, [], form="analytic")], dtype=np.float64)
@@ -89,7 +89,7 @@ def held(population: Population, clusters: int, rows: int, repetitions: int) -> 
 
 
 def table(repetitions: int, clusters: Sequence[int] = CLUSTERS, rows: Sequence[int] = ROWS) -> Table:
-    """A line for each number of clusters and of rows in them, over the populations."""
+    """The table by number of clusters and of rows in them, over the populations."""
     lines = []
     for count in clusters:
         for size in rows:
@@ -117,8 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=400, help="samples a population and line (default: 400)")
     parser.add_argument("--markdown", action="store_true", help="print the table as the docs have it")
     given = parser.parse_args(arguments)
-    made = table(given.repetitions)
-    print(made.markdown()) if given.markdown else made.show(console())
+    shown = table(given.repetitions)
+    print(shown.markdown()) if given.markdown else shown.show(console())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The functions whose speed is compared. They do different work; each docstring says what.
+"""The functions whose speed is compared. They do different work, which their docstrings describe.
 
 All return, for every label, the plug-in ECE and 95% limits of ECE and MCE.
 """
@@ -20,7 +20,7 @@ from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 
 CONFIDENCE = 0.95
 SEED = 20260101
-PILOT = 5  # resamples of a trial, and the fewest that are measured
+PILOT = 5  # resamples of the trial, and the minimum that is measured
 
 Floats = npt.NDArray[np.float64]
 Limits = tuple[float, float]
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is found for one label; ``mce`` is None where a library has none."""
+    """The result for one label; ``mce`` is None if the library has no MCE."""
 
     plug_in: float
     ece: Limits
@@ -58,7 +58,7 @@ def made_up_rows(labels: int, n: int) -> list[Rows]:
 
 
 def count(labels: Sequence[Rows]) -> list[Counts]:
-    """Rows to counts in numpy; in a run the warehouse does this in SQL and only counts leave it."""
+    """Counts of rows, computed in numpy. In a run the warehouse does this in SQL, and only counts leave it."""
     return [counts_from_rows(rows.score, rows.outcome) for rows in labels]
 
 
@@ -77,9 +77,9 @@ def ours(counts: Sequence[Counts], form: Form) -> list[Answer]:
 def row_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
     """From rows: the textbook percentile bootstrap, which does not cover (docs/statistics.md).
 
-    As fast as numpy lets it be: rows are sorted by bin once; a resample is how often each row was
-    drawn, and one reduceat over that gives the rows and one over its product with the residuals the
-    gap of every bin. Bins are those of the sample, not made anew for every resample.
+    This is as fast as numpy allows. Rows are sorted by bin once. A resample is how often each row was drawn: one
+    reduceat over it gives the rows of every bin, and one over its product with the residuals the gaps. The bins of the
+    sample are used for every resample.
     """
     return [_row_bootstrap(rows, resamples, np.random.default_rng((SEED, k))) for k, rows in enumerate(labels)]
 
@@ -94,9 +94,9 @@ def _row_bootstrap(rows: Rows, resamples: int, rng: np.random.Generator) -> Answ
     ece, mce = np.empty(resamples), np.empty(resamples)
     for b in range(resamples):
         times = np.bincount(rng.integers(0, n, n, dtype=np.int32), minlength=n)
-        held = np.add.reduceat(times, starts)
+        rows_in_bin = np.add.reduceat(times, starts)
         gap = np.abs(np.add.reduceat(times * residual, starts))
-        ece[b], mce[b] = gap.sum() / n, (gap / np.maximum(held, 1)).max()
+        ece[b], mce[b] = gap.sum() / n, (gap / np.maximum(rows_in_bin, 1)).max()
     plug_in = float(np.abs(np.add.reduceat(residual, starts)).sum()) / n
     return Answer(plug_in, _percentiles(ece), _percentiles(mce))
 
@@ -107,12 +107,12 @@ def _percentiles(values: Floats) -> Limits:
 
 
 def sklearn_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
-    """From rows: scikit-learn's calibration_curve (its bins made anew each time) in scipy.stats.bootstrap.
+    """From rows: scikit-learn's calibration_curve (with new bins each time) in scipy.stats.bootstrap.
 
-    Percentile limits as well. The curve carries no bin sizes; quantile bins are equal ones, so the
+    Percentile limits too. The curve has no bin sizes, but quantile bins have equal sizes, so the
     ECE is the plain mean of its gaps.
     """
-    # imported here: a run of the monitor needs neither, and the other rows' memory must not hold them
+    # imported here: a run of the monitor needs neither, and they must not count in the memory of the other rows
     from scipy.stats import bootstrap  # noqa: PLC0415
     from sklearn.calibration import calibration_curve  # noqa: PLC0415
 
@@ -134,10 +134,10 @@ def sklearn_bootstrap(labels: Sequence[Rows], resamples: int) -> list[Answer]:
 
 
 def peer_bootstrap(peer: Peer, labels: Sequence[Rows], resamples: int) -> list[Answer]:
-    """From rows: a library's own errors of every resample, percentile limits as well.
+    """From rows: a library's own errors of every resample, with percentile limits too.
 
-    The loop is the plainest there is: the library is handed the rows that were drawn. A library with a bootstrap of
-    its own would draw once for each error, and is not quicker.
+    A plain loop passes the drawn rows to the library. A library with its own bootstrap would draw once for each error,
+    and is not quicker.
     """
     measure = peer.measure()
     found = []
@@ -151,10 +151,10 @@ def peer_bootstrap(peer: Peer, labels: Sequence[Rows], resamples: int) -> list[A
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A row of the table. ``asked`` resamples are what it should do, ``done`` what is measured (0: none).
+    """A row of the table. ``asked`` is the required number of resamples, ``done`` how many are measured (0: none).
 
-    ``patience`` is how many seconds a round may take. ``alike``: its bins are ours, and so its plug-in ECE must be.
-    ``run`` is None where a library is not installed.
+    ``patience`` is the maximum seconds of a round. ``alike``: it has our bins, so its plug-in ECE must equal ours.
+    ``run`` is None if a library is not installed.
     """
 
     name: str
@@ -167,12 +167,12 @@ class Contestant:
 
     @property
     def scale(self) -> float:
-        """What the measured time is multiplied with; the sample itself is evaluated once as well."""
+        """The factor for the measured time; it allows for the one evaluation of the sample itself."""
         return (self.asked + 1) / (self.done + 1)
 
     @property
     def resamples(self) -> str:
-        """For people: how many resamples, and how many of them were measured."""
+        """The text of the table: how many resamples, and how many of them were measured."""
         if self.run is None:
             return "not installed"
         if not self.asked:
@@ -180,13 +180,13 @@ class Contestant:
         return f"{self.asked:,}" if self.done == self.asked else f"{self.asked:,} (scaled from {self.done:,})"
 
     def answers(self, rows: Sequence[Rows], counts: Sequence[Counts]) -> list[Answer]:
-        """What it finds, with as many resamples as are measured."""
+        """Its results, with the measured number of resamples."""
         assert self.run is not None
         return self.run(rows, counts, self.done)
 
 
 def contestants(size: Size) -> Iterator[Contestant]:
-    """All of them, with as many resamples as they are asked for."""
+    """All contestants, with the required number of resamples."""
     asked, slow = size.resamples, size.peer_patience
     yield Contestant("ours, analytic form", "counts", lambda rows, counts, b: ours(counts, "analytic"))
     yield Contestant("ours, bootstrap form", "counts", lambda rows, counts, b: ours(counts, "bootstrap"))
@@ -207,7 +207,7 @@ def _peer(peer: Peer) -> Callable[[Sequence[Rows], Sequence[Counts], int], list[
 
 
 def affordable(runner: Contestant, size: Size) -> Contestant:
-    """With as many resamples as a round can measure of one that makes any, from a short trial on one label."""
+    """The contestant with as many resamples as fit into a round, from a short trial on one label."""
     if not runner.asked or runner.run is None:
         return runner
     trial = replace(runner, done=min(PILOT, runner.asked))
@@ -217,10 +217,10 @@ def affordable(runner: Contestant, size: Size) -> Contestant:
 
 
 def within(patience: float, a_resample: float, asked: int) -> int:
-    """How many of the resamples are measured where each takes so many seconds: not fewer than PILOT, if asked for.
+    """How many of ``asked`` resamples are measured if each takes ``a_resample`` seconds: at least PILOT, if required.
 
     >>> within(10.0, 0.001, 1000), within(10.0, 0.1, 1000), within(10.0, 100.0, 1000)
     (1000, 99, 5)
     """
-    most = int(patience / a_resample) - 1  # the sample itself is evaluated as well
+    most = int(patience / a_resample) - 1  # the sample itself is evaluated too
     return min(asked, max(PILOT, most))

@@ -1,4 +1,4 @@
-"""What judging costs: a label's week by the shipped weekly rules, and a whole weekly run beyond the reading."""
+"""The cost of judging one week of a label by the shipped weekly rules, and of a whole weekly run after the reading."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Seconds a label-week of ``rows`` rows, of which ``pooled`` weeks were put together on average.
+    """Seconds for a label-week of ``rows`` rows; ``pooled`` is the mean number of pooled weeks.
 
-    ``anew``: nothing is known of the baseline; ``known``: what was worked out from it in other weeks is kept.
+    ``anew``: without cached results of the baseline; ``known``: with those of other weeks in the cache.
     """
 
     rows: int
@@ -58,7 +58,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one weekly run took, a number of seconds for each of STAGES, and what it made."""
+    """The seconds of one weekly run, for each of STAGES, and its results."""
 
     seconds: tuple[float, ...]
     estimates: int
@@ -66,13 +66,13 @@ class Staged:
 
     @property
     def beyond(self) -> float:
-        """The seconds beyond the reading."""
+        """The seconds of all stages but the reading."""
         _, judging, _, acting = self.seconds
         return judging + acting
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """Both tables, each measured in a process of its own."""
+    """Both tables, each measured in its own process."""
     yield weeks_table(size, fresh(weeks_timings, size))
     with tempfile.TemporaryDirectory() as folder:
         fresh(write, Path(folder) / "warehouse.duckdb", size)
@@ -80,7 +80,7 @@ def tables(size: Size) -> Iterator[Table]:
 
 
 def weeks_timings(size: Size) -> list[Judging]:
-    """For each number of rows, what judging takes without and with a memory."""
+    """The seconds of judging without and with a cache, for each number of rows."""
     found = []
     for n in size.week_rows:
         rng = np.random.default_rng((SEED, n))
@@ -94,7 +94,7 @@ def _judging(n: int, weekly: Setting, rows: ByLabel) -> Judging:
     rules, weeks = rules_of(weekly.config, "weekly"), range(len(weekly.windows))
 
     def judge(index: int) -> tuple[float, list[Verdict]]:
-        weekly.data(rows, index)  # counts are made before
+        weekly.data(rows, index)  # makes the counts, which are not measured
         seconds, verdicts = timed(lambda: judged(weekly, rows, index, rules))
         return seconds / len(rows), verdicts
 
@@ -110,7 +110,7 @@ def _judging(n: int, weekly: Setting, rows: ByLabel) -> Judging:
 
 
 def weeks_table(size: Size, found: Sequence[Judging]) -> Table:
-    """Milliseconds."""
+    """The table of milliseconds."""
     rows = tuple(
         (
             f"{each.rows:,}", f"{each.pooled:.1f}", number(1000 * each.anew.median),
@@ -129,13 +129,13 @@ def weeks_table(size: Size, found: Sequence[Judging]) -> Table:
 
 
 def config() -> Config:
-    """The shipped rules on one source; no features, whose drift report is Evidently's."""
+    """The shipped rules on one source, without features, whose drift report is Evidently's."""
     mail = shipped().sources[SOURCE].model_copy(update={"relation": SOURCE, "features": ()})
     return shipped().model_copy(update={"sources": {SOURCE: mail}})
 
 
 def write(path: Path, size: Size) -> None:
-    """A warehouse with two weeks of every label."""
+    """Write a warehouse with two weeks of every label."""
     rng = np.random.default_rng(SEED)
     rows = pd.concat(
         [
@@ -151,7 +151,7 @@ def write(path: Path, size: Size) -> None:
 
 
 def made(label: Population, window: Window, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """So many rows of a label in a window, spread evenly over it."""
+    """``rows`` rows of a label, spread evenly over a window."""
     cell, outcome = label.rows(rng, rows)
     item = np.arange(rows)
     return pd.DataFrame({
@@ -162,12 +162,12 @@ def made(label: Population, window: Window, rows: int, rng: np.random.Generator)
 
 
 def run_timings(folder: Path, size: Size) -> list[Staged]:
-    """The stages of a weekly run, each time with a new history."""
+    """The seconds of the stages of weekly runs, each with a new history."""
     return [_staged(folder, attempt) for attempt in range(size.rounds)]
 
 
 def _staged(folder: Path, attempt: int) -> Staged:
-    """The stages as `run.run_window` takes them, and the estimates once more by themselves."""
+    """The seconds of the stages of `run.run_window`, and of the estimates alone."""
     first, window = (week(name, config().zone) for name in WEEKS)
     now = window.end + timedelta(hours=7)
     history = f"sqlite:///{folder}/{attempt}.sqlite"
@@ -185,16 +185,16 @@ def _staged(folder: Path, attempt: int) -> Staged:
 
 
 def run_table(size: Size, found: Sequence[Staged]) -> Table:
-    """The stages, and those after the reading together."""
+    """The table of the stages, and of all stages after the reading together."""
     timings = [Timing(name, each) for name, each in zip(STAGES, zip(*(r.seconds for r in found), strict=True),
                                                         strict=True)]  # fmt: skip
     beyond = Timing("beyond the reading", tuple(each.beyond for each in found))
     rows = tuple((timing.name, *timing.shown) for timing in (*timings, beyond))
     outcomes = Counter(verdict.outcome for verdict in found[-1].verdicts)
-    said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(outcomes.items()))
+    shown = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(outcomes.items()))
     notes = (
         f"{found[-1].estimates:,} estimates (labels, the source as a whole, and segments by channel and model "
-        f"version), {outcomes.total():,} verdicts ({said}); baseline of one week, history in SQLite, no Slack.",
+        f"version), {outcomes.total():,} verdicts ({shown}); baseline of one week, history in SQLite, no Slack.",
         "Without features: their drift report is Evidently's (docs/shift.md).",
     )
     title = f"A weekly run: {size.labels} labels of {size.run_rows:,} rows, one thread, {size.rounds} rounds"

@@ -1,4 +1,4 @@
-"""How often do the intervals hold the truth, how wide are they, and is the point in the middle?"""
+"""Coverage and width of the intervals, and the bias of the point estimate."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from monitor.core.counts import BinCounts, bin_counts, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.intervals import ece_intervals, mce_intervals
 
-TARGET = 0.93  # of a 95% interval: what "covers" means in docs/statistics.md
-AT_ONCE = 50  # repetitions in one part of the work
+TARGET = 0.93  # the coverage of a 95% interval from which docs/statistics.md says that it covers
+AT_ONCE = 50  # repetitions in one task
 
 Kind = Literal["bootstrap", "analytic", "textbook", "mce"]
 KINDS: tuple[Kind, ...] = ("bootstrap", "analytic", "textbook", "mce")
@@ -29,7 +29,7 @@ Found: TypeAlias = Mapping[Kind, list[tuple[Interval, float]]]
 class Cell:
     """Repetitions ``first`` .. ``last`` - 1 of one population, number of rows, of bins, and way of sampling.
 
-    What is drawn depends on the population's name, on ``n``, ``seed`` and the repetition, and on nothing else.
+    The drawn rows depend only on the population's name, ``n``, ``seed`` and the repetition.
     """
 
     part: str
@@ -45,12 +45,12 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes."""
+        """The approximate seconds."""
         each = 0.0015 + 0.006 * ("bootstrap" in self.kinds) + 0.0015 * ("textbook" in self.kinds) + 1e-7 * self.n
         return (self.last - self.first) * each
 
     def run(self) -> list[Tally]:
-        """Draw, bin, ask each kind of interval; the truth is the endless population's in the same bins."""
+        """Draw rows, bin them, and compute each kind of interval; the truth is the population's in the same bins."""
         name, rngs = crc32(self.population.name.encode()), []
         tables: list[BinCounts] = []
         for repetition in range(self.first, self.last):
@@ -62,7 +62,7 @@ class Cell:
         return [Tally(self.part, self.line, len(tables), _counted(self._found(tables, rngs), tables))]
 
     def _found(self, tables: list[BinCounts], rngs: list[list[np.random.Generator]]) -> Found:
-        """Each kind's intervals, each with the truth it is about."""
+        """The intervals of each kind, with their true values."""
         truths = [true_ece(self.population, table.upper) for table in tables]
         of_ece = {
             "bootstrap": lambda: ece_intervals(tables, [rng[0] for rng in rngs]),
@@ -89,7 +89,7 @@ def _counted(found: Found, tables: list[BinCounts]) -> dict[str, float]:
             sums[f"{kind} truth"] += truth
             sums[f"{kind} plug-in"] += interval.plug_in or 0.0
     sums["bins"] += sum(len(table.upper) for table in tables)
-    return {name: float(total) for name, total in sums.items()}  # whole numbers and numpy's as JSON holds them
+    return {name: float(total) for name, total in sums.items()}  # numbers that JSON can hold
 
 
 def _numbers(interval: Interval) -> tuple[float, float, float]:
@@ -100,7 +100,7 @@ def _numbers(interval: Interval) -> tuple[float, float, float]:
 
 
 def in_parts(cell: Cell, repetitions: int) -> list[Cell]:
-    """The repetitions of a cell in parts; what is drawn does not depend on the parts."""
+    """The repetitions of a cell in parts. The drawn rows do not depend on the parts."""
     return [
         Cell(
             cell.part, cell.line, cell.population, cell.n, first, min(first + AT_ONCE, repetitions),
@@ -111,7 +111,7 @@ def in_parts(cell: Cell, repetitions: int) -> list[Cell]:
 
 
 def coverage_cells(populations: Iterable[Population], sizes: Iterable[int], repetitions: int, seed: int) -> list[Cell]:
-    """Every population at every number of rows."""
+    """The cells of every population at every number of rows."""
     sizes = tuple(sizes)
     return [
         part

@@ -1,8 +1,8 @@
-"""The daily rule: on which days could it fire at all, what does it say there, and what does the switch do?
+"""The daily rule: on which days it could fire, what its verdicts are there, and what the switch does.
 
-A year of twenty labels is 7,300 label-days. Most cannot hold a breach whatever else is computed: a
-breach needs an adjusted p-value below the rate, and no p-value of the family comes near. Those days
-are found for all labels and days at once, and only the others are judged.
+A year of twenty labels is 7,300 label-days. Most of them cannot have a breach: a breach needs an adjusted
+p-value below the rate, and no p-value of the family is near it. Those days are found for all labels and
+days together, and only the others are judged.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from monitor.evaluation.evaluate import windows_needed
 from monitor.inference.gaps import GapTables, exact_moments, hypothetical, moments, position_of, stack, tail
 from monitor.operations.act import evidence_of
 
-MARGIN = 1.5  # days are judged with p-values up to so many times too large: no rounding may lose a breach
+MARGIN = 1.5  # days with p-values up to this many times the limit are judged: rounding must not lose a breach
 WORTH_A_LOOK = 0.25
-ANSWERS_AFTER = timedelta(hours=3)  # until a person turns on again what was turned off wrongly
+ANSWERS_AFTER = timedelta(hours=3)  # until a person turns on a label again that was turned off wrongly
 
 
 def in_bins(rows: Rows, edges: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-    """Rows, sums of scores and hits by window and bin, each of shape (windows, bins)."""
+    """(rows, sums of scores, hits) by window and bin, each of shape (windows, bins)."""
     bin_of = np.minimum(np.searchsorted(edges, np.arange(CELLS + 1)), len(edges) - 1)
     windows, bins = len(rows.starts) - 1, len(edges)
     key = bin_of[rows.cells] + np.repeat(np.arange(windows) * bins, np.diff(rows.starts))
@@ -41,15 +41,15 @@ def in_bins(rows: Rows, edges: Sequence[int]) -> tuple[Floats, Floats, Floats]:
 
 
 def _pooled(sums: Floats, windows: int) -> Floats:
-    """The sums over each window and those before it, ``windows`` in all; shape (windows - ..., bins)."""
+    """The sums over ``windows`` windows up to each window: (W, bins) -> (W - windows + 1, bins)."""
     total = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])
     return np.asarray(total[windows:] - total[:-windows])
 
 
 def level_p(tables: GapTables, threshold: float) -> Floats:
-    """``ece_level_p`` (above) of many tables at once, shape (T,): as it is below a quarter, about so above.
+    """``ece_level_p`` (above) of many tables at once, shape (T,): exact below a quarter, approximate above.
 
-    A p-value far from the rate decides nothing, so it is not worth the exact moments of its bins.
+    A p-value far from the rate decides nothing, so the exact moments of its bins are not computed.
     """
     error = np.full(len(tables.n), threshold)
     rate = hypothetical(tables, position_of(tables, error))
@@ -63,7 +63,7 @@ def level_p(tables: GapTables, threshold: float) -> Floats:
 
 
 def smallest_p(rule: Rule, setting: Setting, name: str, rows: Rows) -> Floats:
-    """The smallest p-value that a run could come to on each day, however many days it pools; shape (days,)."""
+    """The smallest p-value that a run could compute on each day, however many days it pools; shape (days,)."""
     edges = setting.baselines[name].edges["all"]
     sums = in_bins(rows, edges)
     found = np.ones(len(rows.starts) - 1)
@@ -92,7 +92,7 @@ def may_fire(rule: Rule, setting: Setting, rows: ByLabel) -> Bools:
 
 
 def judged_days(setting: Setting, rows: ByLabel, rules: Sequence[Rule]) -> Iterator[tuple[int, list[Verdict]]]:
-    """The days that matter, each with its verdicts: those that may fire, and those that may end an incident."""
+    """(day, verdicts) of the days on which a rule may fire or an incident may end."""
     possible = np.any([may_fire(rule, setting, rows) for rule in rules], axis=0)
     open_now: Open = {}
     for day in range(len(setting.windows)):
@@ -105,9 +105,9 @@ def judged_days(setting: Setting, rows: ByLabel, rules: Sequence[Rule]) -> Itera
 def turned_off(
     setting: Setting, days: Iterable[tuple[int, list[Verdict]]], labels: Sequence[str]
 ) -> Iterator[tuple[int, str]]:
-    """(day, label) of every time a switch goes off: all are on, and a person turns on again what went off.
+    """(day, label) of every time a switch goes off. All are on at first, and a person turns them on again.
 
-    Where ``re_enable`` is manual a good day only renews the lease, so days without a breach need no verdict.
+    If ``re_enable`` is manual, a good day only renews the lease, so days without a breach need no verdict.
     """
     if setting.config.automation.re_enable != "manual":
         raise ValueError("good windows count here: every day must be judged")
@@ -132,7 +132,7 @@ def _after(state: SwitchState, verdicts: Sequence[Verdict], now: datetime, setti
 
 
 def _on(state: SwitchState, now: datetime, setting: Setting) -> SwitchState:
-    """Turned on by a person, who holds nothing against a run."""
+    """The switch after a person turned it on, without a hold against runs."""
     change = operator_change(
         state, enable=True, by="simulation", reason="simulation", now=now,
         automation=setting.config.automation, key="simulation",

@@ -1,4 +1,4 @@
-"""The rule auc-decrease over years of twenty labels: how quiet is it, and how soon is the fall of one label found?"""
+"""The rule auc-decrease over years of twenty labels: its false alarms, and how soon it finds the fall of one label."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ RULE = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold
 ROWS = (500, 2_000, 10_000)
 WEEKS = 52
 TROUBLED = 5
-"""The label that gets worse, by its place in the list."""
+"""The index of the label that gets worse."""
 BLUR = 1.3
-"""The temperature of its scores then: clear ones come true less often than they did."""
+"""The temperature of its scores then: extreme scores come true less often than before."""
 
 
 def with_rule(base: Setting) -> Setting:
-    """The shipped rules with this one more."""
+    """The shipped rules and this rule."""
     rules = (*base.config.rules, RULE)
     return replace(base, config=base.config.model_copy(update={"rules": rules}))
 
 
 def blurred(population: Population) -> Population:
-    """The label with the same scores, worth less: those far from the middle come true less often than they did."""
+    """The label with the same scores that predict less: those far from the middle come true less often than before."""
     return replace(population, curve=Curve(BLUR, population.curve.offset))
 
 
 def area_of(population: Population) -> float:
-    """The ROC AUC of the population, from so many rows that noise does not show."""
+    """The ROC AUC of the population, from enough rows to make noise negligible."""
     return roc_auc(population.draw(np.random.default_rng(SEED), 400_000)) or 0.0
 
 
 def year(n: int, number: int, weeks: int) -> int:
-    """Incidents of one year in which nothing changes."""
+    """The number of incidents in one year in which nothing changes."""
     rng = np.random.default_rng([SEED, n, number])
     place = with_rule(setting(LABELS, n, weeks, rng))
     rows: ByLabel = drawn(LABELS, weeks, n, rng)
@@ -55,7 +55,7 @@ def year(n: int, number: int, weeks: int) -> int:
 
 
 def first_week(n: int, number: int, weeks: int) -> int | None:
-    """The week in which a label that got worse in the first one is found; None: not within ``weeks``."""
+    """The week in which a label is found that got worse in the first week; None: not within ``weeks``."""
     rng = np.random.default_rng([SEED, n, number, 1])
     place = with_rule(setting(LABELS, n, weeks, rng))
     now = [blurred(label) if at == TROUBLED else label for at, label in enumerate(LABELS)]
@@ -68,7 +68,7 @@ def first_week(n: int, number: int, weeks: int) -> int | None:
 
 
 def table(years: int, weeks: int) -> Table:
-    """Both questions for each number of rows."""
+    """The table of both results for each number of rows."""
     before, after = area_of(LABELS[TROUBLED]), area_of(blurred(LABELS[TROUBLED]))
     lines = []
     for n in ROWS:
@@ -76,8 +76,8 @@ def table(years: int, weeks: int) -> Table:
         limit = chi2.isf(0.05, 2 * (quiet + 1)) / 2
         firsts = sorted(first_week(n, number, 13) or 99 for number in range(years))
         median, late = (firsts[min(len(firsts) - 1, int(share * len(firsts)))] for share in (0.5, 0.9))
-        told = ["-" if week == 99 else str(week) for week in (median, late)]
-        lines.append((f"{n:,}", f"{quiet / years:.2f}", f"{limit / years:.2f}", *told))
+        found_after = ["-" if week == 99 else str(week) for week in (median, late)]
+        lines.append((f"{n:,}", f"{quiet / years:.2f}", f"{limit / years:.2f}", *found_after))
     heads = ("rows a label-week", "false incidents a year", "at most", "found: 50%", "found: 90%")
     note = (
         f"{years} years of twenty labels a line, {years} falls of one label from {before:.3f} to {after:.3f}; "

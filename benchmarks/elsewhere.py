@@ -1,6 +1,6 @@
-"""Populations that nobody chose: shapes, scores, bins and numbers of rows drawn at random, from a seed.
+"""Random populations: shapes, scores, bins and numbers of rows are drawn from a seed.
 
-The fifteen populations of the study are known to whoever writes an interval. These are not.
+The author of an interval knows the fifteen populations of the study, but not these.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _few_values(rng: np.random.Generator) -> Scores:
 
 
 def _piled_up(rng: np.random.Generator) -> Scores:
-    """A mixture with a good part of the rows at one or two scores near the ends."""
+    """A mixture with many rows at one or two scores near 0 or 1."""
     piles = [(float(rng.uniform(0.1, 0.5)), (float(end),)) for end in rng.choice([0.01, 0.02, 0.98, 0.99], 2)]
     return Scores((*_mixture(rng).parts, *piles))
 
@@ -41,7 +41,7 @@ def _smooth(rng: np.random.Generator, _: Scores, __: int) -> Curve:
 
 
 def _jumping(rng: np.random.Generator, scores: Scores, bins: int) -> Curve:
-    """A gap of its own in each bin, jumping at the edges; half of these populations up and down in turns."""
+    """A different gap in each bin, with jumps at the edges; in half of these populations the signs alternate."""
     edges = np.array([0, *endless_edges(Population("", scores), bins)]) / CELLS
     size = rng.uniform(0.02, 0.2) * rng.random(len(edges) - 1)
     sign = np.where(np.arange(len(size)) % 2, 1, -1) if rng.random() < 0.5 else rng.choice([-1, 1], len(size))
@@ -61,7 +61,7 @@ _GAPS: tuple[tuple[str, Callable[[np.random.Generator, Scores, int], Curve]], ..
 
 
 def random_cell(number: int, seed: int) -> Cell:
-    """The cell with this number, without repetitions yet; score laws and gap shapes take turns."""
+    """The cell with this number, without repetitions yet. Score laws and gap shapes alternate."""
     rng = np.random.default_rng((seed, number))
     (law, scores_of), (shape, curve_of) = _SCORES[number % 3], _GAPS[number // 3 % 2]
     bins = int(rng.integers(5, 31))
@@ -73,5 +73,5 @@ def random_cell(number: int, seed: int) -> Cell:
 
 
 def random_cells(cells: int, repetitions: int, seed: int) -> list[Cell]:
-    """So many populations nobody chose."""
+    """``cells`` random populations, in parts."""
     return [part for number in range(cells) for part in in_parts(random_cell(number, seed), repetitions)]

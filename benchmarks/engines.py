@@ -1,7 +1,7 @@
-"""The same rows in every engine that is installed: what a weekly run finds, and how long it takes.
+"""The same rows in every installed engine: the results of a weekly run, and its time.
 
 ``python -m benchmarks.engines --rows 2000000``: counts must be equal, estimates agree to 1e-9, and verdicts have the
-same ids. The rows have bad ones of every reason, odd names, scores with all their decimals, and a week of 169 hours.
+same ids. The data include bad rows of every reason, unusual names, scores with all decimals, and a week of 169 hours.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOW = week("2026-W43", ZoneInfo(ZONE))  # summer time ends on its Sunday
 NOW = datetime(2026, 10, 26, 9, tzinfo=UTC)
 LABELS = ("billing", 'Zugang für "Gäste"', "it's; DROP TABLE x --", "фишинг", "100% :sure")
 TABLE = "resolved_tickets"
-PATIENCE_S = "7200"  # a busy machine must not look like a difference
+PATIENCE_S = "7200"  # time-outs on a busy machine must not look like a difference
 COLUMNS = {
     "item": "ticket-id %", "label": "Label", "score": "score", "actual": "was right?", "resolved_at": "resolved at",
     "cluster": "thread", "weight": "order",
@@ -64,7 +64,7 @@ routes: [{{channel: "#ml-monitoring"}}]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one engine gave: the reading of each source, the document of the run, and seconds of clock and processor."""
+    """The results of one engine: the reading of each source, the document of the run, wall and processor seconds."""
 
     engine: str
     readings: Mapping[str, Reading]
@@ -75,7 +75,7 @@ class Found:
 
 
 def write_rows(path: Path, rows: int) -> None:
-    """A Parquet file of ``rows`` rows, always the same, of which nine tenths are of the window."""
+    """Write a Parquet file of ``rows`` rows, always the same; nine tenths are in the window."""
     odd = {
         "ticket-id %": "NULL", "Label": "NULL", "Label ": "''", "Label  ": "repeat('ü', 501)", "score": "NULL",
         "score ": "1.5", "score  ": "-0.25", "was right?": "NULL", "was right? ": "2", "order": "0",
@@ -154,7 +154,7 @@ def in_clickhouse(rows: Path, _: Path) -> str:
 
 
 def in_spark(rows: Path, _: Path) -> str:
-    """A table of Spark, in two files and more, by two workers."""
+    """A table of Spark in two or more files, with two workers."""
     from tests.engines.filled import SPARK_MASTER, spark_session  # noqa: PLC0415 - an extra
 
     session = spark_session()
@@ -164,7 +164,7 @@ def in_spark(rows: Path, _: Path) -> str:
 
 
 def in_snowflake(rows: Path, _: Path) -> str:
-    """A table of fakesnow, a stand-in for Snowflake that is a DuckDB in this process."""
+    """A table of fakesnow, which emulates Snowflake by a DuckDB in this process."""
     import snowflake.connector  # noqa: PLC0415 - an extra
 
     from tests.engines.filled import OCTET_LENGTH, ready_for_snowflake  # noqa: PLC0415 - as above
@@ -212,21 +212,21 @@ LOADED: Mapping[str, tuple[str, Callable[[Path, Path], str]]] = {
     "snowflake": ("fakesnow", in_snowflake),
     "spark": ("pyspark", in_spark),
 }
-"""By engine: the package that it needs, and what loads the rows and gives the address."""
+"""Engine -> (the package that it needs, the function that loads the rows and returns the address)."""
 
 
 def installed() -> tuple[str, ...]:
-    """The engines that can be run here, without PostgreSQL, which wants a server."""
+    """The engines that can be run here, without PostgreSQL, which needs a server."""
     return tuple(engine for engine, (package, _) in LOADED.items() if find_spec(package))
 
 
-# --- what they find
+# --- the results
 
 
 def run_on(engine: str, url: str, folder: Path) -> Found:
-    """One weekly run with a history of its own, and the readings of it."""
+    """One weekly run with its own history, and its readings."""
     folder.mkdir()
-    plain = {name: theirs for name, theirs in COLUMNS.items() if name != "weight"}
+    plain = {name: column for name, column in COLUMNS.items() if name != "weight"}
     text = CONFIG.format(zone=ZONE, table=TABLE, columns=_flow(plain), weighted=_flow(COLUMNS))
     (folder / "alerts.yaml").write_text(text, "utf-8")
     settings = load_settings(
@@ -252,18 +252,18 @@ def run_on(engine: str, url: str, folder: Path) -> Found:
 
 
 def _flow(columns: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{name}: '{theirs}'" for name, theirs in columns.items()) + "}"
+    return "{" + ", ".join(f"{name}: '{column}'" for name, column in columns.items()) + "}"
 
 
 def _processor_s() -> float:
-    """Of this process and of those it started."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    others = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+    """The processor seconds of this process and of those that it started."""
+    this_process = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return this_process.ru_utime + this_process.ru_stime + children.ru_utime + children.ru_stime
 
 
 def differences(one: Found, other: Found) -> Iterator[str]:
-    """Where two engines do not agree, in words; SQLite keeps NaN as NULL, which these rows do not have."""
+    """The differences between two engines, as text. (SQLite stores NaN as NULL; these rows have no NaN.)"""
     for name in sorted(one.readings.keys() ^ other.readings.keys()):
         yield f"{name}: {(other if name in one.readings else one).engine} could not read it"
     for name in one.readings.keys() & other.readings.keys():
@@ -302,7 +302,7 @@ def _estimates(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, 
 
 @contextmanager
 def postgres_url() -> Iterator[str]:
-    """An empty database on a server of its own."""
+    """The address of an empty database on a new server."""
     from tests.conftest import new_postgres_database, start_postgres  # noqa: PLC0415 - starts nothing by itself
 
     with tempfile.TemporaryDirectory(prefix="calmon-engines-", ignore_cleanup_errors=True) as folder:
@@ -314,7 +314,7 @@ def postgres_url() -> Iterator[str]:
 
 
 def table_of(found: Sequence[Found], rows: int) -> Table:
-    """Seconds by engine, and whether it agrees with the first."""
+    """The table of seconds by engine, and whether each agrees with the first."""
     lines = []
     for each in found:
         odd = list(differences(found[0], each))
@@ -331,16 +331,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--engines", nargs="*", default=[*installed(), "postgresql"])
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, postgres_url() as postgres:
         folder = Path(name)
-        write_rows(folder / "rows.parquet", asked.rows)
+        write_rows(folder / "rows.parquet", options.rows)
         found = []
-        for engine in asked.engines:
+        for engine in options.engines:
             rows = folder / "rows.parquet"
             url = in_postgresql(rows, postgres) if engine == "postgresql" else LOADED[engine][1](rows, folder)
             found.append(run_on(engine, url, folder / engine))
-        table_of(found, asked.rows).show(console())
+        table_of(found, options.rows).show(console())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Every metric of one week: what a run computes beyond the reading, for 20 labels of 100,000 rows each.
+"""The cost of every metric of one week, after the reading, for 20 labels of 100,000 rows each.
 
-Run it with ``python -m benchmarks.everything [--labels 20] [--rows 100000]``; processor seconds, by kind of source.
+``python -m benchmarks.everything [--labels 20] [--rows 100000]`` prints processor seconds by kind of source.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ automation: {{when_not_evaluated: keep}}
 
 
 def config_of(kind: str) -> Config:
-    """The defaults, for a source of this kind."""
+    """The default configuration, for a source of this kind."""
     return parse_config(CONFIG.format(kind=kind))
 
 
 def source_of(kind: str, labels: int, rows: int) -> SourceData:
-    """A week of a source whose labels have their own populations; multiclass with whole rows and ranks."""
+    """A week of a source whose labels have different populations; for multiclass also whole rows and ranks."""
     rng = np.random.default_rng(SEED)
     counts: dict[str | None, Counts] = {f"label {k:02d}": _label(rng, rows, 0.5 + k / labels) for k in range(labels)}
     counts[None] = pool(counts.values())
@@ -66,7 +66,7 @@ def _of(probability: np.ndarray, truth: np.ndarray, columns: np.ndarray) -> Coun
 
 
 def seconds(data: SourceData, config: Config) -> tuple[float, int]:
-    """Processor seconds, and how many estimates they gave; nothing is remembered from before."""
+    """(processor seconds, number of estimates), with empty caches."""
     forget()
     start = time.process_time()
     found = estimates_of(data, config)
@@ -74,14 +74,14 @@ def seconds(data: SourceData, config: Config) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Prints one line a kind."""
+    """Print one line for each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--labels", type=int, default=20)
     parser.add_argument("--rows", type=int, default=100_000)
-    asked = parser.parse_args()
+    given = parser.parse_args()
     for kind in KINDS:
-        took, n = seconds(source_of(kind, asked.labels, asked.rows), config_of(kind))
-        print(f"{kind}: {n:,} estimates in {took:.2f} CPU s ({asked.labels} labels x {asked.rows:,}; < {WANTED_S} s)")
+        took, n = seconds(source_of(kind, given.labels, given.rows), config_of(kind))
+        print(f"{kind}: {n:,} estimates in {took:.2f} CPU s ({given.labels} labels x {given.rows:,}; < {WANTED_S} s)")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Drift of many rows: Evidently's preset on all of them, and ours on samples drawn in the warehouse, in one run.
+"""Drift of many rows: Evidently's preset on all of them, and our tests on samples drawn in the warehouse, in one run.
 
-Both begin with a DuckDB file and end with a page and a distance for each column. Some columns have moved, some hardly,
-most not at all.
+Both begin with a DuckDB file and end with a page and a distance for each column. Some columns have changed, some only a
+little, most not at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WINDOW = week("2026-W46", ZoneInfo("UTC"))
 REFERENCE = Window(WINDOW.start - timedelta(weeks=12), WINDOW.start - timedelta(weeks=4), "before", "weekly")
 NUMBERS, TEXTS = 12, 8
 MOVED = {"number_0": 0.5, "number_1": 0.25, "text_0": 0.5, "text_1": 0.35}
-"""What has moved: a number by so many standard deviations, a text by so large a share of the commonest value."""
+"""Changed columns: a number by this many standard deviations, a text by this share of its commonest value."""
 COLUMNS = (*(f"number_{k}" for k in range(NUMBERS)), *(f"text_{k}" for k in range(TEXTS)))
 LABELS, RATE = 5, 0.01
 SOURCE = SourceConfig(relation="tickets", score_is="probability_of_label", features=COLUMNS)
@@ -42,7 +42,7 @@ SOURCE = SourceConfig(relation="tickets", score_is="probability_of_label", featu
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one way took, and which columns it says have drifted; ``processor``: seconds of a processor."""
+    """The seconds and memory of one way, and the columns that it calls drifted; ``processor`` is in seconds."""
 
     name: str
     seconds: float
@@ -53,10 +53,10 @@ class Found:
 
 
 def write_table(path: Path, rows: int) -> None:
-    """``rows`` items in the window and as many in the time of the baseline, one row an item."""
+    """Write ``rows`` items in the window and as many in the baseline's weeks, one row for each item."""
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET threads = 1")  # or random() is not the same every time
+        connection.execute("SET threads = 1")  # otherwise random() differs between runs
         connection.execute("SELECT setseed(0.20260101)")
         for name, span in (("CREATE TABLE tickets AS", REFERENCE), ("INSERT INTO tickets", WINDOW)):
             moved = MOVED if span is WINDOW else {}
@@ -80,7 +80,7 @@ def _column(name: str, moved: float) -> str:
 
 
 def evidently(path: Path, folder: Path) -> Found:
-    """Evidently's own way: all rows into pandas, its preset as it is, its page."""
+    """Evidently's usual way: load all rows into pandas, run its preset, write its page."""
     began = process_time()
     imports = _import_evidently()
     page = folder / "evidently.html"
@@ -95,11 +95,11 @@ def _preset(path: Path, page: Path) -> tuple[str, ...]:
 
     numbers, texts = COLUMNS[:NUMBERS], COLUMNS[NUMBERS:]
     definition = DataDefinition(numerical_columns=list(numbers), categorical_columns=list(texts))
-    asked = f"SELECT {', '.join(COLUMNS)} FROM tickets WHERE resolved_at >= ? AND resolved_at < ?"
+    query = f"SELECT {', '.join(COLUMNS)} FROM tickets WHERE resolved_at >= ? AND resolved_at < ?"
     with duckdb.connect(str(path), read_only=True, config={"threads": 1}) as connection, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own deprecations
         connection.execute("SET enable_progress_bar = false")
-        sides = [connection.execute(asked, [span.start, span.end]).df() for span in (WINDOW, REFERENCE)]
+        sides = [connection.execute(query, [span.start, span.end]).df() for span in (WINDOW, REFERENCE)]
         snapshot = Report([DataDriftPreset()]).run(*(Dataset.from_pandas(side, definition) for side in sides))
         page.write_text(snapshot.get_html_str(as_iframe=False), encoding="utf-8")
     found = (each for each in snapshot.dict()["metrics"] if "column" in each["config"])
@@ -107,7 +107,7 @@ def _preset(path: Path, page: Path) -> tuple[str, ...]:
 
 
 def ours(path: Path, rows: int, page: Path | None) -> tuple[Found, tuple[str, ...]]:
-    """Two samples drawn in the warehouse, all our tests, and Evidently's page of the samples if asked."""
+    """Our way: draw two samples in the warehouse, run all tests, write Evidently's page of the samples (None: no)."""
     began = process_time()
     imports = _import_evidently() if page is not None else 0.0
 
@@ -139,7 +139,7 @@ def _size(page: Path) -> int:
 
 
 def measured(rows: int) -> tuple[tuple[Found, ...], tuple[str, ...]]:
-    """Evidently, then ours without and with the page, each in a process of its own with one thread."""
+    """Evidently, then ours without and with the page, each in its own process with one thread."""
     with tempfile.TemporaryDirectory() as name:
         path, folder = Path(name) / "warehouse.duckdb", Path(name)
         fresh(write_table, path, rows)
@@ -155,7 +155,7 @@ def tables(size: Size) -> Iterator[Table]:
 
 
 def table_of(rows: int, found: Sequence[Found], significant: Sequence[str]) -> Table:
-    """Seconds and memory beside each other, with what was found; Evidently comes first."""
+    """The table of seconds, memory and drifted columns; Evidently comes first."""
     theirs = found[0]
     lines = tuple(
         (each.name, number(each.seconds), number(each.processor), f"{each.memory:,.0f}",

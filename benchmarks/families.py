@@ -1,7 +1,7 @@
-"""Other ways to adjust p-values for many labels and rules: which finds more, and is it as quiet?
+"""Other ways to adjust p-values for many labels and rules: which finds more, with as few false alarms?
 
-The verdicts of twenty labels under the shipped weekly rules, made once for each week, are decided by every method on
-the same p-values: the first week after a change, and weeks in which nothing changes.
+The verdicts of twenty labels under the shipped weekly rules are made once for each week. Every method then decides on
+the same p-values: of the first week after a change, and of weeks in which nothing changes.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from monitor.inference.multiplicity import adjust
 
 SEED = 20260101
 RATE, LOUD_RATE = 0.01, 0.10
-"""The shipped rate, and one at which a few hundred weeks show the level of a method."""
+"""The shipped rate, and a rate at which a few hundred weeks are enough to show a method's level."""
 CALIBRATOR = 0.1
-"""k of the e-value k p^(k - 1) of a p-value p; a small k is best for tiny p."""
+"""k of the e-value k p^(k - 1) of a p-value p. A small k suits very small p."""
 STOREY = 0.5
 QUIET_WEEKS = 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeekTests:
-    """The p-values of one week by rule and label, shape (R, L), NaN where there was no test; ``rules`` share the rate.
+    """The p-values of one week by rule and label, shape (R, L); NaN if there was no test.
 
-    ``beyond`` says where the value is beyond the threshold, without which nothing is a breach.
+    ``rules`` is the number of rules that share the rate. ``beyond`` says which values are beyond the threshold: only
+    those can be a breach.
     """
 
     p: Floats
@@ -44,11 +45,11 @@ class WeekTests:
 
 
 Method = Callable[[WeekTests, float], Bools]
-"""(tests, rate) -> which of them are significant, shape (R, L)."""
+"""(tests, rate) -> which tests are significant, shape (R, L)."""
 
 
 def present(tests: WeekTests, rate: float) -> Bools:
-    """Benjamini and Hochberg over the labels of each rule, times the number of rules: as runs decide."""
+    """Benjamini and Hochberg over the labels of each rule, times the number of rules: the method of runs."""
     found = np.zeros(tests.p.shape, dtype=bool)
     for row, p in enumerate(tests.p):
         tested = ~np.isnan(p)
@@ -57,14 +58,14 @@ def present(tests: WeekTests, rate: float) -> Bools:
 
 
 def bonferroni(tests: WeekTests, rate: float) -> Bools:
-    """Every p-value times labels and rules."""
+    """Every p-value times the numbers of labels and rules."""
     return np.asarray(_scaled(tests) < rate)
 
 
 def weighted_joint(tests: WeekTests, rate: float) -> Bools:
-    """One family of all rules and labels, a rule on few labels weighing more (Genovese, Roeder & Wasserman 2006).
+    """One family of all rules and labels, with more weight for a rule on few labels.
 
-    Weights are such that whatever the present method finds is found.
+    With these weights it finds everything that the present method finds (Genovese, Roeder & Wasserman 2006).
     """
     scaled = _scaled(tests)
     ordered = np.sort(scaled[~np.isnan(scaled)])
@@ -73,9 +74,9 @@ def weighted_joint(tests: WeekTests, rate: float) -> Bools:
 
 
 def labels_first(tests: WeekTests, rate: float) -> Bools:
-    """Simes over the rules of each label, Benjamini and Hochberg over labels, then the rules of those that are found.
+    """Simes over the rules of each label, Benjamini and Hochberg over labels, then the rules of the found labels.
 
-    Rules at the rate times the share of labels found (Benjamini & Bogomolov 2014).
+    Rules are tested at the rate times the share of found labels (Benjamini & Bogomolov 2014).
     """
     scaled: Floats = _scaled(tests) / tests.p.shape[1]  # times rules, for rules on all labels
     rules: Floats = np.sort(np.where(np.isnan(scaled), np.inf, scaled), axis=0)
@@ -94,7 +95,7 @@ def labels_first(tests: WeekTests, rate: float) -> Bools:
 
 
 def adaptive(tests: WeekTests, rate: float) -> Bools:
-    """The present method with Storey's estimate of the share of labels in which nothing is wrong (Storey 2002)."""
+    """The present method with Storey's estimate of the share of unchanged labels (Storey 2002)."""
     found = np.zeros(tests.p.shape, dtype=bool)
     for row, p in enumerate(tests.p):
         tested = ~np.isnan(p)
@@ -106,7 +107,7 @@ def adaptive(tests: WeekTests, rate: float) -> Bools:
 def e_values(tests: WeekTests, rate: float) -> Bools:
     """Each label's mean e-value over rules, then e-BH over labels (Vovk & Wang 2021; Wang & Ramdas 2022).
 
-    Of a label that is found, the rules whose own e-value is enough, and always its largest.
+    For a found label, the rules whose own e-value is large enough are significant, and always the largest one.
     """
     e = np.where(
         np.isnan(tests.p), 0.0, CALIBRATOR * np.maximum(np.nan_to_num(tests.p, nan=1.0), 1e-300) ** (CALIBRATOR - 1)
@@ -147,7 +148,7 @@ CELLS: dict[str, tuple[int, tuple[int, ...], Change]] = {
     ),
     "scores less clear on 3 labels": (2_000, (3, 9, 15), blurred),
 }  # fmt: skip
-"""World -> (rows a label-week, the labels that change by their places, the change)."""
+"""World -> (rows a label-week, indices of the labels that change, the change)."""
 
 
 def tests_of(verdicts: Sequence[Verdict], names: Sequence[str], rules: int) -> WeekTests:
@@ -169,7 +170,7 @@ def _week(place: Setting, rows: ByLabel, index: int) -> WeekTests:
 
 
 def power(world: str, runs: int) -> tuple[Counter[str], Counter[str], int]:
-    """How many changed labels each method finds in the first week by any rule, and in how many others; of how many."""
+    """(changed labels that each method finds in the first week by any rule, other labels found, changed labels)."""
     n, places, change = CELLS[world]
     quiet = shipped().evaluation.pool_weeks - 1
     found: Counter[str] = Counter()
@@ -189,7 +190,7 @@ def power(world: str, runs: int) -> tuple[Counter[str], Counter[str], int]:
 
 
 def quiet_weeks(n: int, years: int, weeks: int) -> tuple[Counter[tuple[str, float]], int]:
-    """In how many weeks in which nothing changes anything is significant, at both rates, by any rule; of how many."""
+    """(unchanged weeks with anything significant, by method and rate, number of weeks)."""
     found: Counter[tuple[str, float]] = Counter()
     for year in range(years):
         rng = np.random.default_rng([SEED, n, year, 1])
@@ -203,24 +204,24 @@ def quiet_weeks(n: int, years: int, weeks: int) -> tuple[Counter[tuple[str, floa
 
 
 def power_table(runs: int, worlds: Sequence[str]) -> Table:
-    """What every method finds in the first week."""
+    """The table of what every method finds in the first week."""
     lines, wrong = [], Counter[str]()
     for world in worlds:
         found, blamed, count = power(world, runs)
         wrong += blamed
         n = CELLS[world][0]
         lines.append((world, f"{n:,}", f"{count:,}", *(f"{found[name] / count:.3f}" for name in METHODS)))
-    others = ", ".join(f"{name} {wrong[name]}" for name in METHODS)
+    false_alarms = ", ".join(f"{name} {wrong[name]}" for name in METHODS)
     notes = (
         f"{runs} first weeks a line; found: significant and beyond the threshold, by any of the shipped weekly rules.",
-        f"Labels found that had not changed, of all lines: {others}.",
+        f"Labels found that had not changed, of all lines: {false_alarms}.",
     )
     heads = ("change", "rows a label-week", "labels", *METHODS)
     return Table("Found in the first week, by the way p-values are adjusted", heads, tuple(lines), notes, texts=1)
 
 
 def quiet_table(years: int, weeks: int, rows: Sequence[int]) -> Table:
-    """How quiet every method is."""
+    """The table of every method's false alarms."""
     lines = []
     for n in rows:
         found, count = quiet_weeks(n, years, weeks)

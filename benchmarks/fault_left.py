@@ -1,4 +1,4 @@
-"""What a year leaves behind, in a form in which two years can be compared, and what people were notified of."""
+"""The results of a year, in a form in which two years can be compared, and the notifications of people."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ WHEN = (
     "read_at", "stored_at", "pinned_at", "opened_at", "resolved_at", "changed_at", "at", "published_at", "newest_at",
     "since", "started_at", "finished_at",
 )  # fmt: skip
-"""Times of the runs themselves: a fault may delay them."""
+"""Columns with times of the runs themselves, which a fault may delay."""
 TRIES = ("id", "run", "attempts", "version", "root", "error", "host", "sequence", "epoch", "history_id")
-"""What counts or names tries and processes."""
+"""Columns that count or name tries and processes."""
 AS_STORED = ("fingerprint", "data", "segment_data")
-"""What an older schema does not have or has in other bytes. Of counts and baselines the digests are compared."""
+"""Columns that an older schema lacks or stores in other bytes. For counts and baselines the digests are compared."""
 FUTURE = "date_in_future"
-"""Rows rejected for this are those of the rest of the year, which lie in the warehouse already: fewer after a delay."""
+"""The reason for the rows of the rest of the year, which are in the warehouse already: fewer of them after a delay."""
 TABLES = (
     "runs", "readings", "counts", "quality", "estimates", "shifts", "baselines", "verdicts", "evidence", "switches",
     "switch_events", "incidents", "thresholds", "publications", "annotations",
 )  # fmt: skip
 BACK = "*It is back"
-"""How a reply begins that says what a message said before: a trouble that returns within a day is the same incident."""
+"""How a reply begins that repeats what a message said before: a trouble that returns within a day is one incident."""
 SPARE = timedelta(minutes=1)
 AFTERWARDS = timedelta(hours=1)
 SHIFTING = (Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND, Kind.SLACK, Kind.CHANNEL)
-"""Kinds under which a reminder is sent at another time than the clock says it is."""
+"""Kinds of faults with which a reminder is sent at another time than the clock shows."""
 MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.BEHIND)
-"""Kinds of which one message to each channel is right, and none too."""
+"""Kinds of faults that may give one message in each channel, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
     """Name -> rows in order; the messages about the monitor, with their channels; reminders that came too soon.
 
-    ``early`` are the windows that a run met when they could not be judged yet.
+    ``early`` are the windows that a run reached before they could be judged.
     """
 
     parts: dict[str, list[Any]]
@@ -56,30 +56,30 @@ class Left:
 
 
 def left_behind(year: Year) -> Left:
-    """What the history has and what the channels show."""
+    """The contents of the history and of the channels."""
     with year.opened() as monitor:
         parts: dict[str, list[Any]] = {name: sorted(_rows(monitor.store._engine, name), key=repr) for name in TABLES}
         known = {each.id: each for each in monitor.store.deliveries()}
-        kept = [each.id for each in monitor.store.deliveries(["pending", "sending", "failed", "dead"])]
+        undelivered = [each.id for each in monitor.store.deliveries(["pending", "sending", "failed", "dead"])]
         troubles = [f"{each.rule} {each.reasons}" for each in monitor.store.unresolved_incidents(of_monitor=True)]
     shown = _shown(year, known)
-    own = [m for m in shown if m.is_own]
+    of_monitor = [m for m in shown if m.is_own]
     about_labels = [m for m in shown if not m.is_own and m.change != "repeat"]
     parts["messages"] = sorted((m.channel, m.in_thread, m.text) for m in about_labels)
     times = Counter(m.id for m in shown)
     parts["messages sent twice"] = sorted(id for id, count in times.items() if count > 1)
-    parts["deliveries kept"] = sorted(kept)
+    parts["deliveries kept"] = sorted(undelivered)
     parts["incidents of the monitor left open"] = sorted(troubles)
-    notices = [(m.at, m.channel, m.first_text) for m in own if not m.in_thread or m.text.startswith(BACK)]
+    notices = [(m.at, m.channel, m.first_text) for m in of_monitor if not m.in_thread or m.text.startswith(BACK)]
     return Left(parts, notices, _too_soon(shown, year.met), list(year.met), frozenset(year.early))
 
 
 def _rows(engine: sa.Engine, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table without times and tries; of incidents and verdicts those about labels that count."""
+    """The rows of a table without times and tries; of incidents and verdicts only those about labels."""
     with engine.connect() as connection:
         for row in connection.execute(sa.text(f'SELECT * FROM "{table}"')).mappings():
-            own = table == "incidents" and str(row["rule"]).startswith(MONITOR_RULE)
-            if not own and row.get("current", True) and row.get("reason") != FUTURE:
+            of_monitor = table == "incidents" and str(row["rule"]).startswith(MONITOR_RULE)
+            if not of_monitor and row.get("current", True) and row.get("reason") != FUTURE:
                 dropped = TRIES[1:] if table == "verdicts" else TRIES
                 left = {name: value for name, value in row.items() if name not in (*WHEN, *AS_STORED, *dropped)}
                 if table == "switch_events":  # the end of the key counts the changes of the switch
@@ -89,7 +89,7 @@ def _rows(engine: sa.Engine, table: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """One message of a channel; ``is_own``: it is about the monitor itself."""
+    """One message of a channel. ``is_own``: it is about the monitor itself."""
 
     id: str
     channel: str
@@ -126,9 +126,9 @@ def _delivery(message: dict[str, Any]) -> str:
 
 
 def _too_soon(shown: Sequence[_Message], met: Sequence[Met]) -> list[str]:
-    """Reminders about labels that came before the route's time since the last call in their thread was over.
+    """Reminders about labels that came earlier than the route's repeat time after the last call in their thread.
 
-    By a clock that was ahead it was over; and what Slack took late was decided before.
+    Excluded are reminders under a clock that was ahead, and those that Slack took late but were decided before.
     """
     wrong = [(each.begun, each.ended) for each in met if each.kind in SHIFTING]
     last, found = dict[str, datetime](), []
@@ -144,24 +144,24 @@ def _too_soon(shown: Sequence[_Message], met: Sequence[Met]) -> list[str]:
 
 
 def differences(quiet: Left, faulty: Left) -> list[str]:
-    """What is not the same, one line each, but for :func:`said_early`."""
+    """The differences, one line each, without those of :func:`said_early`."""
     found, early = [], [repr(each) for each in said_early(quiet, faulty)]
-    for name, kept in quiet.parts.items():
+    for name, rows in quiet.parts.items():
         other = faulty.parts[name]
-        missing, added = _only(kept, other), [each for each in _only(other, kept) if each not in early]
+        missing, added = _only(rows, other), [each for each in _only(other, rows) if each not in early]
         if missing or added:
-            found.append(f"{name}: {len(kept)} without faults, {len(other)} with; only without: {missing[:2]}; "
+            found.append(f"{name}: {len(rows)} without faults, {len(other)} with; only without: {missing[:2]}; "
                          f"only with: {added[:2]}")  # fmt: skip
     return found
 
 
 def said_early(quiet: Left, faulty: Left) -> list[tuple[str, bool, str]]:
-    """Replies that an incident stays open, about windows that a run met when they could not be judged yet.
+    """Replies that an incident stays open, about windows that a run reached before they could be judged.
 
-    They were true when they were sent, and a thread is not rewritten. The warehouse was out of reach: nothing was
-    judged in the window then, and once it was, a second reply says with what result. Or the clock was some days ahead,
-    which no row shows: the window was not over. In neither case is anything switched, and the message itself, which is
-    edited, is in the end that of the year without faults.
+    They were true when they were sent, and a thread is not rewritten. Either the warehouse was unreachable: the window
+    was not judged then, and a second reply later has the result. Or the clock was some days ahead, which no row shows:
+    the window was not over. In neither case is anything switched, and the message itself, which is edited, ends as in
+    the year without faults.
     """
     left = Counter(faulty.parts["messages"])
     left.subtract(quiet.parts["messages"])
@@ -171,15 +171,18 @@ def said_early(quiet: Left, faulty: Left) -> list[tuple[str, bool, str]]:
     ]  # fmt: skip
 
 
-def _only(these: Sequence[Any], others: Sequence[Any]) -> list[str]:
-    left = Counter(map(repr, these))
-    left.subtract(map(repr, others))
+def _only(rows: Sequence[Any], other_rows: Sequence[Any]) -> list[str]:
+    left = Counter(map(repr, rows))
+    left.subtract(map(repr, other_rows))
     return [row for row, count in left.items() if count > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """What people were notified of: faults that ask for somebody, and the messages about them."""
+    """The notifications: ``asked`` faults need a person, ``once`` of them gave one message in time.
+
+    ``late`` and ``more`` are the late and the superfluous messages.
+    """
 
     asked: int
     once: int
@@ -188,32 +191,32 @@ class Notified:
 
 
 def notified(quiet: Left, faulty: Left) -> Notified:
-    """Each fault that asks for a person against the messages about the monitor while it lasted.
+    """Compare each fault that needs a person with the messages about the monitor while it lasted.
 
-    Not those that the year without faults has too.
+    Messages that the year without faults has too are left out.
     """
-    also, own = Counter(text for _, _, text in quiet.notices), list[tuple[datetime, str, str]]()
+    in_quiet_year, notices = Counter(text for _, _, text in quiet.notices), list[tuple[datetime, str, str]]()
     for notice in faulty.notices:
-        also[notice[2]] -= 1
-        own += [notice] if also[notice[2]] < 0 else []
+        in_quiet_year[notice[2]] -= 1
+        notices += [notice] if in_quiet_year[notice[2]] < 0 else []
     asked, once, late, more = 0, 0, [], []
     begins = [*(met.begun for met in faulty.met[1:]), datetime.max.replace(tzinfo=UTC)]
     for met, following in zip(faulty.met, begins, strict=True):
-        mine = [each for each in own if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
-        own = [each for each in own if each not in mine]
-        extra = mine
+        during = [each for each in notices if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
+        notices = [each for each in notices if each not in during]
+        extra = during
         if met.promised is not None and met.promised <= met.ended:
             asked += 1
-            in_time = bool(mine) and mine[0][0] <= met.promised + SPARE
-            once += in_time and len(mine) == 1
-            late += [] if in_time else [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}, notices: {_said(mine)}"]
-            extra = mine[1:]
+            in_time = bool(during) and during[0][0] <= met.promised + SPARE
+            once += in_time and len(during) == 1
+            late += [] if in_time else [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}, notices: {_listed(during)}"]
+            extra = during[1:]
         elif met.kind in MAY_NOTIFY:
-            extra = [n for number, n in enumerate(mine) if n[1] in {channel for _, channel, _ in mine[:number]}]
-        more += [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}: {_said(extra)}"] if extra else []
-    more += [f"between faults: {_said(own)}"] if own else []
+            extra = [n for number, n in enumerate(during) if n[1] in {channel for _, channel, _ in during[:number]}]
+        more += [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}: {_listed(extra)}"] if extra else []
+    more += [f"between faults: {_listed(notices)}"] if notices else []
     return Notified(asked, once, late, more)
 
 
-def _said(notices: Sequence[tuple[datetime, str, str]]) -> str:
+def _listed(notices: Sequence[tuple[datetime, str, str]]) -> str:
     return "; ".join(f"{at:%Y-%m-%d %H:%M} {channel} {text[:90]}" for at, channel, text in notices)

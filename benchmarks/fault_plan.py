@@ -1,4 +1,4 @@
-"""Which faults strike a year, and when: by seed. What each asks of people, and by when they are notified."""
+"""The plan of the faults of a year, by seed; and by when people must be notified of each kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.core.records import Window
 
 
 class Kind(StrEnum):
-    """What goes wrong at the time of one run."""
+    """The kinds of faults that strike one run."""
 
     LINE = "killed at a line, left 'running'"
     STEP = "killed between stored steps"
@@ -36,17 +36,17 @@ PROMISED = {
     Kind.LINE: timedelta(hours=3) + QUARTER, Kind.WAREHOUSE: timedelta(), Kind.AHEAD: timedelta(),
     Kind.DISK: timedelta(), Kind.MIGRATION: timedelta(),
 }  # fmt: skip
-"""Kinds that always ask for a person -> within which time of the fault the message is in Slack."""
+"""Kinds that always need a person -> the time from the fault until the message must be in Slack."""
 STUCK_FOR = timedelta(hours=1) + QUARTER
-"""Within which time a message that a channel does not take is reported in the other channel."""
+"""The time until a message that a channel does not accept must be reported in the other channel."""
 IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
 LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.MIGRATION, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
-"""Kinds that last for hours in which no other run may be due."""
+"""Kinds that last for hours, in which no other run may be due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: ``place`` (0 to 1) says where in the run it strikes, ``lasts`` how long until it is put right."""
+    """One fault: ``place`` (0 to 1) is the point of the run where it strikes, ``lasts`` the time until it is fixed."""
 
     kind: Kind
     place: float
@@ -58,24 +58,24 @@ def planned(
 ) -> dict[int, Fault]:
     """Number of a run -> its fault. ``sending`` are runs that send messages, ``commanded`` have a command before them.
 
-    Each fault has a part of the year of its own, and ends two days before the next.
+    Each fault is in a different part of the year, and ends two days before the next part.
     """
     rng, days = random.Random(seed), 1 + (runs[-1][1] - runs[0][1]).days  # noqa: S311 - a plan, not a secret
     size, found = days / count, dict[int, Fault]()
     parts = [_runs_of(runs, round(n * size), max(round(n * size) + 1, round((n + 1) * size) - 2)) for n in range(count)]
     kinds = [list(Kind)[n % len(Kind)] for n in range(count)]
     for kind in sorted(rng.sample(kinds, count), key=lambda k: (k != Kind.REPEATED, k not in IN_SLACK)):
-        wanted = commanded if kind is Kind.REPEATED else sending if kind in IN_SLACK else ()
-        fitting = [part for part in parts if set(part) & set(wanted)]
+        suitable = commanded if kind is Kind.REPEATED else sending if kind in IN_SLACK else ()
+        fitting = [part for part in parts if set(part) & set(suitable)]
         part = rng.choice(fitting or parts)
         parts.remove(part)
-        if kind is Kind.WAREHOUSE:  # a command while it is out of reach would come before runs that it came after
+        if kind is Kind.WAREHOUSE:  # without a command meanwhile: it would come before the runs that are made up for
             part = [each for each in part if not set(range(each, each + 4)) & set(commanded)] or part
-        if kind is Kind.BEHIND:  # a clock before the year has windows that the year without faults has not
+        if kind is Kind.BEHIND:  # not before the year, in windows that the year without faults does not have
             part = [each for each in part if runs[each][0].start >= runs[0][0].start + timedelta(weeks=1)]
-        if kind is Kind.DAYS_AHEAD:  # nor has it those of a clock that is past the year
+        if kind is Kind.DAYS_AHEAD:  # not after the year, for the same reason
             part = [each for each in part if runs[each][0].start <= runs[-1][0].start - timedelta(weeks=1)] or part
-        run = _chosen(rng, runs, [each for each in part if each in wanted] or part, kind)
+        run = _chosen(rng, runs, [each for each in part if each in suitable] or part, kind)
         found[run] = Fault(kind, rng.random(), timedelta(hours=rng.randint(2, 30 if kind is Kind.WAREHOUSE else 6)))
     return found
 
@@ -86,7 +86,7 @@ def _runs_of(runs: Sequence[tuple[Window, datetime]], first: int, until: int) ->
 
 
 def _chosen(rng: random.Random, runs: Sequence[tuple[Window, datetime]], of: Sequence[int], kind: Kind) -> int:
-    """One of these runs, weekly ones more often. What lasts begins with the last run of its day."""
+    """One of these runs; weekly ones are likelier. A fault that lasts begins with the last run of its day."""
     number = rng.choice([each for each in of for _ in range(4 if runs[each][0].schedule == "weekly" else 1)])
     follows = number + 1 < len(runs) and runs[number + 1][1] - runs[number][1] < timedelta(hours=2)
     return number + 1 if kind in LASTING and follows else number

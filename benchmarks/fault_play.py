@@ -1,7 +1,7 @@
-"""A year of runs on one history, each struck by its fault and then put right as the documentation says.
+"""A year of runs on one history. Each fault strikes its run, and is then fixed as the documentation says.
 
-A flow is what Prefect would run: the stages, each tried again where something outside did not answer, and the hook of
-``flows.hooks`` where it fails. A process that is killed is one: a fork of this, ended by SIGKILL.
+A flow does what Prefect would run: the stages, with new tries if something outside does not answer, and the hook of
+``flows.hooks`` if the flow fails. A killed process is a real one: a fork of this process, ended by SIGKILL.
 """
 
 from __future__ import annotations
@@ -49,20 +49,23 @@ from tests.fakes import slack
 from tests.fakes.world import World, write_duckdb
 
 LINES, STEPS, STATEMENTS = 105_000, 18, 200
-"""Lines of ``monitor``, stored steps and statements of a run, about: what is beyond its end strikes at its end."""
+"""The approximate numbers of lines of ``monitor``, stored steps and statements of a run.
+
+A fault whose place is beyond the end of the run strikes at its end.
+"""
 OLDER = ("0022", "0021", "0020")
 SLACK_METHODS = (
     "chat.postMessage", "chat.update", "conversations.list", "conversations.history", "conversations.replies",
     "files.getUploadURLExternal", "files.completeUploadExternal", slack.UPLOAD,
 )  # fmt: skip
 SETTLING = timedelta(hours=1) + QUARTER
-"""What was kept for Slack is tried again within an hour."""
+"""Stored deliveries are tried again within an hour."""
 WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A fault that struck: from when to when, and by when one message was promised (None: nothing asks for anybody)."""
+    """A fault that struck: from when to when, and by when one message must be sent (None: it needs nobody)."""
 
     kind: Kind
     begun: datetime
@@ -72,7 +75,7 @@ class Met:
 
 @dataclass
 class Year:
-    """One history on its way through the year; ``now`` is the time, ``ahead`` what the machine's clock adds to it."""
+    """One history during the year; ``now`` is the true time, ``ahead`` the error of the machine's clock."""
 
     world: World
     server: slack.FakeSlack
@@ -83,20 +86,20 @@ class Year:
     met: list[Met] = field(default_factory=list)
     sending: set[int] = field(default_factory=set)
     early: set[str] = field(default_factory=set)
-    """Windows that a run met when they could not be judged yet: no warehouse answered, or they were not over."""
+    """Windows that a run reached before they could be judged: no warehouse answered, or they were not over."""
 
     @property
     def more(self) -> dict[str, str]:
-        """The settings beside those of the world."""
+        """The settings in addition to those of the world."""
         return {"slack_bot_token": slack.TOKEN, "slack_api_url": self.server.url}
 
     def clock(self) -> datetime:
-        """What the clock of the machine says."""
+        """The time of the machine's clock."""
         return self.now + self.ahead
 
     @contextmanager
     def opened(self, *, plain: bool = False, fails: bool = False) -> Iterator[Monitor]:
-        """The monitor; ``plain`` reads the warehouse itself, which ``fails`` or is asked for the same only once."""
+        """The monitor. Its warehouse caches results (not if ``plain``); with ``fails`` it does not answer."""
         with self.world.opened(self.clock, **self.more) as monitor:
             reads = cast("Warehouse", Remembered(monitor.warehouse, self.kept, fails=fails))
             yield monitor if plain else replace(monitor, reads=reads)
@@ -107,7 +110,7 @@ class Year:
         self, window: Window, strike: Callable[[Monitor], object] = lambda _: None, *, plain: bool = False,
         fails: bool = False,
     ) -> bool:  # fmt: skip
-        """The flow of one window, begun by ``strike``; whether it completed."""
+        """Run the flow of one window, which begins with ``strike``. Returns whether it completed."""
         tries = _Tries()
         if fails or window.end > self.now:
             self.early.add(window.name)
@@ -121,13 +124,13 @@ class Year:
                 failed = stages.unread(result)
                 reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor, failed))
             stages.refuse_empty(result, reported=reported)
-        except Exception as error:  # noqa: BLE001 - whatever it is, Prefect calls the hook
+        except Exception as error:  # noqa: BLE001 - Prefect calls the hook after any error
             self.failed(f"calmon-{window.schedule}", error)
             return False
         return True
 
     def look(self) -> None:
-        """The flow of the watchdog, which sends what is due as well."""
+        """Run the flow of the watchdog, which also sends what is due."""
         try:
             with self.opened() as monitor:
                 outage.end(monitor.settings, monitor.store, self.clock())
@@ -140,13 +143,13 @@ class Year:
             self.failed("calmon-watchdog", error)
 
     def failed(self, flow: str, error: Exception) -> None:
-        """What the hook does about a flow that failed."""
+        """Run the hook of a flow that failed."""
         text = f"Flow run encountered an exception: {type(error).__name__}: {error}"
         with mock.patch.object(hooks, "utc_now", self.clock):
             hooks.report_monitor_failed(SimpleNamespace(name=flow), None, SimpleNamespace(message=text))
 
     def wait(self, lasts: timedelta) -> None:
-        """So much time passes, with a look every quarter of an hour."""
+        """Let time pass, with a watchdog check every quarter of an hour."""
         until = self.now + lasts
         while self.now < until:
             self.now += QUARTER
@@ -155,7 +158,7 @@ class Year:
 
 @dataclass(slots=True)
 class _Tries:
-    """Stages as ``flows.stages`` has them as tasks, without the waiting between the tries."""
+    """Performs stages like the tasks of ``flows.stages``, without the waits between tries."""
 
     left: int = stages.RETRIES
 
@@ -174,7 +177,7 @@ class _Tries:
 
 
 def forked(*works: Callable[[], bool]) -> list[int]:
-    """Each of these in a process of its own, all at once; how they ended (0, or minus the signal)."""
+    """Do each of these in its own process, all at the same time. Returns how they ended (0, or minus the signal)."""
     children = [_fork(work) for work in works]
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
@@ -191,11 +194,11 @@ def _fork(work: Callable[[], bool]) -> int:
     os._exit(ended)
 
 
-# --- what strikes: each is told the run, and leaves the year as people have put it right
+# --- the faults: each function gets the run, and leaves the year as it is after people have fixed the fault
 
 
 def strike(year: Year, window: Window, fault: Fault) -> None:
-    """The run of ``window`` with its fault, and what people or time then do about it."""
+    """Do the run of ``window`` with its fault, then fix the fault or let it pass."""
     begun, by = year.now, _STRIKES[fault.kind](year, window, fault)
     ended = year.now
     year.wait(QUARTER)
@@ -206,8 +209,8 @@ def _line(year: Year, window: Window, fault: Fault) -> timedelta | None:
     fatal = 1 + int(fault.place * LINES)
     forked(lambda: _until_line(fatal, lambda: year.flow(window)))
     with year.opened() as monitor:
-        mine = [r for r in monitor.store.runs(window.schedule, limit=3) if r["window_start"] == window.start]
-    is_left = any(each["state"] == "running" for each in mine)
+        runs = [r for r in monitor.store.runs(window.schedule, limit=3) if r["window_start"] == window.start]
+    is_left = any(each["state"] == "running" for each in runs)
     lasts = max(fault.lasts, timedelta(hours=4))
     year.wait(lasts)
     assert year.flow(window)
@@ -215,16 +218,16 @@ def _line(year: Year, window: Window, fault: Fault) -> timedelta | None:
 
 
 def _until_line(fatal: int, work: Callable[[], bool]) -> bool:
-    """Do it until so many lines of ``monitor`` were run; then, or at its end, this process is killed."""
-    seen = 0
+    """Do the work until ``fatal`` lines of ``monitor`` were run; then, or at its end, kill this process."""
+    lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal seen
+        nonlocal lines
         if "/monitor/" not in frame.f_code.co_filename:
             return None
         if event == "line":
-            seen += 1
-            if seen >= fatal:
+            lines += 1
+            if lines >= fatal:
                 _die()
         return trace
 
@@ -266,7 +269,7 @@ def _step(year: Year, window: Window, fault: Fault) -> timedelta | None:
 
 
 def _at_commits(engine: sa.Engine, step: Callable[[], None]) -> None:
-    """Call before each commit that changes something."""
+    """Call ``step`` before each commit that changes something."""
 
     def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
         connection.info["writes"] = _changes(text) or connection.info.get("writes", False)
@@ -297,12 +300,12 @@ def _history(year: Year, window: Window, fault: Fault) -> None:
 
 
 def _drop(engine: sa.Engine, at: int) -> None:
-    """Lose the connection at the n-th statement: of PostgreSQL its process is ended, of a file the driver says so."""
-    seen = [0]
+    """Lose the connection at the n-th statement: end PostgreSQL's process, or raise an error of SQLite's driver."""
+    statements = [0]
 
     def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
-        seen[0] += 1
-        if seen[0] != at:
+        statements[0] += 1
+        if statements[0] != at:
             return
         if connection.dialect.name == "postgresql":
             with psycopg.connect(engine.url.set(drivername="postgresql").render_as_string(False)) as other:
@@ -316,7 +319,7 @@ def _drop(engine: sa.Engine, at: int) -> None:
 
 
 def _warehouse(year: Year, window: Window, fault: Fault) -> timedelta:
-    """Runs that fall due meanwhile fail as well: see :func:`play`."""
+    """Runs that become due meanwhile fail too: see :func:`play`."""
     assert not year.flow(window, fails=True)
     year.wait(min(fault.lasts, timedelta(hours=5)))
     return PROMISED[Kind.WAREHOUSE]
@@ -334,7 +337,7 @@ def _lost(year: Year, window: Window, fault: Fault) -> None:
 
 
 def _slack(year: Year, window: Window, fault: Fault) -> None:
-    """Nobody can be notified in Slack that Slack is down; afterwards all that was kept arrives once."""
+    """While Slack is down nobody can be notified there; afterwards all stored deliveries arrive once."""
     down = slack.Fault.server_error(503, accept=fault.place < 0.5)
     for method in SLACK_METHODS:
         year.server.fail_always(method, down)
@@ -349,15 +352,15 @@ def _channel(year: Year, window: Window, fault: Fault) -> timedelta | None:
     year.server.not_member.add(name)
     assert year.flow(window)
     with year.opened() as monitor:
-        kept = monitor.store.deliveries(["pending", "failed"])
+        waiting = monitor.store.deliveries(["pending", "failed"])
     year.wait(fault.lasts)
     year.server.not_member.discard(name)
     year.wait(SETTLING)
-    return STUCK_FOR if kept else None
+    return STUCK_FOR if waiting else None
 
 
 def _ahead(year: Year, window: Window, fault: Fault) -> timedelta:
-    # of two weeks ahead the weekly window begins within a week of the newest row, and is judged
+    # with the clock two weeks ahead, the weekly window begins within a week of the newest row, and is judged
     assert not _under_clock(year, window, timedelta(weeks=3 + int(fault.place * 7)), fault.lasts)
     return PROMISED[Kind.AHEAD]
 
@@ -367,13 +370,13 @@ def _days_ahead(year: Year, window: Window, fault: Fault) -> None:
 
 
 def _behind(year: Year, window: Window, fault: Fault) -> None:
-    """Not behind the first run of the year, whose window is the oldest that the year without faults has."""
+    """The clock never goes behind the first run of the year: the year without faults has no older window."""
     most = min(20, (window.start - START).days - 1)
     _under_clock(year, window, -timedelta(days=1 + int(fault.place * most)), fault.lasts)
 
 
 def _under_clock(year: Year, window: Window, ahead: timedelta, lasts: timedelta) -> bool:
-    """The schedule goes on under a wrong clock, over the rows that there are; then the clock is put right."""
+    """Run the schedule with a wrong clock, on the rows up to the true time; then correct the clock."""
     real, path = year.world, year.world.folder / "until_now.duckdb"
     year.world = replace(real, warehouse_url=write_duckdb(path, year.frame[year.frame["resolved_at"] < year.now]))
     year.ahead = ahead
@@ -394,12 +397,12 @@ def _disk(year: Year, window: Window, fault: Fault) -> timedelta | None:
 
 @contextmanager
 def _full_disk(year: Year, fault: Fault) -> Iterator[None]:
-    """SQLite may add no page; PostgreSQL answers as it does then; no file of the monitor can be written."""
+    """A full disk: SQLite cannot add pages, PostgreSQL answers with its error, the monitor cannot write files."""
     left = [int(fault.place * STEPS)]
 
     def connected(connection: Any, _record: object) -> None:
         if hasattr(connection, "total_changes"):  # SQLite's
-            connection.execute("PRAGMA max_page_count = 1")  # which means: as many as there are
+            connection.execute("PRAGMA max_page_count = 1")  # this sets it to the present number of pages
 
     def statement(connection: sa.Connection, _cursor: Any, text: str, *_: Any) -> None:
         if connection.dialect.name == "postgresql" and _changes(text):
@@ -426,7 +429,7 @@ def _full_disk(year: Year, fault: Fault) -> Iterator[None]:
 
 
 def _migration(year: Year, window: Window, fault: Fault) -> timedelta:
-    """The program is newer than the history; its upgrade is killed, and then done by two at once."""
+    """The program is newer than the history. Its upgrade is killed, and then done by two processes at once."""
     url, place = year.world.store_url, fault.place * len(OLDER)
     with Store.from_url(url) as store, store._writer.begin() as connection:
         command.downgrade(schema.alembic_config(connection), OLDER[int(place)])
@@ -440,14 +443,14 @@ def _migration(year: Year, window: Window, fault: Fault) -> timedelta:
 
 
 def _upgrade(url: str) -> bool:
-    """``calmon db upgrade``."""
+    """Run ``calmon db upgrade``."""
     with Store.from_url(url, create=False, check=False) as store:
         store.upgrade()
     return True
 
 
 def _repeated(year: Year, window: Window, _: Fault) -> None:
-    """The command before this run was given twice: see :func:`play`."""
+    """The operator's command before this run is given twice: see :func:`play`."""
     assert year.flow(window)
 
 
@@ -464,21 +467,21 @@ _STRIKES: dict[Kind, Callable[[Year, Window, Fault], timedelta | None]] = {
 
 @contextmanager
 def surroundings(year: Year) -> Iterator[None]:
-    """The folder, environment and clocks in which the year is played; Slack's clock is right."""
+    """Set up the folder, environment and clocks of the year. Slack's clock is right."""
     plain = outbox.drain.__kwdefaults__
     with ExitStack() as stack:
         stack.enter_context(chdir(year.world.folder))
         settings = {f"CALMON_{name.upper()}": value for name, value in year.more.items()}
         stack.enter_context(mock.patch.dict(os.environ, year.world.environment | settings))
         stack.enter_context(mock.patch.dict(plain, {"sleep": lambda _: None}))  # a minute here takes no time
-        config = load_config(year.world.folder / "alerts.yaml")  # read once: it took a tenth of the time
+        config = load_config(year.world.folder / "alerts.yaml")  # read once: repeated reads took a tenth of the time
         stack.enter_context(mock.patch.object(opening, "load_config", return_value=config))
-        year.server.clock = lambda: year.now.timestamp()  # noqa: PLW0108 - of the time that is then
+        year.server.clock = lambda: year.now.timestamp()  # noqa: PLW0108 - `now` changes
         yield
 
 
 def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
-    """The whole year."""
+    """Play the whole year."""
     with surroundings(year):
         with year.opened() as monitor:
             first, last = (week(f"{FIRST + timedelta(weeks=n):%G-W%V}", ZONE) for n in (0, BASELINE - 1))
@@ -511,13 +514,13 @@ def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
 
 @dataclass
 class _Outage:
-    """The warehouse is out of reach until then; what was missed is made up for afterwards, the oldest first."""
+    """The warehouse does not answer until ``until``. The missed windows are run afterwards, oldest first."""
 
     until: datetime
     missed: list[Window]
 
     def over(self, year: Year) -> None:
-        """The end of it: a person runs each window again."""
+        """End the outage: a person runs each missed window again."""
         year.now = max(year.now, self.until)
         for window in self.missed:
             assert year.flow(window)

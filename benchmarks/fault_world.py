@@ -1,7 +1,7 @@
-"""The year that ``benchmarks.faults`` plays: its warehouse, its rules, its schedule, and what is computed once for all.
+"""The world of ``benchmarks.faults``: its warehouse, rules and schedule, and a cache of results.
 
-Judging is a function of what it is given, and the warehouse keeps its rows: all years of one process share their
-results, so that the time of a year is that of the history, the switch and the messages.
+Judging depends only on its arguments, and the rows of the warehouse do not change. So all years of one process share
+the results of both, and the time of a year is that of the history, the switch and the messages.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ START = FIRST + timedelta(weeks=BASELINE)
 WORLD_SEED, ROWS = 20260101, 420
 LABELS = ("rare", "slipping", "steady")
 BROKEN = {"slipping": ((3, 5), (20, 23), (38, 43)), "rare": ((29, 32),), "steady": ()}
-"""Label -> the weeks (from, to) after the baseline in which its scores claim too much."""
+"""Label -> the weeks (from, to) after the baseline in which its scores are overconfident."""
 FEW, SOON = 2, {"slipping": ((1, 2),)}
-"""Of so few weeks the last is such a one: a test has incidents without a month before them."""
+"""The same for a year of at most FEW weeks, so that a short test has incidents too."""
 REPEAT = timedelta(hours=24)
 CONFIG = """\
 version: 1
@@ -64,7 +64,7 @@ routes:
 
 
 def rows(weeks: int) -> pd.DataFrame:
-    """The rows of the warehouse: ``ROWS`` a week and label, one label of them worse in some weeks."""
+    """The rows of the warehouse: ``ROWS`` for each week and label, overconfident in the weeks of BROKEN."""
     rng, parts = np.random.default_rng(WORLD_SEED), []
     broken = SOON if weeks <= FEW else BROKEN
     for number in range(BASELINE + weeks):
@@ -87,7 +87,7 @@ def rows(weeks: int) -> pd.DataFrame:
 
 
 def write_warehouse(folder: Path, frame: pd.DataFrame, postgres: str | None) -> str:
-    """The rows in a DuckDB file, or in an empty database of PostgreSQL; gives the address."""
+    """Write the rows to a DuckDB file, or to an empty PostgreSQL database. Returns the address."""
     if postgres is None:
         return write_duckdb(folder / "warehouse.duckdb", frame)
     with psycopg.connect(postgres.replace("+psycopg", "")) as connection, connection.cursor() as cursor:
@@ -102,7 +102,7 @@ def write_warehouse(folder: Path, frame: pd.DataFrame, postgres: str | None) -> 
 
 
 def schedule(weeks: int) -> list[tuple[Window, datetime]]:
-    """Every run of the year with the time at which it starts, the oldest first."""
+    """(window, start time) of every run of the year, oldest first."""
     weekly = [week(f"{START + timedelta(weeks=n):%G-W%V}", ZONE) for n in range(weeks)]
     daily = [day(f"{START + timedelta(days=n):%Y-%m-%d}", ZONE) for n in range(7 * weeks)]
     late = {"weekly": timedelta(hours=1), "daily": timedelta()}
@@ -110,58 +110,58 @@ def schedule(weeks: int) -> list[tuple[Window, datetime]]:
 
 
 def commands(weeks: int) -> dict[int, tuple[str, bool]]:
-    """Number of a run -> (label, enable) of the operator's command before it."""
+    """Number of a run -> (label, enable) of the operator's command that comes before it."""
     if weeks <= FEW:
         return {5: ("steady", False), 9: ("steady", True), 13: ("slipping", True)}
     found = {30: ("steady", False), 40: ("steady", True), 27: ("slipping", True)}
     return found | {8 * n: (LABELS[n % 3], n % 2 == 0) for n in range(9, weeks, 6)}
 
 
-BETWEEN_QUESTIONS = ("kept_open", "close")
-"""What is no question, and done each time."""
+NOT_QUERIES = ("kept_open", "close")
+"""Methods that are not queries, and are called each time."""
 
 
 class Remembered:
-    """The warehouse, asked once for each question: all years read the same rows. It may be out of reach."""
+    """A warehouse that caches the result of each query, since all years read the same rows. ``fails``: no answer."""
 
     def __init__(self, real: Warehouse, kept: dict[Any, Any], *, fails: bool = False) -> None:
         self._real, self._kept, self._fails = real, kept, fails
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        if not callable(found) or name in BETWEEN_QUESTIONS:
+        if not callable(found) or name in NOT_QUERIES:
             return found
 
         def ask(*given: Any, **more: Any) -> Any:
             if self._fails:
                 raise WarehouseFailed("the connection was lost")
-            # of the time only `near` matters here: all that is asked for lies in the past
-            asked = {key: value for key, value in more.items() if key != "now"}
-            return once(self._kept, (name, given, asked), lambda: found(*given, **more))
+            # `now` does not matter here, since all queried rows are in the past
+            named = {key: value for key, value in more.items() if key != "now"}
+            return once(self._kept, (name, given, named), lambda: found(*given, **more))
 
         return ask
 
 
-def once(kept: dict[Any, Any], asked: Any, work: Callable[[], Any]) -> Any:
-    """What was computed for the same before, else computed now."""
-    key = _digest(asked)
+def once(kept: dict[Any, Any], arguments: Any, work: Callable[[], Any]) -> Any:
+    """The cached result for these arguments; computed now if there is none."""
+    key = _digest(arguments)
     if key not in kept:
         kept[key] = work()
     return kept[key]
 
 
-def _digest(asked: Any) -> bytes:
-    """The same for equal questions: a plain pickle also says which of its parts are one object."""
+def _digest(arguments: Any) -> bytes:
+    """A digest that is equal for equal arguments. A plain pickle also depends on which parts are the same object."""
     text = io.BytesIO()
     pickler = pickle.Pickler(text)
     pickler.fast = True
-    pickler.dump(asked)
+    pickler.dump(arguments)
     return hashlib.sha256(text.getvalue()).digest()
 
 
 @contextmanager
 def judged_once(kept: dict[Any, Any]) -> Iterator[None]:
-    """Within this, the same data are judged, and searched for causes, once."""
+    """Within the block, equal data are judged, and searched for causes, only once."""
     room: Any = run
     plain, causes = room.evaluate, room.with_causes
 
@@ -179,5 +179,5 @@ def judged_once(kept: dict[Any, Any]) -> Iterator[None]:
 
 
 def backend_of(connection: sa.Connection) -> int:
-    """The process of PostgreSQL that serves a connection."""
+    """The id of the PostgreSQL process that serves a connection."""
     return int(connection.connection.driver_connection.info.backend_pid)  # type: ignore[union-attr]

@@ -14,8 +14,8 @@ STAR = "* coverage significantly below .93 (one-sided, 1%)."
 
 
 def tables(findings: Findings) -> list[Table]:
-    """Those of all parts that were simulated, the verdicts first."""
-    made: list[tuple[str, Callable[[list[Tally]], list[Table]]]] = [
+    """The tables of all simulated parts; the one of targets comes first."""
+    makers: list[tuple[str, Callable[[list[Tally]], list[Table]]]] = [
         ("coverage", lambda cells: [coverage_summary(cells), coverage_table(cells)]),
         ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
@@ -26,12 +26,12 @@ def tables(findings: Findings) -> list[Table]:
     ]
     return [
         held_table(findings),
-        *(table for part, make in made if findings.get(part) for table in make(findings[part])),
+        *(table for part, make in makers if findings.get(part) for table in make(findings[part])),
     ]
 
 
 def held_table(findings: Findings) -> Table:
-    """Every figure with its target: reached or not."""
+    """The table of every figure with its target, and whether it is reached."""
     rows = [
         (each.figure, each.target, each.found, each.repetitions, "reached" if each.reached else "NOT REACHED")
         for each in held(findings)
@@ -41,12 +41,12 @@ def held_table(findings: Findings) -> Table:
 
 def _covered(cell: Tally, kind: Kind) -> str:
     name = f"{kind} held"
-    return f"{cell.share(name):.3f}{'*' if cell.surely_below(name, TARGET) else ''}"
+    return f"{cell.share(name):.3f}{'*' if cell.is_significantly_below(name, TARGET) else ''}"
 
 
 def _kept(cells: Sequence[Tally], kind: Kind) -> str:
-    kept = sum(not cell.surely_below(f"{kind} held", TARGET) for cell in cells)
-    return f"{kept} of {len(cells)} (lowest {min(cell.share(f'{kind} held') for cell in cells):.3f})"
+    not_below = sum(not cell.is_significantly_below(f"{kind} held", TARGET) for cell in cells)
+    return f"{not_below} of {len(cells)} (lowest {min(cell.share(f'{kind} held') for cell in cells):.3f})"
 
 
 def _repetitions(cells: Sequence[Tally]) -> str:
@@ -54,7 +54,7 @@ def _repetitions(cells: Sequence[Tally]) -> str:
 
 
 def coverage_summary(cells: list[Tally]) -> Table:
-    """By number of rows: how wide, and where the middle is."""
+    """The table of widths and biases, by number of rows."""
     sizes = sorted({int(cell.line[-1]) for cell in cells})
 
     def row(rows: int) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def coverage_summary(cells: list[Tally]) -> Table:
 
 
 def coverage_table(cells: list[Tally]) -> Table:
-    """One line a population and number of rows."""
+    """The table with one line for each population and number of rows."""
     rows = [
         (
             str(cell.line[0]), f"{cell.line[1]:,}", f"{cell.share('bootstrap truth'):.3f}",
@@ -97,7 +97,7 @@ def coverage_table(cells: list[Tally]) -> Table:
 
 
 def elsewhere_table(cells: list[Tally]) -> Table:
-    """Populations nobody chose."""
+    """The table of random populations."""
     kinds: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
     rows = [
         (
@@ -108,7 +108,7 @@ def elsewhere_table(cells: list[Tally]) -> Table:
         for cell in sorted(cells, key=lambda cell: (str(cell.line[2]), str(cell.line[1]), int(cell.line[4])))
     ]  # fmt: skip
     shapes = sorted({str(cell.line[2]) for cell in cells})
-    kept = [
+    covered = [
         f"{shape} gaps: "
         + ", ".join(f"{kind} {_kept([c for c in cells if c.line[2] == shape], kind)}" for kind in kinds)
         for shape in shapes
@@ -118,18 +118,18 @@ def elsewhere_table(cells: list[Tally]) -> Table:
         "Populations that nobody chose: share of 95% intervals that held the truth",
         (*columns, "bootstrap", "analytic", "MCE", "width, bootstrap"),
         tuple(rows),
-        notes=(_repetitions(cells), *(f"Not significantly below .93, {line}." for line in kept)),
+        notes=(_repetitions(cells), *(f"Not significantly below .93, {line}." for line in covered)),
         texts=2,
     )
 
 
 def dependent_table(cells: list[Tally]) -> Table:
-    """Clusters with and without the column, and weights."""
-    without = {(c.line[0], *c.line[2:]): c for c in cells if c.line[1] == "not known"}
+    """The table of clusters, with and without the cluster column, and of weights."""
+    unknown = {(c.line[0], *c.line[2:]): c for c in cells if c.line[1] == "not known"}
 
     def row(cell: Tally) -> tuple[str, ...]:
-        alone = without.get((cell.line[0], *cell.line[2:]))
-        ignored = [_covered(alone, kind) if alone else "-" for kind in ("analytic", "mce")]
+        unknown_cell = unknown.get((cell.line[0], *cell.line[2:]))
+        ignored = [_covered(unknown_cell, kind) if unknown_cell else "-" for kind in ("analytic", "mce")]
         known = [_covered(cell, kind) for kind in ("bootstrap", "analytic", "mce")]
         return str(cell.line[0]), str(cell.line[2]), f"{cell.line[3]:,}", *known, *ignored
 
@@ -144,7 +144,7 @@ def dependent_table(cells: list[Tally]) -> Table:
 
 
 def years_table(title: str, years: list[Tally], group: str) -> Table:
-    """Who rings although nothing got worse?"""
+    """The table of false alarms, in years in which nothing gets worse."""
     names = [rule.id for schedule in ("weekly", "daily") for rule in rules_of(shipped(), schedule)]
     rows = [
         (
@@ -164,9 +164,9 @@ def years_table(title: str, years: list[Tally], group: str) -> Table:
 
 
 def _false_a_year(year: Tally, group: str) -> str:
-    said = {"metric": "the `metric:` rules", "binned": "the rules on ECE and MCE", "test": "the `test:` rule"}
+    about = {"metric": "the `metric:` rules", "binned": "the rules on ECE and MCE", "test": "the `test:` rule"}
     found = [
-        f"{said[each]} {year.share(f'{each} incidents'):.2f} a year (95% upper limit of the mean "
+        f"{about[each]} {year.share(f'{each} incidents'):.2f} a year (95% upper limit of the mean "
         f"{year.upper_mean(f'{each} incidents'):.2f})"
         for each in (group, "test")
     ]
@@ -174,7 +174,7 @@ def _false_a_year(year: Tally, group: str) -> str:
 
 
 def power_table(lines: list[Tally]) -> Table:
-    """Changes from one week to the next."""
+    """The table of changes from one week to the next."""
     chosen = [line for line in lines if line.line[0] != "drift"]
     names = [rule.id for rule in rules_of(shipped(), "weekly") if rule.metric is not None]
     rows = []
@@ -206,27 +206,27 @@ def _what(line: Tally) -> str:
 
 
 def drift_table(lines: list[Tally]) -> list[Table]:
-    """A slow change: how large is it when it is seen?"""
-    made = []
+    """The tables of slow changes: how large they are when they are found."""
+    result = []
     for line in (line for line in lines if line.line[0] == "drift"):
         by, weeks = float(line.line[1]), int(line.line[4])
-        seen = 0.0
+        found_share = 0.0
         rows = []
         for week in range(1, weeks + 1):
-            seen += line.share(f"seen in week {week}")
-            rows.append((f"{week}", f"+{by * week:.3f}", f"{seen:.3f}"))
-        made.append(
+            found_share += line.share(f"seen in week {week}")
+            rows.append((f"{week}", f"+{by * week:.3f}", f"{found_share:.3f}"))
+        result.append(
             Table(
                 f"A slow change: true ECE +{by:.3f} a week on one of 20 labels, {line.line[3]:,} rows a week",
                 ("week", "true change", "seen so far"), tuple(rows),
                 notes=(f"{line.count:,} labels, by ece-increase alone, whose threshold is a change of .02.",), texts=0,
             )
         )  # fmt: skip
-    return made
+    return result
 
 
 def switch_table(lines: list[Tally]) -> Table:
-    """The daily rule, by what the switch does."""
+    """The table of the daily rule, by its effect on the switch."""
     rows = []
     for line in lines:
         quiet = line.line[0] == "off wrongly"
@@ -238,8 +238,8 @@ def switch_table(lines: list[Tally]) -> Table:
         )
         repeated = f"{line.count:,} {'years' if quiet else 'labels'}"
         rows.append((what, f"{float(line.line[1]):.2f}", f"{line.line[2]:,}", repeated, found))
-    others = [line.of("others off") for line in lines if line.line[0] == "off rightly"]
-    notes = [f"Other labels turned off beside the five: {number:.0f}." for number in others]
+    wrongly_off = [line.of("others off") for line in lines if line.line[0] == "off rightly"]
+    notes = [f"Other labels turned off beside the five: {number:.0f}." for number in wrongly_off]
     columns = ("labels", "true ECE", "rows a day", "repetitions", "turned off")
     return Table(
         "The daily rule (ECE above .08 on two days) and the switch", columns, tuple(rows), tuple(notes), texts=1

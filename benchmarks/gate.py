@@ -1,4 +1,4 @@
-"""How many decisions a second one thread gets from a gate's memory, beside a bare look-up in a dictionary."""
+"""Decisions per second of a gate's snapshot in one thread, compared with a plain look-up in a dictionary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Item = tuple[str, str, float]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is asked."""
+    """The numbers of labels, items and rounds."""
 
     questions: int = 200_000
     rounds: int = 7
@@ -44,7 +44,7 @@ QUICK = Size(questions=5_000, rounds=2)
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One way to ask: ``run`` asks about every item, and says for how many the answer was yes."""
+    """One way to ask: ``run`` asks about every item, and returns how many answers were yes."""
 
     name: str
     run: Callable[[Sequence[Item]], int]
@@ -52,7 +52,7 @@ class Contestant:
 
 
 def history(folder: str) -> str:
-    """A history with many labels that are on; every fifth has blocked ranges."""
+    """Make a history with many labels that are on; every fifth has blocked ranges. Returns its address."""
     url, now = f"sqlite:///{folder}/history.sqlite", datetime.now(UTC)
     with Store.from_url(url) as store:
         for number in range(LABELS):
@@ -66,13 +66,13 @@ def history(folder: str) -> str:
 
 
 def items(size: Size, labels: Sequence[str], scores: Sequence[float]) -> list[Item]:
-    """Items of these labels and scores, in turns."""
+    """Items with these labels and scores, in turns."""
     pairs = zip(itertools.cycle(labels), itertools.cycle(scores), strict=False)
     return [("tickets", label, score) for label, score in itertools.islice(pairs, size.questions)]
 
 
 def contestants(size: Size, gate: Gate) -> list[Contestant]:
-    """The bare look-up first, then the gate with what may be asked."""
+    """The plain look-up first, then the gate's ways to ask."""
     known = [f"label-{number}" for number in range(LABELS)]
     free = [label for number, label in enumerate(known) if number % 5]
     ranged = known[::5]
@@ -120,7 +120,7 @@ def contestants(size: Size, gate: Gate) -> list[Contestant]:
 
 
 def race(size: Size, runners: Sequence[Contestant]) -> list[list[float]]:
-    """Decisions a second of every round; in turns, so that a slow moment of the machine hits all of them."""
+    """Decisions per second of every round; in turns, so that a slow moment of the machine affects all of them."""
     found: list[list[float]] = [[] for _ in runners]
     for _ in range(size.rounds):
         for runner, rates in zip(runners, found, strict=True):
@@ -131,7 +131,7 @@ def race(size: Size, runners: Sequence[Contestant]) -> list[list[float]]:
 
 
 def table_of(size: Size, runners: Sequence[Contestant], rates: Sequence[Sequence[float]], yes: Sequence[int]) -> Table:
-    """Ratios are of medians, to the dictionary."""
+    """The table; ratios are of medians, to the dictionary."""
     bare = statistics.median(rates[0])
     rows = tuple(
         (
@@ -152,7 +152,7 @@ def table_of(size: Size, runners: Sequence[Contestant], rates: Sequence[Sequence
 
 
 def measured(size: Size) -> Table:
-    """All of it on a history of its own. The gate reads it by itself meanwhile, as it would in a router."""
+    """Measure all ways on a new history. The gate refreshes in the background meanwhile, as in a router."""
     with tempfile.TemporaryDirectory() as folder, Gate(StoreSource(history(folder))) as gate:
         api.set_provider(CalmonProvider(gate))
         runners = contestants(size, gate)

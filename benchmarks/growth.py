@@ -1,4 +1,4 @@
-"""What the statistics cost as windows grow: the same labels with 100,000 to 100,000,000 rows each."""
+"""The cost of the statistics as windows grow: the same labels with 100,000 to 100,000,000 rows each."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 from monitor.inference.memory import forget
 
 WANTED = 1.3
-"""How much more the largest window may cost than the smallest."""
-BASELINE = 8  # times as many rows as the window: the shipped number of weeks
+"""The largest window may cost this many times as much as the smallest."""
+BASELINE = 8  # the baseline has this many times the window's rows: the shipped number of weeks
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table, measured in a process of its own."""
+    """The table, measured in its own process."""
     yield table_of(size, fresh(timings, size))
 
 
 def timings(size: Size) -> dict[int, list[Timing]]:
-    """By the number of rows a label, what is timed; all of it in turns, after one round to warm up."""
+    """Rows per label -> the timings; everything in turns, after one round to warm up."""
     runs = {
         (rows, name): run
         for rows in size.grown
@@ -46,14 +46,14 @@ def timings(size: Size) -> dict[int, list[Timing]]:
 
 
 def drawn(population: Population, rows: int, seed: int) -> Counts:
-    """The counts of so many rows, made without making the rows: how many are in each cell, how many came true."""
+    """The counts of ``rows`` rows, drawn directly by cell (rows and hits) and not row by row."""
     made = endless(population)
     rng = np.random.default_rng((seed, rows, *population.name.encode()))
     cell, first, points = np.unique(made.cell, return_index=True, return_counts=True)
     n = rng.multinomial(rows, points / points.sum())
     hits = rng.binomial(n, made.worth[first])
-    held = n > 0
-    cell, n, hits, score = cell[held], n[held], hits[held].astype(np.float64), cell[held] / CELLS
+    is_used = n > 0
+    cell, n, hits, score = cell[is_used], n[is_used], hits[is_used].astype(np.float64), cell[is_used] / CELLS
     predicted = score >= 0.5
     return counts_from_groups(
         {
@@ -65,7 +65,7 @@ def drawn(population: Population, rows: int, seed: int) -> Counts:
 
 
 def _work(counts: Sequence[Counts], rows: int) -> Mapping[str, Callable[[], object]]:
-    """What is timed for windows of these counts; nothing is kept from one time to the next."""
+    """Name -> the timed function for windows of these counts; nothing is cached between calls."""
 
     def in_bins() -> list[BinCounts]:
         return [bin_counts(each, equal_frequency_edges(each, BINS)) for each in counts]
@@ -91,7 +91,7 @@ def _work(counts: Sequence[Counts], rows: int) -> Mapping[str, Callable[[], obje
 
 
 def week_of(counts: Sequence[Counts], rows: int) -> SourceData:
-    """What a run sees of a week with these counts, and a baseline of eight times as many rows of the same labels."""
+    """The data of a run: a week with these counts, and a baseline of eight times as many rows of the same labels."""
     config = shipped()
     window = windows.week(BASELINE_ENDS, config.zone)
     before = windows.before(window, BASELINE, config.zone)
@@ -107,7 +107,7 @@ def week_of(counts: Sequence[Counts], rows: int) -> SourceData:
 
 
 def table_of(size: Size, found: Mapping[int, Sequence[Timing]]) -> Table:
-    """A line for each piece of work, its cost by rows, and the largest beside the smallest."""
+    """The table with a line for each function: its cost by rows, and the ratio of the largest to the smallest."""
     least, most = min(size.grown), max(size.grown)
     lines = list(zip(*(found[rows] for rows in size.grown), strict=True))
     growths = [line[-1].median / line[0].median for line in lines]

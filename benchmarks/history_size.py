@@ -1,9 +1,9 @@
-"""How many bytes a year of weekly and daily runs takes in the history, before and after pruning.
+"""The bytes of a year of weekly and daily runs in the history, before and after pruning.
 
-One week and its last day are run with the shipped file on rows of scores with all decimals (the worst case: scores of
-four decimals, and scores of seven words, are shown beside). Copies of both make the years before, since what a window
-takes does not depend on its week. What is left after pruning is laid into PostgreSQL too. ``python -m
-benchmarks.history_size`` prints the tables.
+One week and its last day are run with the shipped file, on scores with all decimals (the worst case; scores of four
+decimals, and of two, are shown too). Copies of both fill the years before, since the size of a window does not depend
+on its week. What is left after pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the
+tables.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
 SHOWN = ("counts", "estimated", "judged", "shifted", "switch_events")
 COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "evaluations")
 NUMBERED = {"estimate_windows": ("estimated", "estimate_extras", "shifted"), "evaluations": ("judged",)}
-"""Tables that give windows a number -> the tables that name them by it."""
+"""Tables that give windows an id -> the tables that refer to them by it."""
 NAMES = {"estimated": "estimates", "judged": "verdicts", "shifted": "shifts", "switch_events": "switch"}
-PART = 5_000  # rows that are copied at once
+PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 
 @dataclass(frozen=True)
 class Case:
-    """So many labels, the decimals of their scores (None: all), and whether estimates are made of channels as well."""
+    """The number of labels, the decimals of their scores (None: all), and whether channels are estimated too."""
 
     labels: int = 20
     decimals: int | None = None
@@ -68,13 +68,13 @@ CASES = (Case(), Case(decimals=4), Case(decimals=2), Case(channels=True), Case(1
 
 
 class _Made:
-    """The warehouse: ``ROWS`` rows a label and week, a seventh of them a day."""
+    """A warehouse with ``ROWS`` rows for each label and week, a seventh of them a day."""
 
     def __init__(self, case: Case, populations: Mapping[str, Population]) -> None:
         self._case, self._populations = case, populations
 
     def read(self, name: str, _config: object, window: Window, **_: object) -> Reading:
-        """One window."""
+        """The reading of one window."""
         n = ROWS if window.schedule == "weekly" else ROWS // DAYS
         labels: dict[str, Counts] = {}
         segments: dict[tuple[str, str], dict[str, Counts]] = {}
@@ -98,19 +98,19 @@ class _Made:
         return replace(counts, **sums)
 
     def newest(self, _name: str, _config: object, *, near: datetime, **_: object) -> datetime:
-        """There is a row."""
+        """The newest row is at ``near``."""
         return near
 
     def kept_open(self) -> AbstractContextManager[None]:
-        """Nothing is open."""
+        """Nothing to keep open."""
         return nullcontext()
 
 
 class _Nowhere:
-    """Slack: nothing is sent."""
+    """A sender for runs that send nothing."""
 
     def send(self, *_: object) -> Any:
-        """Not asked: every label is as in the baseline."""
+        """Never called, since every label is as in the baseline."""
         raise NotImplementedError
 
     find = check = send
@@ -119,32 +119,32 @@ class _Nowhere:
 def config(case: Case) -> Config:
     """The shipped file with one source."""
     more: dict[str, Any] = {"features": (), "segments": ("channel",) if case.channels else ()}
-    own = shipped().sources[SOURCE].model_copy(update=more)
-    return shipped().model_copy(update={"sources": {SOURCE: own}})
+    source = shipped().sources[SOURCE].model_copy(update=more)
+    return shipped().model_copy(update={"sources": {SOURCE: source}})
 
 
 def populations_of(count: int) -> dict[str, Population]:
-    """The twenty populations, again under other names where there are more labels."""
+    """The twenty populations, repeated under other names if there are more labels."""
     names = (f"{each.name} {turn}" if turn else each.name for turn in range(count) for each in LABELS)
     return {name: replace(LABELS[index % len(LABELS)], name=name) for index, name in enumerate(islice(names, count))}
 
 
 def measured(case: Case) -> dict[str, dict[str, int]]:
-    """Bytes by table after a year, after pruning it, and of what is left of it for good.
+    """Bytes by table after a year, after pruning, and of the rows that are never pruned.
 
     "" is the whole file, and :data:`POSTGRESQL` the same rows there.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "history.sqlite"
         with Store.from_url(f"sqlite:///{file}") as store:
-            week, last_day, own = _judged(store, case, folder)
+            week, last_day, rules = _judged(store, case, folder)
             with closing(sqlite3.connect(file)) as connection:
                 _spread(connection, week, _weeks(week))
                 _spread(connection, last_day, _days(last_day))
                 connection.commit()
             found = {"a year": sizes(file)}
             for name, years in (("pruned", 0), ("for good", 3)):
-                prune(store, own, week.end + SETTLE + years * timedelta(weeks=YEAR))
+                prune(store, rules, week.end + SETTLE + years * timedelta(weeks=YEAR))
                 found[name] = sizes(file)
                 if name == "pruned":
                     with postgres_url() as url:
@@ -153,21 +153,21 @@ def measured(case: Case) -> dict[str, dict[str, int]]:
 
 
 def _judged(store: Store, case: Case, folder: str) -> tuple[Window, Window, Config]:
-    """Run a day and its week; everything of windows that were only read for these is taken away."""
+    """Run a day and its week. Returns both windows and the configuration."""
     populations, rng = populations_of(case.labels), np.random.default_rng(SEED)
-    made = setting(list(populations.values()), ROWS, 1, rng)
-    (week,) = made.windows
-    last_day = windows.previous(windows.containing("daily", week.end, made.config.zone), made.config.zone)
-    store.save_baselines(list(made.baselines.values()))
+    scene = setting(list(populations.values()), ROWS, 1, rng)
+    (week,) = scene.windows
+    last_day = windows.previous(windows.containing("daily", week.end, scene.config.zone), scene.config.zone)
+    store.save_baselines(list(scene.baselines.values()))
     settings = load_settings({"CALMON_WAREHOUSE_URL": "duckdb:///unused.duckdb", "CALMON_REPORT_DIR": folder})
     warehouse = cast("Warehouse", _Made(case, populations))
-    own = config(case)
-    monitor = Monitor(own, settings, warehouse, store, _Nowhere(), lambda: week.end + SETTLE)
+    rules = config(case)
+    monitor = Monitor(rules, settings, warehouse, store, _Nowhere(), lambda: week.end + SETTLE)
     for label in populations:
-        operate(store, own, SwitchChange(SOURCE, label, True, "ana", "the first day"), lambda: week.start)
+        operate(store, rules, SwitchChange(SOURCE, label, True, "ana", "the first day"), lambda: week.start)
     for window in (last_day, week):
         run.run_window(monitor, window, act="auto")
-    return week, last_day, own
+    return week, last_day, rules
 
 
 def _weeks(week: Window) -> list[Window]:
@@ -179,17 +179,17 @@ def _days(day: Window) -> list[Window]:
 
 
 def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
-    """Copies of what a run has left, one for each of these windows."""
-    mine = (window.schedule, _stored(window.start))
+    """Copy what a run has stored for ``window`` to each of the windows ``past``."""
+    key = (window.schedule, _stored(window.start))
     for name in COPIED:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
-        connection.execute(f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", mine)
+        connection.execute(f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", key)
         for each in past:
-            own = {"window_start": _stored(each.start), "window_name": each.name, "window_end": _stored(each.end)}
+            changed = {"window_start": _stored(each.start), "window_name": each.name, "window_end": _stored(each.end)}
             new = "NULL" if name in NUMBERED else ""
-            said = [new if column == "id" else f":{column}" if column in own else column for column in columns]
-            values = own | {"schedule": window.schedule, "here": _stored(window.start)}
-            rest = f"SELECT {', '.join(said)} FROM {name} WHERE schedule = :schedule AND window_start = :here"
+            selected = [new if column == "id" else f":{column}" if column in changed else column for column in columns]
+            values = changed | {"schedule": window.schedule, "here": _stored(window.start)}
+            rest = f"SELECT {', '.join(selected)} FROM {name} WHERE schedule = :schedule AND window_start = :here"
             connection.execute(f"INSERT INTO {name} {rest}", values)
     for numbered, names in NUMBERED.items():
         for name in names:
@@ -200,27 +200,27 @@ def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Windo
 def _spread_numbered(
     connection: sqlite3.Connection, numbered: str, name: str, window: Window, past: Sequence[Window]
 ) -> None:
-    """The rows of a table that names windows by their numbers in another one."""
+    """Copy the rows of a table that refers to windows by their ids in the table ``numbered``."""
     key = {"estimate_windows": "window_id", "evaluations": "evaluation_id"}[numbered]
     number = f"SELECT id FROM {numbered} WHERE schedule = ? AND window_start = ?"
-    (here,) = connection.execute(number, (window.schedule, _stored(window.start))).fetchone()
+    (source,) = connection.execute(number, (window.schedule, _stored(window.start))).fetchone()
     connection.execute(f"DELETE FROM {name} WHERE {key} NOT IN (SELECT id FROM {numbered})")
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != key]
     copied = ", ".join({"id": "lower(hex(randomblob(8)))"}.get(column, column) for column in columns)
     for each in past:
-        (there,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
-        rest = f"SELECT {there}, {copied} FROM {name} WHERE {key} = {here}"
+        (target,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
+        rest = f"SELECT {target}, {copied} FROM {name} WHERE {key} = {source}"
         connection.execute(f"INSERT INTO {name} ({key}, {', '.join(columns)}) {rest}")
 
 
 def _spread_events(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
-    """The leases that a run has renewed, once more by the run of each of these windows."""
-    kept = "source, label, kind, from_state, to_state, blocked, lease_until, until, actor, reason, verdict, waits_for"
-    mine = f"SELECT :key || id, :at, {kept} FROM switch_events WHERE kind = 'renewed' AND key LIKE :like"
+    """Copy the events of renewed leases of a run to each of the windows ``past``."""
+    fields = "source, label, kind, from_state, to_state, blocked, lease_until, until, actor, reason, verdict, waits_for"
+    copied = f"SELECT :key || id, :at, {fields} FROM switch_events WHERE kind = 'renewed' AND key LIKE :like"
     like = f"{window.schedule}:{window.name}:%"
     for each in past:
         values = {"key": f"{each.schedule}:{each.name}:0123456789ab:", "at": _stored(each.end), "like": like}
-        connection.execute(f"INSERT INTO switch_events (key, at, {kept}) {mine}", values)
+        connection.execute(f"INSERT INTO switch_events (key, at, {fields}) {copied}", values)
 
 
 def _stored(at: datetime) -> str:
@@ -228,7 +228,7 @@ def _stored(at: datetime) -> str:
 
 
 def sizes(file: Path) -> dict[str, int]:
-    """Bytes of each table with its indexes, and of the whole file under ""."""
+    """Table -> bytes with its indexes; "" -> bytes of the whole file."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         owners = dict(connection.execute("SELECT name, tbl_name FROM sqlite_master").fetchall())
@@ -241,8 +241,8 @@ def sizes(file: Path) -> dict[str, int]:
 
 
 def size_in_postgresql(file: Path, url: str) -> int:
-    """Bytes of the same rows in an empty database of PostgreSQL: of its tables, their indexes and their long values."""
-    Store.from_url(url).close()  # makes the tables
+    """Bytes of the same rows in an empty PostgreSQL database: its tables, their indexes and their long values."""
+    Store.from_url(url).close()  # creates the tables
     here, there = sa.create_engine(f"sqlite:///{file}"), sa.create_engine(url)
     with here.connect() as source, there.begin() as target:
         for table in metadata.sorted_tables:
@@ -258,7 +258,7 @@ def size_in_postgresql(file: Path, url: str) -> int:
 
 
 def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
-    """The line of a case: MB of the file, and of the largest tables once it is pruned."""
+    """The line of a case: MB of the file, and of the largest tables after pruning."""
     scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
     whole = (("a year", ""), ("pruned", ""), ("pruned", POSTGRESQL), ("for good", ""))
     sized = [f"{found[name][part] / 1e6:.1f}" for name, part in whole]
@@ -267,7 +267,7 @@ def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...
 
 
 def table(cases: Sequence[Case]) -> Table:
-    """Measured in processes of their own."""
+    """The table; each case is measured in its own process."""
     sized = ("all", "pruned", "PostgreSQL", "for good")
     return Table(
         f"MB of a year: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
@@ -281,7 +281,7 @@ def table(cases: Sequence[Case]) -> Table:
 
 
 def main() -> None:
-    """Prints the table, or writes it into docs/operations.md."""
+    """Print the table, or write it into docs/operations.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="Only twenty labels.")
     parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")

@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step, its seconds, and the most memory that its process had held when it was done, in MiB."""
+    """A step, its seconds, and the peak memory of its process up to its end, in MiB."""
 
     name: str
     seconds: float
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The steps from the warehouse to the intervals, and what the labels look like."""
+    """The steps from the warehouse to the intervals, and figures about the labels."""
 
     reading: Step
     intervals: tuple[Step, ...]
@@ -57,7 +57,7 @@ class Found:
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table; the rows are made in one process and measured in another."""
+    """The table. The rows are made in one process and measured in another."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warehouse.duckdb"
         fresh(write, path, size)
@@ -65,7 +65,7 @@ def tables(size: Size) -> Iterator[Table]:
 
 
 def write(path: Path, size: Size) -> None:
-    """A warehouse with all the rows, of one week."""
+    """Write a warehouse with all rows, in one week."""
     rng = np.random.default_rng(SEED)
     label = drawn_labels(rng, size).ravel()
     score = rng.beta(0.6, 3.0, len(label))
@@ -74,7 +74,7 @@ def write(path: Path, size: Size) -> None:
         "actual": (rng.random(len(label)) < score).astype(np.int8),
     })  # fmt: skip
     with duckdb.connect(str(path)) as connection:
-        connection.execute("SET enable_progress_bar = false")  # shown to spawned processes, whoever reads
+        connection.execute("SET enable_progress_bar = false")  # spawned processes would print it
         connection.register("made", rows)
         connection.execute(
             f"""
@@ -89,7 +89,7 @@ def write(path: Path, size: Size) -> None:
 def drawn_labels(rng: np.random.Generator, size: Size) -> Ints:
     """The labels of each item, all different, shape (items, 5).
 
-    The k-th label is as frequent as 1/k (Zipf), and each has a row: the first items begin with one each.
+    The frequency of the k-th label is proportional to 1/k (Zipf). Each label has a row: the first items have one each.
     """
     ends = np.cumsum(1 / np.arange(1, size.many + 1))
     found = np.searchsorted(ends, rng.random((size.items, PER_ITEM)) * ends[-1], side="right")
@@ -102,7 +102,7 @@ def drawn_labels(rng: np.random.Generator, size: Size) -> Ints:
 
 
 def measured(path: Path, size: Size) -> Found:
-    """From the warehouse to the intervals; to be asked in a process of its own."""
+    """Measure from the warehouse to the intervals. Call it in its own process."""
     with Warehouse.from_url(address(path)) as warehouse:
         seconds, read = timed(lambda: warehouse.read("predictions", SOURCE, WINDOW, now=NOW))
     reading = Step("rows to counts of every label, on DuckDB", seconds, peak())
@@ -115,7 +115,7 @@ def measured(path: Path, size: Size) -> Found:
 
 
 def intervals(counts: Sequence[Counts]) -> Iterator[Step]:
-    """From the counts of every label to the debiased ECE and MCE, with their intervals."""
+    """The steps from the counts of every label to the debiased ECE and MCE, with their intervals."""
     seconds, edges = timed(lambda: [equal_frequency_edges(each, BINS) for each in counts])
     yield Step("equal-frequency edges", seconds, peak())
     seconds, bins = timed(lambda: [bin_counts(*each) for each in zip(counts, edges, strict=True)])
@@ -129,7 +129,7 @@ def intervals(counts: Sequence[Counts]) -> Iterator[Step]:
 
 
 def every_metric(names: Sequence[str], counts: Sequence[Counts], size: Size) -> Step:
-    """All estimates of a run, of every kind of row, on labels picked at random; the time is that of all labels."""
+    """All estimates of a run, of every population, on randomly picked labels; the time is scaled to all labels."""
     evaluation = shipped().evaluation.model_copy(update={"interval": "analytic"})
     picked = np.random.default_rng(SEED).permutation(len(names))[: size.estimated].tolist()
 
@@ -145,7 +145,7 @@ def every_metric(names: Sequence[str], counts: Sequence[Counts], size: Size) -> 
 
 
 def table_of(size: Size, found: Found) -> Table:
-    """The steps, those between counts and intervals also together."""
+    """The table of the steps, and of those between counts and intervals together."""
     total = sum(step.seconds for step in found.intervals)
     memory = max(step.memory for step in found.intervals)
     lines = [

@@ -1,10 +1,10 @@
-"""Truths that come late, easy items first: incidents of rules that wait for truths and of rules that do not.
+"""Late truths, easy items first: incidents of rules that wait for truths and of rules that do not.
 
-Worlds in DuckDB, run by the whole program week by week. Scores mean what they say of all items of a week, but not of
+Worlds in DuckDB, run by the whole program week by week. The scores of all items of a week are calibrated, but not of
 those that are resolved first. Three ways: truths without delays, delays and rules that judge at once, delays and rules
 with ``mature: 0.9``. ``python -m benchmarks.maturity`` prints the incidents of quiet worlds, when a planted fault is
-found, whether the last estimates are those of a run that began when all truths were known, and how often the interval
-of the expected share held what came.
+found, whether the last estimates equal those of a run that began when all truths were known, and the coverage of the
+interval of the expected share.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tests.fakes.late_truths import LABELS, LateTruths, late_truths
 
 SEED, MATURE, ROWS = 20260101, 0.9, 2_000
 BASELINE, FIRST, JUDGED, AFTER = 8, 14, 8, 5
-"""Weeks of the baseline, the first one that is judged, how many are, and how many more runs let their truths come."""
+"""Weeks of the baseline, first judged week, number of judged weeks, number of later runs in which truths arrive."""
 FAULT_AT, FAULT = 2, 0.25
-"""From the third judged week on the first label is right so much less often than its scores say."""
+"""From this judged week on (counted from 0), the hit rate of the first label is lower than its scores by FAULT."""
 WAYS: dict[str, dict[str, Any]] = {
     "no delays": {"mature": None, "at_once": True},
     "delays, rules judge at once": {"mature": None},
@@ -46,7 +46,7 @@ Estimates = dict[tuple[Any, ...], tuple[float | None, ...]]
 
 @dataclass(frozen=True)
 class Found:
-    """What one way to judge a world came to: incidents, the last estimates of the judged weeks, and maturities."""
+    """The result of one way to judge a world: incidents, the last estimates of the judged weeks, and maturities."""
 
     incidents: list[Incident]
     estimates: Estimates
@@ -66,7 +66,7 @@ def _judged(world: LateTruths) -> tuple[Window, ...]:
 
 
 def judge(world: LateTruths, way: str, *, mature: float | None, at_once: bool = False) -> Found:
-    """Run the program after each week, and on until no truth of the judged weeks is missing."""
+    """Run the program after each week, and then until all truths of the judged weeks are known."""
     first: dict[tuple[str, str | None], Maturity] = {}
     for window in world.weeks[FIRST:]:
         world.at(window.end + SETTLE, at_once=at_once)
@@ -80,7 +80,7 @@ def judge(world: LateTruths, way: str, *, mature: float | None, at_once: bool = 
 
 
 def judge_late(world: LateTruths) -> Found:
-    """Judge the same weeks for the first time when every truth is known."""
+    """Judge the same weeks for the first time after every truth is known."""
     world.at(world.weeks[-1].end + SETTLE)
     with _opened(world, "late", None) as monitor:
         pin(monitor, world.weeks[0], world.weeks[BASELINE - 1], by="benchmark", reason="benchmark")
@@ -107,7 +107,7 @@ def _found(world: LateTruths, way: str, mature: float | None, first: dict[tuple[
 
 @dataclass
 class Tally:
-    """What several worlds came to, by way."""
+    """The results of several worlds, by way."""
 
     false: dict[str, int]
     label_weeks: int = 0
@@ -121,7 +121,7 @@ class Tally:
 
 
 def play(worlds: int, rows: int) -> Tally:
-    """Quiet worlds and as many with a fault, by all ways."""
+    """Play quiet worlds and as many with a fault, in all ways."""
     tally = Tally(dict.fromkeys(WAYS, 0), found_after_d={way: [] for way in WAYS}, differing=dict.fromkeys(WAYS, 0))
     for number in range(2 * worlds):
         faulty = number >= worlds
@@ -140,9 +140,9 @@ def play(worlds: int, rows: int) -> Tally:
 def _count(tally: Tally, world: LateTruths, found: dict[str, Found], *, faulty: bool) -> None:
     begins = world.weeks[FIRST + FAULT_AT]
     assert tally.found_after_d is not None
-    for way, own in found.items():
-        true = [i for i in own.incidents if faulty and i.label == LABELS[0] and i.opened_window >= begins.name]
-        tally.false[way] += len(own.incidents) - len(true)
+    for way, result in found.items():
+        true = [i for i in result.incidents if faulty and i.label == LABELS[0] and i.opened_window >= begins.name]
+        tally.false[way] += len(result.incidents) - len(true)
         if faulty:
             opened = min((i.opened_at for i in true), default=None)
             tally.found_after_d[way].append(
@@ -152,11 +152,11 @@ def _count(tally: Tally, world: LateTruths, found: dict[str, Found], *, faulty: 
 
 
 def _compare(tally: Tally, found: dict[str, Found], late: Found) -> None:
-    """The last estimates against those of a run with all truths; and what was expected of young weeks."""
+    """Compare the last estimates with those of a run with all truths, and expected shares with the known ones."""
     assert tally.differing is not None
-    for way, own in found.items():
+    for way, result in found.items():
         if way != "no delays":
-            tally.differing[way] += sum(own.estimates.get(key) != value for key, value in late.estimates.items())
+            tally.differing[way] += sum(result.estimates.get(key) != value for key, value in late.estimates.items())
     tally.compared += len(late.estimates)
     waited = list(found.values())[-1]
     for key, young in waited.first.items():
@@ -169,7 +169,7 @@ def _compare(tally: Tally, found: dict[str, Found], late: Found) -> None:
 
 
 def tables_of(tally: Tally, worlds: int) -> list[Table]:
-    """What the page shows."""
+    """The tables of the page."""
     assert tally.found_after_d is not None
     assert tally.differing is not None
     lines = []

@@ -1,4 +1,4 @@
-"""Slack for benchmarks that send thousands of messages: each is there at once, and nobody sees it."""
+"""A sender for benchmarks with thousands of messages: it accepts each one at once, and sends nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Nowhere:
     """A :class:`monitor.context.Sender`."""
 
     def send(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent:
-        """Sent."""
+        """Accept the delivery."""
         return Sent("C1", delivery.id)
 
     def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None:
-        """Nothing was sent before."""
+        """None: nothing was sent before."""
 
     def check(self) -> SlackCheck:
         """Every token is accepted."""

@@ -1,9 +1,8 @@
-"""How long the pages of the dashboard take, how large they are, whether they keep memory: 3 years of 200 labels.
+"""Time, size and memory of the dashboard's pages, on a history of 3 years of 200 labels.
 
-``python -m benchmarks.pages`` makes such a history through the store's own functions (once for a ``--folder``), asks
-each page of PAGES on one thread, and prints the median of its server time, its size, the time of a bare query of the
-same rows, the links of these pages that lead nowhere, and the resident memory before and after 1,000 requests. A page
-is a line of :data:`PAGES`.
+``python -m benchmarks.pages`` makes such a history through the store's functions (once for a ``--folder``), and
+requests each page of :data:`PAGES` in one thread. It prints the median server time, the size, the time of a bare query
+of the same rows, broken links of these pages, and the resident memory before and after 1,000 requests.
 """
 
 from __future__ import annotations
@@ -65,13 +64,13 @@ BAD_FROM = 140
 ROWS = 900
 _THREE = frozenset({"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "shortfall", "false_negative_rate"})
 
-#: Name -> address with its query, the most milliseconds and kilobytes it may take, and the bare query of its rows.
+#: Name -> address with its query, maximum milliseconds and kilobytes, and the bare query of its rows.
 PAGES: dict[str, tuple[str, float, float, Callable[[sa.Connection], int]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One page: milliseconds of each round by the clock and of the processor, bytes, the same of the bare query."""
+    """One page: wall and processor milliseconds of each round, bytes, and the same of the bare query."""
 
     name: str
     took: tuple[float, ...]
@@ -82,12 +81,12 @@ class Measured:
 
 
 def label_name(number: int) -> str:
-    """The labels, in their order."""
+    """The name of a label by its number."""
     return f"label {number:03d}"
 
 
 def make(folder: Path, weeks: int, labels: int) -> None:
-    """A history of so many weeks and labels in ``folder``, with its alerts.yaml."""
+    """Make a history of ``weeks`` weeks and ``labels`` labels in ``folder``, with its alerts.yaml."""
     text = (Path(__file__).parents[1] / "alerts.yaml").read_text("utf-8")
     without_mail = re.sub(r"  mail:\n(    .*\n)+", "", text)
     (folder / "alerts.yaml").write_text(without_mail, "utf-8")
@@ -135,9 +134,9 @@ def _week(
     at = window.end + timedelta(hours=30)
     store.begin_run(window, run=f"weekly {window.name}", acts=True, rules_revision="r1", now=at)
     bad = [k % 10 == 0 and number >= BAD_FROM - k % 7 for k in range(len(names))]
-    held: dict[str | None, Counts] = {name: counts[k % 20 + (20 if bad[k] else 0)] for k, name in enumerate(names)}
+    counts_of: dict[str | None, Counts] = {name: counts[k % 20 + (20 if bad[k] else 0)] for k, name in enumerate(names)}
     versions = {f"2.{number // MODEL_WEEKS}": ROWS * len(names)}
-    store.save_reading(window, StoredReading(SOURCE, labels=held, versions=versions, rows=ROWS * len(names)), at)
+    store.save_reading(window, StoredReading(SOURCE, labels=counts_of, versions=versions, rows=ROWS * len(names)), at)
     about = [Subject(SOURCE, name) for name in names]
     estimates = [e for k, subject in enumerate(about) for e in _estimates(subject, window, bad[k], rng)]
     rules = [rule for rule in shipped().rules_for("weekly") if rule.match.label is None]
@@ -149,7 +148,7 @@ def _week(
 
 
 def _series() -> Iterator[tuple[str, Where]]:
-    """What a run stores of each label: some metrics of three populations, all others of all rows."""
+    """The (metric, population) pairs that a run stores for a label: some of three populations, others of all rows."""
     for name, metric in METRICS.items():
         if name in _THREE:
             yield from ((name, where) for where in WHERES)
@@ -196,7 +195,7 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
 
 
 def _switching(folder: Path, past: Sequence[Window], names: Sequence[str]) -> None:
-    """On from the end of the baseline, renewed each week; each tenth label is off from its first bad week."""
+    """Store switches that are on from the end of the baseline; each tenth label goes off in its first bad week."""
     rows = []
     for k, name in enumerate(names):
         for number, window in enumerate(past[BASELINE_WEEKS:], BASELINE_WEEKS):
@@ -218,7 +217,7 @@ def _switching(folder: Path, past: Sequence[Window], names: Sequence[str]) -> No
 
 
 def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
-    """One each half year: opened, acknowledged, resolved."""
+    """Store one incident each half year: opened, acknowledged, resolved."""
     opened, events = [], []
     for window in weeks:
         at, id = window.end + timedelta(hours=30), f"{label}-{window.name}"
@@ -233,7 +232,7 @@ def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
 
 
 def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
-    """Each page some rounds; the first warms up."""
+    """Request a page several times; the first round warms up."""
     address, _, _, bare = PAGES[name]
     took, processor, size = [], [], 0
     for _ in range(ROUNDS + 1):
@@ -245,12 +244,12 @@ def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
         bare(connection)
         began = time.process_time()
         rows = bare(connection)
-        alone = 1000 * (time.process_time() - began)
-    return Measured(name, tuple(took[1:]), tuple(processor[1:]), size, alone, rows)
+        bare_ms = 1000 * (time.process_time() - began)
+    return Measured(name, tuple(took[1:]), tuple(processor[1:]), size, bare_ms, rows)
 
 
 def ask(service: Service, address: str) -> bytes:
-    """A page as the service makes it, without HTTP around it. Raises KeyError for an address that no page has."""
+    """A page as the service makes it, without HTTP. Raises KeyError for an address that no page has."""
     parts = urlsplit(address)
     steps = parts.path.strip("/").split("/")
     for page in KNOWN:
@@ -268,7 +267,7 @@ def ask(service: Service, address: str) -> bytes:
 
 
 def links(service: Service) -> dict[str, list[str]]:
-    """Where the pages lead, by the first part of the path and whether it is a CSV; at most FOLLOWED of each."""
+    """The links of the pages, by the first part of the path and whether it is a CSV; at most FOLLOWED of each."""
     found: dict[str, dict[str, None]] = {}
     for address, *_ in PAGES.values():
         for href in re.findall(r'href="([^"]+)"', ask(service, address).decode()):
@@ -280,7 +279,7 @@ def links(service: Service) -> dict[str, list[str]]:
 
 
 def leads_nowhere(service: Service, target: str) -> bool:
-    """Whether there is no page at this address, or nothing on it with the name after its #."""
+    """Whether no page has this address, or the page has no element with the id after the #."""
     parts = urlsplit(target)
     kind, _, rest = parts.path.lstrip("/").partition("/")
     try:
@@ -296,22 +295,22 @@ def leads_nowhere(service: Service, target: str) -> bool:
 
 
 def resident() -> float:
-    """The memory that this process holds now, in MiB."""
+    """The resident memory of this process, in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def table_of(found: Sequence[Measured]) -> Table:
-    """Time and size of each page, and the ratio to its bare query."""
+    """The table of time and size of each page, and its ratio to the bare query."""
     rows = []
     for each in found:
         _, most, kilobytes, _ = PAGES[each.name]
         median, worked = statistics.median(each.took), statistics.median(each.processor)
-        kept = "" if worked <= most and each.size <= 1000 * kilobytes else "too much"
+        remark = "" if worked <= most and each.size <= 1000 * kilobytes else "too much"
         ratio = f"{worked / each.bare:.1f}x" if each.bare else "–"
         rows.append((
             each.name, f"{worked:.0f}", f"{median:.0f}", f"{most:.0f}", f"{each.size / 1000:.0f}", f"{kilobytes:.0f}",
-            f"{each.bare:.1f}", f"{each.rows:,}", ratio, kept,
+            f"{each.bare:.1f}", f"{each.rows:,}", ratio, remark,
         ))  # fmt: skip
     head = ("page", "processor ms", "ms", "limit", "kB", "limit", "bare query ms", "rows", "ratio", "")
     note = "Limits are held against the processor's time: that by the clock is of a machine that others use too."
@@ -319,7 +318,7 @@ def table_of(found: Sequence[Measured]) -> Table:
 
 
 def main() -> None:
-    """Prints the table, the links, and the memory."""
+    """Print the table, the broken links, and the memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="Where the history is, or is made and kept.")
     parser.add_argument("--weeks", type=int, default=WEEKS)
@@ -350,7 +349,7 @@ def main() -> None:
 
 
 def settings_of(folder: Path) -> Settings:
-    """Settings of the history in a folder; there is no warehouse."""
+    """Settings for the history in a folder, without a warehouse."""
     return load_settings({
         "CALMON_STORE_URL": f"sqlite:///{folder}/history.sqlite", "CALMON_CONFIG": str(folder / "alerts.yaml"),
         "CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/none.duckdb",
@@ -358,7 +357,7 @@ def settings_of(folder: Path) -> Settings:
 
 
 def bare(statement: str) -> Callable[[sa.Connection], int]:
-    """A query that reads the rows of a page and does nothing with them; gives how many."""
+    """A function that reads the rows of a page, and returns how many there are."""
 
     def run(connection: sa.Connection) -> int:
         return len(connection.exec_driver_sql(statement).fetchall())

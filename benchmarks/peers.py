@@ -1,6 +1,6 @@
-"""Libraries that measure calibration, each in a plain bootstrap of rows: the interval they do not bring themselves.
+"""Other libraries that measure calibration. They have no intervals, so each is run in a plain bootstrap of rows.
 
-None of them is needed to run or to test this project; a peer that is not installed is a line that says so.
+None of them is needed to run or test this project. A library that is not installed gets a line that says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Errors = tuple[float, ...]  # ECE, and MCE where there is one
+Errors = tuple[float, ...]  # ECE, and MCE if the library has it
 Measure = Callable[[Floats, npt.NDArray[np.int64]], Errors]
 
 BINS = 15
@@ -22,9 +22,9 @@ BINS = 15
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library: ``measure()`` imports it and gives the function from (scores, outcomes) to its errors.
+    """A library: ``measure()`` imports it and returns the function from (scores, outcomes) to its errors.
 
-    ``frequent``: it has bins of equal row numbers, so that its plug-in ECE is comparable with ours.
+    ``frequent``: it has equal-frequency bins, so that its plug-in ECE is comparable with ours.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Peer:
 
     @property
     def installed(self) -> bool:
-        """Whether it can be raced."""
+        """Whether it is installed."""
         return find_spec(self.package) is not None
 
     @property

@@ -23,7 +23,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "pictures"
 
 
 def example(n: int = 20_000) -> Counts:
-    """A made-up label: a third of the rows are positive, scores promise a little too much at the top."""
+    """A made-up label: a third of the rows are positive, high scores are a little overconfident."""
     rng = np.random.default_rng(7)
     score = rng.beta(0.9, 1.4, n)
     truth = rng.random(n) < np.where(score > 0.6, score - 0.25 * (score - 0.6), score)
@@ -31,7 +31,7 @@ def example(n: int = 20_000) -> Counts:
 
 
 def handbook(n: int = 20_000) -> Counts:
-    """The handbook's dummy data: right ones score N(.8, .1), wrong ones N(.4, .15), 30% are wrong."""
+    """The handbook's dummy data: scores of right rows are N(.8, .1), of wrong rows N(.4, .15); 30% are wrong."""
     rng = np.random.default_rng(7)
     right = rng.random(n) >= 0.3
     score = np.clip(np.where(right, rng.normal(0.8, 0.1, n), rng.normal(0.4, 0.15, n)), 0, 1)
@@ -39,7 +39,7 @@ def handbook(n: int = 20_000) -> Counts:
 
 
 def reliability(axes: Axes) -> None:
-    """What each bin of the handbook's data promised and kept."""
+    """The reliability diagram of the handbook's data: mean score and hit rate of each bin."""
     counts = handbook()
     points = reliability_data(bin_counts(counts, equal_frequency_edges(counts, 15))).points
     spread = np.array([[p.rate - p.low, p.high - p.rate] for p in points]).T
@@ -49,7 +49,7 @@ def reliability(axes: Axes) -> None:
 
 
 def roc(axes: Axes) -> None:
-    """The ROC curve of the example, with the threshold in force."""
+    """The ROC curve of the example, with the present threshold."""
     _curve(axes, roc_data(example(), threshold=0.5))
 
 
@@ -86,7 +86,7 @@ PICTURES: dict[str, Callable[[Axes], None]] = {
 
 
 def write(folder: Path) -> list[Path]:
-    """Every picture as a PNG of 480 x 360 points."""
+    """Write every picture as a PNG of 480 x 360 points."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, draw in PICTURES.items():

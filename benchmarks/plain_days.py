@@ -1,8 +1,8 @@
-"""How often a two-day rule fires as the textbook has it, and with significance asked for: healthy labels and bad ones.
+"""How often a two-day rule fires without and with a significance test, on healthy labels and bad ones.
 
 ``python -m benchmarks.plain_days`` prints the table of docs/rules/ece-two-plain-days.md: pairs of days of one label,
-scores from Beta(1.2, 1.8), outcomes that fall short of them by the same amount everywhere. For the rule that asks for
-significance the label is one of 20, and its rule the only daily one.
+with scores from Beta(1.2, 1.8) and hit rates that are lower by the same amount at every score. For the rule with a
+test, the label is one of 20, and the rule is the only daily one.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def day(rng: np.random.Generator, rows: int, short: float) -> Counts:
 
 
 def is_breach(rule: Rule, days: Sequence[Counts], evaluation: EvaluationConfig) -> bool:
-    """Whether the rule finds a breach in these days, the newest first, of one label of 20."""
+    """Whether the rule finds a breach in these days (newest first) of one label of 20."""
     found = compare(rule, RuleInput(Subject("s", "l"), DAY, tuple(days), None), evaluation)
-    others = [replace(found, subject=Subject("s", f"quiet {k}"), p_value=1.0) for k in range(1, LABELS)]
+    other_labels = [replace(found, subject=Subject("s", f"quiet {k}"), p_value=1.0) for k in range(1, LABELS)]
     rate = evaluation.false_discovery_rate
-    return decide(rule, [found, *others], rate=rate, decision_rules=1, revision="")[0].outcome == "breach"
+    return decide(rule, [found, *other_labels], rate=rate, decision_rules=1, revision="")[0].outcome == "breach"
 
 
 def shares(rows: int, short: float) -> tuple[float, float]:
-    """Which share of the pairs of days each rule calls a breach: (plain, ours)."""
+    """The share of pairs of days that each rule calls a breach: (plain, ours)."""
     rng, evaluation = np.random.default_rng([SEED, rows, round(100 * short)]), EvaluationConfig()
     fired = np.zeros(2)
     for _ in range(PAIRS):
@@ -55,7 +55,7 @@ def shares(rows: int, short: float) -> tuple[float, float]:
 
 
 def table() -> Table:
-    """Every line of the page."""
+    """The table of the page."""
     lines = []
     for rows, short in CELLS:
         plain, ours = shares(rows, short)

@@ -1,4 +1,4 @@
-"""What the study consists of, how it is spread over two processes, and how an interrupted one goes on."""
+"""The plan of the study; running it in two processes, and resuming it after an interruption."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ DEPENDENT = tuple(
 CLUSTERED_SHARES = (0.1, 0.3, 1.0)
 WITH_COLUMN: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
 WITHOUT_COLUMN: tuple[Kind, ...] = ("analytic", "mce")
-TIMES = 5  # changes behind the same baselines
+TIMES = 5  # changes that are tried on the same baselines
 
 
 class Task(Protocol):
-    """One piece of work: what it costs (seconds, about) and what comes of it."""
+    """One piece of work: its part of the study, its approximate cost in seconds, and its tallies."""
 
     @property
     def part(self) -> str: ...
@@ -67,15 +67,15 @@ class Plan:
     seed: int = SEED
 
     def scaled(self, by: float) -> Plan:
-        """The same study with that share of the repetitions, of every line at least one."""
+        """The same study with the share ``by`` of the repetitions, at least one for every line."""
         counts = ("repetitions", "years", "power", "drifts", "quiet_years", "loud")
         most = {name: max(1, round(getattr(self, name) * by)) for name in counts}
         cells, each = self.elsewhere
         return replace(self, **most, elsewhere=(cells, max(1, round(each * by))))
 
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
-        """The work of these parts, in their order; the longest pieces come first."""
-        made: Mapping[str, Callable[[], Sequence[Task]]] = {
+        """The tasks of these parts, in their order; the longest tasks come first."""
+        makers: Mapping[str, Callable[[], Sequence[Task]]] = {
             "years": self._years,
             "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
             "dependent": self._dependent,
@@ -84,7 +84,7 @@ class Plan:
             "switch": self._switch,
         }
         chosen = set(parts)
-        return [task for part in PARTS if part in chosen for task in made[part]()]
+        return [task for part in PARTS if part in chosen for task in makers[part]()]
 
     def _years(self) -> list[Task]:
         return [Year(number, n, self.weeks, self.seed) for number in range(self.years) for n in self.year_sizes]
@@ -115,7 +115,7 @@ class Plan:
         return in_parts(cell, self.repetitions)
 
     def _power(self) -> list[Task]:
-        asked: list[tuple[Change, float, int, int, int, tuple[str, ...], int]] = [
+        lines: list[tuple[Change, float, int, int, int, tuple[str, ...], int]] = [
             ("rise", 0.05, 3, 5000, 1, (), self.power),
             ("rise", 0.05, 3, 2000, 2, (), self.power),
             ("rise", 0.03, 1, 5000, 4, (ECE_RULE,), self.power),
@@ -123,10 +123,10 @@ class Plan:
             ("drift", 0.005, 1, 5000, 16, (ECE_RULE,), self.drifts),
         ]
         return [
-            Planted(kind, by, labels, n, weeks, number, self.seed + 2, rules, min(TIMES, wanted))
-            for kind, by, labels, n, weeks, rules, count in asked
-            for wanted in [ceil(count / labels)]
-            for number in range(ceil(wanted / TIMES))
+            Planted(kind, by, labels, n, weeks, number, self.seed + 2, rules, min(TIMES, changes))
+            for kind, by, labels, n, weeks, rules, count in lines
+            for changes in [ceil(count / labels)]
+            for number in range(ceil(changes / TIMES))
         ]
 
     def _switch(self) -> list[Task]:
@@ -149,10 +149,10 @@ QUICK = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of one task, and how many ``seconds`` of a processor it took.
+    """The result of one task, and its processor ``seconds``.
 
-    ``wall`` is the time since the piece before it was finished (or the work began): these add up to the time that
-    somebody waited, also over several sittings.
+    ``wall`` is the time since the task before it was finished (or the work began): these add up to the whole time, also
+    of an interrupted study.
     """
 
     key: str
@@ -162,21 +162,21 @@ class Done:
 
 
 def key_of(task: Task) -> str:
-    """What distinguishes a task from every other one: all that it consists of."""
+    """The key of a task, from all of its fields."""
     return hashlib.sha256(repr(task).encode()).hexdigest()[:16]
 
 
 def done(task: Task) -> Done:
-    """One piece of work."""
-    began = time.process_time()  # the work itself, whatever else the machine does
+    """Do one task."""
+    began = time.process_time()  # not wall time, since the machine may do other work
     tallies = tuple(task.run())
     return Done(key_of(task), time.process_time() - began, tallies)
 
 
 class Notebook:
-    """The file in which finished pieces of work are written down, so that a broken off study can go on.
+    """The file in which results of finished tasks are stored, so that an interrupted study can be resumed.
 
-    ``study`` says what they belong to (plan and commit): results of another one are never mixed in.
+    ``study`` names their study (plan and commit): results of different studies are never mixed.
     """
 
     def __init__(self, path: Path, study: str) -> None:
@@ -184,21 +184,21 @@ class Notebook:
         self.study = study
 
     def begin(self) -> dict[str, Done]:
-        """An empty file: what was in it is forgotten, and nothing is finished."""
+        """Begin with an empty file, in which nothing is finished."""
         self._write([])
         return {}
 
     def resume(self) -> dict[str, Done]:
-        """What was finished before, by key. Raises ValueError where the file is about another study."""
+        """The finished tasks, by key. Raises ValueError if the file belongs to another study."""
         head, *lines = self.path.read_text(encoding="utf-8").splitlines()
         if head != self._head():
             raise ValueError(f"{self.path} was written by another plan or at another commit: start without --resume")
         found = [each for line in lines if (each := _read(line)) is not None]
-        self._write(found)  # a line that was cut off must not be the beginning of the next one
+        self._write(found)  # drops an incomplete last line, to which the next one would be added
         return {each.key: each for each in found}
 
     def add(self, finished: Done) -> None:
-        """One more piece of work."""
+        """Add the result of a task."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_written(finished) + "\n")
 
@@ -216,7 +216,7 @@ def _written(finished: Done) -> str:
 
 
 def _read(line: str) -> Done | None:
-    """The piece of work of one line, None where the line was cut off."""
+    """The result in one line; None if the line is incomplete."""
     try:
         key, (seconds, wall), tallies = json.loads(line)
     except ValueError:
@@ -226,7 +226,7 @@ def _read(line: str) -> Done | None:
 
 
 def run(tasks: Sequence[Task], finished: Mapping[str, Done], workers: int = WORKERS) -> Iterator[tuple[Task, Done]]:
-    """What is not ``finished`` yet, as it gets done; each piece has its own seed, so their order does not matter."""
+    """Do the tasks that are not ``finished``; yields each result. Each task has its own seed, so any order will do."""
     left = {key_of(task): task for task in tasks if key_of(task) not in finished}
     if workers == 1:
         yield from ((task, done(task)) for task in left.values())
@@ -235,14 +235,14 @@ def run(tasks: Sequence[Task], finished: Mapping[str, Done], workers: int = WORK
     try:
         for future in as_completed([pool.submit(done, task) for task in left.values()]):
             yield left[future.result().key], future.result()
-    finally:  # also when somebody interrupts: what has not begun is left out
+    finally:  # also after an interruption: tasks that have not begun are cancelled
         pool.shutdown(cancel_futures=True)
 
 
 def gathered(tasks: Sequence[Task], finished: Mapping[str, Done]) -> dict[str, list[Tally]]:
-    """The tallies of all tasks that are finished, added up by line, in the order of the tasks: part -> lines."""
-    kept = (finished[key] for key in map(key_of, tasks) if key in finished)
+    """Part -> the tallies of all finished tasks, added up by line, in the order of the tasks."""
+    results = (finished[key] for key in map(key_of, tasks) if key in finished)
     found: dict[str, list[Tally]] = {}
-    for tally in together(tally for each in kept for tally in each.tallies):
+    for tally in together(tally for each in results for tally in each.tallies):
         found.setdefault(tally.part, []).append(tally)
     return found

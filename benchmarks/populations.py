@@ -1,7 +1,7 @@
-"""Populations whose true calibration is known: how scores are drawn, and what each is worth.
+"""Populations whose true calibration is known: the distribution of scores, and the hit rate of each.
 
-A population is a list of equally likely points, each a score of four decimals with the probability
-that it comes true. So the truth of any bins is a sum, not an estimate, and rows are drawn quickly.
+A population is a list of equally likely points. Each is a score of four decimals with the probability
+that it comes true. So the true ECE of any bins is a sum, not an estimate, and rows are drawn quickly.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Shape = tuple[float, ...]
 
-POINTS = 2**15  # that stand for an endless population; a power of two is drawn fastest
+POINTS = 2**15  # the number of points of a population; a power of two is drawn fastest
 VERBAL = (0.05, 0.20, 0.35, 0.50, 0.70, 0.85, 0.95)
-"""A language model that says "almost certainly not", "unlikely", ... "almost certain"."""
+"""The scores of a language model that answers "almost certainly not", "unlikely", ... "almost certain"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A mixture: (share, shape) each, where a shape is (a, b) of a beta distribution or one (score,)."""
+    """A mixture of (share, shape), where a shape is (a, b) of a beta distribution or one (score,)."""
 
     parts: tuple[tuple[float, Shape], ...]
 
     @property
     def discrete(self) -> bool:
-        """Whether there are only a few scores."""
+        """Whether there are only a few distinct scores."""
         return all(len(shape) == 1 for _, shape in self.parts)
 
     def draw(self, rng: np.random.Generator, n: int) -> Floats:
-        """``n`` scores of all decimals strictly between 0 and 1, shape (n,)."""
+        """``n`` scores with all decimals, strictly between 0 and 1, shape (n,)."""
         shares = np.array([share for share, _ in self.parts])
         part = rng.choice(len(shares), n, p=shares / shares.sum())
         drawn = [rng.beta(*shape, n) if len(shape) == 2 else np.full(n, shape[0]) for _, shape in self.parts]
@@ -67,11 +67,11 @@ def mixture(likely: float, high: Shape = (6.0, 1.8), low: Shape = (0.8, 8.0)) ->
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a score is worth: expit(logit(s) / temperature + offset), then steps and waves.
+    """The true probability behind a score s: expit(logit(s) / temperature + offset), then steps and waves.
 
-    At temperature 1 and offset 0 scores mean what they say; above 1 they are too extreme
-    (overconfident), below 1 too timid; a negative offset promises too much everywhere. A step
-    (low, high, by) moves the scores in (low, high], a wave (amplitude, periods, phase) all of them.
+    At temperature 1 and offset 0 scores are calibrated. Above temperature 1 they are too extreme
+    (overconfident), below 1 underconfident; with a negative offset they are too high everywhere. A step
+    (low, high, by) changes the probabilities of scores in (low, high], a wave (amplitude, periods, phase) all of them.
     """
 
     temperature: float = 1.0
@@ -91,7 +91,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """A name, how scores lie, and what they are worth; ``automate_at`` is where automation begins."""
+    """A name, the distribution of scores, and their true probabilities; automation begins at ``automate_at``."""
 
     name: str
     scores: Scores = field(default_factory=lambda: mixture(0.5, (5.0, 2.0), (2.0, 5.0)))
@@ -99,21 +99,21 @@ class Population:
     automate_at: float = 0.8
 
     def rows(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> tuple[Ints, Bools]:
-        """(cells, outcomes) of so many rows, both of shape ``size``."""
-        made = endless(self)
-        picked = rng.integers(len(made.cell), size=size)
-        return made.cell[picked], rng.random(size) < made.worth[picked]
+        """(cells, outcomes) of random rows, both of shape ``size``."""
+        points = endless(self)
+        picked = rng.integers(len(points.cell), size=size)
+        return points.cell[picked], rng.random(size) < points.worth[picked]
 
     def draw(self, rng: np.random.Generator, n: int) -> Counts:
-        """The counts of ``n`` rows, as the warehouse would give them."""
+        """The counts of ``n`` random rows, as the warehouse would return them."""
         return counted(*self.rows(rng, n), self.automate_at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endless:
-    """The points of a population: ``cell`` and ``worth`` (K,), and sums over all cells up to each.
+    """The points of a population: ``cell`` and true probability ``worth`` (K,), and cumulative sums by cell.
 
-    ``mass`` is the share of the points at or below a cell, ``gap`` their sum of worth - score over K,
+    ``mass`` is the share of the points at or below a cell, ``gap`` their sum of (worth - score) / K,
     both of shape (10002,): index 0 is "below every cell".
     """
 
@@ -125,7 +125,7 @@ class Endless:
 
 @lru_cache(maxsize=512)
 def endless(population: Population) -> Endless:
-    """Endlessly many rows of a population."""
+    """The points of a population, which is like infinitely many rows."""
     score = population.scores.points()
     cell, worth = np.rint(score * CELLS).astype(np.int64), population.curve.worth(score)
     sums = (np.bincount(cell, weights=part, minlength=CELLS + 1) for part in (np.ones_like(score), worth - score))
@@ -134,7 +134,7 @@ def endless(population: Population) -> Endless:
 
 
 def counted(cells: npt.NDArray[np.integer[Any]], outcomes: Bools, automate_at: float) -> Counts:
-    """Rows of four-decimal scores as :class:`Counts`; the classifier says yes from .5 on."""
+    """Rows of four-decimal scores as :class:`Counts`; the classifier's decision is yes from .5 on."""
     size = np.bincount(cells, minlength=CELLS + 1)
     hits = np.bincount(cells, weights=outcomes, minlength=CELLS + 1)
     cell = np.flatnonzero(size)
@@ -147,17 +147,17 @@ def counted(cells: npt.NDArray[np.integer[Any]], outcomes: Bools, automate_at: f
 
 
 def endless_edges(population: Population, bins: int = 15) -> tuple[int, ...]:
-    """The edges that equal-frequency bins have in the endless population."""
-    made = endless(population)
-    return equal_frequency_edges(counted(made.cell, made.worth > 2, population.automate_at), bins)
+    """The edges of equal-frequency bins in the population."""
+    points = endless(population)
+    return equal_frequency_edges(counted(points.cell, points.worth > 2, population.automate_at), bins)
 
 
 def true_gaps(population: Population, upper: npt.ArrayLike) -> tuple[Floats, Floats]:
     """(share of the rows, true rate - mean score) of each bin with these upper edges, empty bins left out."""
-    made, edges = endless(population), np.concatenate([[0], np.asarray(upper, dtype=np.int64) + 1])
-    share, gap = np.diff(made.mass[edges]), np.diff(made.gap[edges])
-    held = share > 0
-    return share[held], gap[held] / share[held]
+    points, edges = endless(population), np.concatenate([[0], np.asarray(upper, dtype=np.int64) + 1])
+    share, gap = np.diff(points.mass[edges]), np.diff(points.gap[edges])
+    is_used = share > 0
+    return share[is_used], gap[is_used] / share[is_used]
 
 
 def true_ece(population: Population, upper: npt.ArrayLike) -> float:
@@ -173,9 +173,9 @@ def true_mce(population: Population, upper: npt.ArrayLike) -> float:
 
 @cache
 def with_ece(population: Population, error: float) -> Population:
-    """The population with another offset, such that its true ECE is ``error`` (at least what it is).
+    """The population with another offset, such that its true ECE is ``error`` (not less than its present one).
 
-    It then promises too much; where it has not that much to lose, too little. Scores stay.
+    It becomes overconfident, or underconfident if its scores are too low for that. The scores stay the same.
     """
     edges = endless_edges(population)
 
@@ -192,15 +192,15 @@ def raised(population: Population, rise: float) -> Population:
 
 
 def less_precise(population: Population, precision: float, above: float) -> Population:
-    """The population in which scores above ``above`` come true at rate ``precision``, all lowered alike."""
-    made = endless(population)
-    rate = float(made.worth[made.cell > above * CELLS].mean())
+    """The population with this precision above the score ``above``; all rates there change by the same amount."""
+    points = endless(population)
+    rate = float(points.worth[points.cell > above * CELLS].mean())
     step = (above, 1.0, precision - rate)
     return replace(population, curve=replace(population.curve, steps=(*population.curve.steps, step)))
 
 
 def busier(population: Population) -> Population:
-    """The same curve under other traffic: half as many likely rows again, the others a little less clear."""
+    """The same curve with other traffic: 1.5 times the likely rows, and scores of the others a little less clear."""
     (likely, high), (_, (a, b)) = population.scores.parts
     return replace(population, scores=mixture(1.5 * likely, high, (1.2 * a, b)))
 
@@ -227,12 +227,12 @@ POPULATIONS = (
     Population("verbal, temperature 1.5", _VERBAL, Curve(1.5)),
     Population("verbal, locally wrong", _VERBAL, _ODD),
 )
-"""Fifteen: seven curves over a beta mixture, and some of them over confident, rare and verbal scores."""
+"""Fifteen populations: seven curves on a beta mixture, and some of them on confident, rare and verbal scores."""
 
 PHISHING = Population("phishing", mixture(0.2, (20.0, 1.5), (0.3, 150.0)), automate_at=0.9)
-"""The critical label of the shipped rules: it misses fewer than the two in a hundred they allow."""
+"""The critical label of the shipped rules. It misses fewer positives than the allowed 2%."""
 SIX_PERCENT = Population("label 20", mixture(0.05, (8.0, 1.8), (0.7, 34.0)))
-"""About six positives in a hundred rows, nine in ten of those above .8 right."""
+"""About 6% of the rows are positive, and about 90% of those above .8 are right."""
 _CURVES = (Curve(), Curve(0.85), Curve(), Curve(1.2), Curve(offset=-0.15))
 _ORDINARY = [(likely, curve) for likely in (0.08, 0.15, 0.25, 0.35) for curve in _CURVES][1:19]
 LABELS = (
@@ -240,4 +240,4 @@ LABELS = (
     *(Population(f"label {i:02}", mixture(likely), curve) for i, (likely, curve) in enumerate(_ORDINARY, start=2)),
     SIX_PERCENT,
 )
-"""Twenty labels of one source, nine of them calibrated, the others timid, overconfident or shifted; it stays so."""
+"""Twenty unchanging labels of one source: nine calibrated, the others underconfident, overconfident or shifted."""

@@ -1,4 +1,4 @@
-"""Something gets worse: in which week is it seen, by which rule, and is anybody else blamed?"""
+"""Labels get worse: in which week is it found, by which rule, and with which false alarms on other labels?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.core.records import Verdict
 Change = Literal["rise", "drift", "fall"]
 
 ECE_RULE = "ece-increase"
-PRECISION = 0.59  # what is left of about .89
+PRECISION = 0.59  # the precision after the fall; about .89 before it
 ABOVE = 0.8
 
 
@@ -31,9 +31,9 @@ class Planted:
     * ``drift``: that of one label grows by ``by`` a week;
     * ``fall``: the precision above .8 of the label with six positives in a hundred falls to ``by``.
 
-    ``rules`` are those that are judged (none named: all weekly ones), ``weeks`` how many weeks at most:
-    nothing more is judged once every changed label has been seen. The same baselines see the change
-    ``times`` times, each time on other labels and with other rows.
+    ``rules`` are those that are judged (empty: all weekly ones). At most ``weeks`` weeks are judged, and none after
+    every changed label has been found. The change is tried ``times`` times on the same baselines, each time on other
+    labels and with other rows.
     """
 
     kind: Change
@@ -50,17 +50,17 @@ class Planted:
 
     @property
     def line(self) -> Line:
-        """The line of the table that it belongs to."""
+        """The key of its line in the table."""
         return self.kind, self.by, self.labels, self.n, self.weeks
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes."""
+        """The approximate seconds."""
         weeks = {"rise": 1.3, "fall": 1.2, "drift": 7.0}[self.kind] * self.times
         return weeks * len(LABELS) * SECONDS_A_LABEL_WEEK * (0.5 if self.rules else 1.0) + 0.1 + 1e-5 * self.n
 
     def run(self) -> list[Tally]:
-        """Which rule saw each changed label first, and when."""
+        """The tally of which rule found each changed label first, and when."""
         rng = np.random.default_rng((self.seed, self.n, self.weeks, self.number))
         weekly = setting(LABELS, self.n, _quiet() + self.weeks, rng)
         sums: Counter[str] = Counter()
@@ -70,14 +70,14 @@ class Planted:
         return [Tally(self.part, self.line, self.labels * self.times, found)]
 
     def _names(self, number: int) -> frozenset[str]:
-        """The labels that change."""
+        """The names of the labels that change."""
         if self.kind == "fall":
             return frozenset({SIX_PERCENT.name})
         step = len(LABELS) // self.labels
         return frozenset(LABELS[(number + step * k) % len(LABELS)].name for k in range(self.labels))
 
     def _watched(self, weekly: Setting, names: frozenset[str], rng: np.random.Generator, sums: Counter[str]) -> None:
-        """Quiet weeks, then week after week of the change until it is seen on all labels ``names``."""
+        """Judge quiet weeks, then weeks with the change until it is found on all labels ``names``."""
         rules = [rule for rule in rules_of(shipped(), "weekly") if self._asks(rule)]
         rows: ByLabel = drawn(LABELS, _quiet(), self.n, rng)
         unseen = names
@@ -99,13 +99,13 @@ class Planted:
         return rule.metric is not None and (not self.rules or rule.id in self.rules)
 
     def _after(self, label: Population, week: int) -> Population:
-        """What the label is in this week after the change."""
+        """The population of the label in this week after the change."""
         if self.kind == "fall":
             return less_precise(label, self.by, ABOVE)
         return raised(label, self.by * week if self.kind == "drift" else self.by)
 
     def _seen(self, breaches: Iterable[Verdict], week: int, sums: Counter[str]) -> frozenset[str]:
-        """The labels that are seen now; a change of the ECE is seen by the rule on it, a fall by any rule."""
+        """The labels that are found now: a change of the ECE only by the rule on it, a fall by any rule."""
         found = set()
         for verdict in breaches:
             sums[f"{verdict.rule} in week {week}"] += 1
@@ -115,10 +115,10 @@ class Planted:
 
 
 def _quiet() -> int:
-    """Weeks before the change: as many as may be pooled with its first one."""
+    """The number of weeks before the change: as many as may be pooled with its first week."""
     return shipped().evaluation.pool_weeks - 1
 
 
 def seen_within(tally: Tally, weeks: int) -> float:
-    """The share of the changed labels that were seen in so many weeks."""
+    """The share of the changed labels that were found within ``weeks`` weeks."""
     return sum(tally.share(f"seen in week {week + 1}") for week in range(weeks))

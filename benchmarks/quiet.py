@@ -1,9 +1,9 @@
-"""Weekly and accumulated rules together in years in which nothing is wrong: how many incidents do they open?
+"""Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
 
-Twenty labels that keep their promise, in every part, to the accepted .02, are played for a year before, in which only
-evidence adds up, and a year in which every rule is judged by the functions of a run: the shipped weekly rules,
-auc-decrease, lasting-shortfall and lasting-segments. A week is judged only where a rule could breach in it, or an
-incident is open: that is found for all labels and weeks of a year at once, from p-values that are never larger than
+Twenty labels, whose shortfall is at most the accepted .02 in every segment, are simulated for two years. In the first
+only evidence accumulates. In the second every rule is judged by the functions of a run: the shipped weekly rules,
+auc-decrease, lasting-shortfall and lasting-segments. A week is judged only if a rule could breach in it or an
+incident is open. That is found for all labels and weeks of a year together, from p-values that are never larger than
 those of the run, and from evidence that is never smaller.
 """
 
@@ -51,20 +51,20 @@ from monitor.metrics.registry import METRICS
 SEED = 20260101
 WORKERS = 2
 MEMORY = LONGEST - 1
-"""Weeks before the year, in which evidence adds up and nothing is judged."""
+"""Weeks before the year, in which evidence accumulates and nothing is judged."""
 YEAR, SIZES_OF_LABELS = 52, (200, 500, 2_000)
 ACCEPTED = 0.02
 MARGIN = 1.5
-"""Weeks are judged with p-values up to so many times too large: no rounding or smaller family may lose a breach."""
+"""Weeks with p-values up to this many times the limit are judged: rounding or a smaller family must lose no breach."""
 NEARLY = math.log(1.5)
-"""The same of evidence: a family of fewer labels needs less."""
+"""The same margin for log evidence: a family of fewer labels needs less."""
 COLUMNS = {"channel": 4, "model_version": 2}
 PARTS = math.prod(COLUMNS.values())
 POINTS = 256
-"""Scores that a label has: fewer rows by score to count, and as good a population as any."""
+"""The number of distinct scores of a label: few, so that counting is fast."""
 CLUSTERED = 0.3
 NEARLY_HALF = 0.52
-"""Half, with what rounding may come to."""
+"""One half, with an allowance for rounding."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
 NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
@@ -72,20 +72,20 @@ EFFECTS = ("all", "predicted", "automated")
 
 @cache
 def every_rule() -> Config:
-    """The shipped file with the rules that it has behind a # or not at all."""
+    """The shipped file, with the rules that are commented out in it and a few more."""
     known = {rule.id for rule in shipped().rules}
     more = tuple(rule for rule in (FALL, LASTING, IN_SEGMENTS) if rule.id not in known)
     return shipped().model_copy(update={"rules": (*shipped().rules, *more)})
 
 
 def weekly_rules(config: Config) -> list[Rule]:
-    """Those that can open an incident on a metric."""
+    """The weekly rules that can open an incident on a metric."""
     return [rule for rule in config.rules_for("weekly") if rule.metric is not None]
 
 
 @cache
 def keeping(population: Population) -> Population:
-    """The label, calibrated where a score that acts alone is in truth more than the accepted .02 too high."""
+    """The label, calibrated at automated scores that are too high by more than the accepted .02."""
     score = np.arange(round(population.automate_at * CELLS), CELLS + 1) / CELLS
     score = np.clip(score, 1e-6, 1 - 1e-6)
     promised_too_much = float((score - population.curve.worth(score)).max()) > ACCEPTED
@@ -94,10 +94,10 @@ def keeping(population: Population) -> Population:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Label:
-    """A population by kinds of rows, each a score, and for those that act alone a segment: arrays of shape (K,).
+    """A population as kinds of rows: a kind is a score and, for automated scores, a segment. Arrays of shape (K,).
 
-    ``cell`` are at most :data:`POINTS` scores, ``part`` numbers the combinations of segments (-1: none known, since
-    nobody asks for it), ``chance`` is the share of a kind in the rows and ``worth`` that of it that comes true.
+    ``cell`` are at most :data:`POINTS` scores, ``part`` numbers the combinations of segments (-1: not needed),
+    ``chance`` is the share of a kind among the rows, and ``worth`` the share of the kind that comes true.
     ``cells`` (C,) are the distinct scores, and ``starts`` (C,) the first kind of each.
     """
 
@@ -112,13 +112,13 @@ class Label:
 
     @property
     def acts(self) -> Bools:
-        """Which kinds act alone."""
+        """Which kinds are automated, shape (K,)."""
         return self.part >= 0
 
 
 @cache
 def kinds_of(population: Population) -> Label:
-    """The population with only so many scores: the means of equally many of its points."""
+    """The population with only POINTS scores, each the mean of equally many of its points."""
     points = np.array([part.mean() for part in np.array_split(np.sort(population.scores.points()), POINTS)])
     cells, count = np.unique(np.rint(points * CELLS).astype(np.int64), return_counts=True)
     acts = cells >= round(population.automate_at * CELLS)
@@ -134,7 +134,7 @@ def kinds_of(population: Population) -> Label:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Rows and hits of one label by window and kind, both (T, K), and the design effects of its windows (T, 3)."""
+    """Rows and hits of one label by window and kind, both (T, K), and design effects by window (T, 3)."""
 
     n: Ints
     hits: Floats
@@ -143,7 +143,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """The labels and, by name, what is known of each window a week later, and ``now``, when it is judged."""
+    """The labels; by name, what is known of each window later (``whole``), and when it is judged (``now``)."""
 
     labels: Mapping[str, Label]
     whole: Mapping[str, Sums]
@@ -151,32 +151,32 @@ class World:
     versions: Sequence[str] = ()
 
     def version(self, index: int) -> dict[str, int]:
-        """The model version that the rows of a window came from; none where the source does not say."""
+        """The model version of the rows of a window; empty if the source has none."""
         return {self.versions[index]: 1} if self.versions else {}
 
     def of(self, label: str, *, now: bool) -> Sums:
-        """One of both."""
+        """The sums of a label: as known when a window is judged (``now``), or later."""
         return (self.now if now else self.whole)[label]
 
     def counts(self, label: str, index: int, *, now: bool) -> Counts:
         """The counts of one window."""
-        sums, made = self.of(label, now=now), self.labels[label]
-        return counts_of(made, sums.n[index], sums.hits[index], sums.effects[index])
+        sums, kinds = self.of(label, now=now), self.labels[label]
+        return counts_of(kinds, sums.n[index], sums.hits[index], sums.effects[index])
 
     def whole_promise(self, label: str, index: int) -> Promise:
-        """What all rows of one window promised and kept, as it is known later."""
-        sums, made = self.of(label, now=False), self.labels[label]
+        """The promise of all rows of one window, as known later."""
+        sums, kinds = self.of(label, now=False), self.labels[label]
         n = int(sums.n[index].sum())
-        claimed, kept = float(sums.n[index] @ made.cell) / CELLS / n, float(sums.hits[index].sum()) / n
+        claimed, kept = float(sums.n[index] @ kinds.cell) / CELLS / n, float(sums.hits[index].sum()) / n
         return Promise(n, n / float(sums.effects[index, 0]), claimed, kept)
 
     def promises(self, label: str, *, now: bool) -> dict[Segment | None, list[Promise]]:
-        """What the rows that act alone promised and kept in each window: of the label (None) and of each segment."""
-        sums, made = self.of(label, now=now), self.labels[label]
-        segments = masks_of(tuple(made.cell.tolist()), tuple(made.part.tolist()))
+        """The promises of the automated rows in each window: of the label (None) and of each segment."""
+        sums, kinds = self.of(label, now=now), self.labels[label]
+        segments = masks_of(tuple(kinds.cell.tolist()), tuple(kinds.part.tolist()))
         chosen = np.array(list(segments.values()), dtype=np.float64).T
         n, kept = sums.n @ chosen, sums.hits @ chosen
-        claimed = (sums.n * (made.cell / CELLS)) @ chosen
+        claimed = (sums.n * (kinds.cell / CELLS)) @ chosen
         effect = np.maximum(sums.effects[:, 0], sums.effects[:, 2])
         rows = np.maximum(n, 1.0)
         found = np.stack([n / effect[:, None], claimed / rows, kept / rows], axis=2)
@@ -190,12 +190,12 @@ class World:
 
 @cache
 def masks_of(cell: tuple[int, ...], part: tuple[int, ...]) -> dict[Segment | None, Bools]:
-    """Which kinds of a label each segment has, those that act alone only."""
+    """Segment -> which kinds of a label belong to it, shape (K,); only automated kinds."""
     cells, parts = np.array(cell), np.array(part)
     acts = parts >= 0
     masks: dict[Segment | None, Bools] = {None: acts}
-    own = dict(zip(COLUMNS, np.unravel_index(np.maximum(parts, 0), tuple(COLUMNS.values())), strict=True))
-    masks |= {(c, str(v)): acts & (own[c] == v) for c, count in COLUMNS.items() for v in range(count)}
+    numbers = dict(zip(COLUMNS, np.unravel_index(np.maximum(parts, 0), tuple(COLUMNS.values())), strict=True))
+    masks |= {(c, str(v)): acts & (numbers[c] == v) for c, count in COLUMNS.items() for v in range(count)}
     for name, (low, high) in BANDS.items():
         band = (cells >= round(low * CELLS)) & ((cells < round(high * CELLS)) | (high >= 1))
         masks |= {(SCORE_BAND, name): acts & band} if (acts & band).any() else {}
@@ -203,21 +203,21 @@ def masks_of(cell: tuple[int, ...], part: tuple[int, ...]) -> dict[Segment | Non
 
 
 def counts_of(label: Label, n: Ints, hits: Floats, effects: Floats) -> Counts:
-    """Rows and hits by kind, both (K,), as the warehouse would give them; the classifier says yes from .5 on."""
+    """The counts of rows and hits by kind, both (K,), as in the warehouse; the classifier decides yes from .5 on."""
     rows, kept = np.add.reduceat(n, label.starts), np.add.reduceat(hits, label.starts)
-    there = rows > 0
-    cell, n, wy = label.cells[there], rows[there], kept[there]
+    has_rows = rows > 0
+    cell, n, wy = label.cells[has_rows], rows[has_rows], kept[has_rows]
     score, w = cell / CELLS, n.astype(np.float64)
-    predicted, (whole, *acting) = score >= 0.5, effects.tolist()
+    predicted, (effect_of_all, *acting) = score >= 0.5, effects.tolist()
     return Counts(
         cell=cell, predicted=predicted, automated=predicted & (score >= label.automate_at), n=n, w=w, w2=w,
-        ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score, design_effect=whole,
+        ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score, design_effect=effect_of_all,
         acting_effects=(acting[0], acting[1]),
     )  # fmt: skip
 
 
 def drawn_rows(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Rows and hits of ``n`` rows a window by kind, both of shape (windows, K)."""
+    """Rows and hits by kind of ``n`` random rows in each window, both of shape (windows, K)."""
     rows = rng.multinomial(n, label.chance / label.chance.sum(), size=windows)
     return rows, rng.binomial(rows, label.worth).astype(np.float64)
 
@@ -234,7 +234,7 @@ def _late(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple
 
 
 def _clustered(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
-    """Three rows in ten in clusters of five copies, which have one segment and are known by their cluster."""
+    """Three in ten rows are in clusters of five copies, which have one segment and a cluster key."""
     copied = round(CLUSTERED * n / COPIES)
     once, single = drawn_rows(label, windows, copied, rng), drawn_rows(label, windows, n - copied * COPIES, rng)
     effects = effects_of(label, [(COPIES, *once), (1, *single)])
@@ -243,9 +243,9 @@ def _clustered(label: Label, windows: int, n: int, rng: np.random.Generator) -> 
 
 
 def effects_of(label: Label, parts: Sequence[tuple[int, Ints, Floats]]) -> Floats:
-    """The design effects of all, predicted and automated rows of each window, as the warehouse works them out.
+    """The design effects of all, predicted and automated rows of each window, as computed by the warehouse.
 
-    ``parts`` are how many copies there are of each row, and the rows and hits without their copies.
+    ``parts`` are (copies of each row, rows and hits without their copies).
     """
     score = label.cell / CELLS
     found = []
@@ -265,12 +265,12 @@ def effects_of(label: Label, parts: Sequence[tuple[int, Ints, Floats]]) -> Float
 
 Made = Callable[[Label, int, int, np.random.Generator], tuple[Sums, Sums]]
 WORLDS: dict[str, Made] = {"as they come": _independent, "clusters": _clustered, "late truths": _late}
-"""Name -> what is known of the windows of a label in the end, and when each of them is judged."""
+"""Name -> function that draws the sums of a label: as known in the end, and when each window is judged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
-    """Windows, of which those from ``first`` on are judged, with their rows and all rules."""
+    """A simulated year: windows, of which those from ``first`` on are judged, with their rows and all rules."""
 
     place: Setting
     world: World
@@ -278,15 +278,15 @@ class Played:
 
     @property
     def judged(self) -> range:
-        """The numbers of the windows that are judged."""
+        """The indices of the windows that are judged."""
         return range(self.first, len(self.place.windows))
 
     def together(self, label: str, index: int, depth: int) -> Counts:
-        """The counts of so many windows up to one, as a run pools them."""
+        """The pooled counts of ``depth`` windows up to ``index``, as in a run."""
         return pool([self.world.counts(label, index - back, now=back == 0) for back in range(depth)])
 
     def sums(self, label: str, depth: int) -> tuple[Ints, Floats, Floats]:
-        """Rows and hits by kind, (J, K), and the design effect (J,), of so many windows up to each judged one."""
+        """Rows and hits by kind (J, K), and design effect (J,), of ``depth`` windows up to each judged one."""
         now, whole = self.world.of(label, now=True), self.world.of(label, now=False)
         back = [(now, np.array(self.judged)), *((whole, np.array(self.judged) - k) for k in range(1, depth))]
         n, hits = sum(each.n[at] for each, at in back), sum(each.hits[at] for each, at in back)
@@ -296,7 +296,7 @@ class Played:
         return n, hits, (effects * squares).sum(axis=0) / squares.sum(axis=0)
 
     def data(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> SourceData:
-        """What a run of one window sees; ``promises`` are those of all windows by label, whether as judged or not."""
+        """The data of a run of one window; ``promises`` are those of all windows, by (label, as judged or later)."""
         depth = self.place.config.evaluation.pool_weeks
         current, *earlier = (self._window(index - back, promises, now=back == 0) for back in range(depth))
         past = tuple(self._past(at, promises) for at in range(index - 1, index - MEMORY - 1, -1))
@@ -328,18 +328,18 @@ class Played:
 
 
 def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:
-    """Sum of (y - s - mean)^2 over the rows of each window, (J,)."""
+    """The sum of (y - s - mean)^2 over the rows of each window, (J,)."""
     rows, r = n.sum(axis=1), (hits - n * score).sum(axis=1)
     return np.asarray((n * score**2 + hits * (1 - 2 * score)).sum(axis=1) - r**2 / np.maximum(rows, 1))
 
 
-# Which weeks may hold a breach
+# Which weeks may have a breach
 
 
 def smallest_ps(rule: Rule, played: Played) -> Floats:
-    """The smallest p-value that a run could come to, however many windows it pools: shape (labels, judged windows).
+    """The smallest p-value that a run could compute, however many windows it pools: shape (labels, judged windows).
 
-    1 where the value is not beyond the threshold, since that is no breach either; 0 where scores moved.
+    1 if the value is not beyond the threshold, since that is no breach; 0 if scores moved.
     """
     config = played.place.config
     source = config.sources[SOURCE]
@@ -349,17 +349,17 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
     for depth in range(1, deepest + 1):
         for place, name in enumerate(names):
             n, hits, effect = played.sums(name, depth)
-            # a run measures fewer rows than are needed only where no more of them can be had
+            # a run uses fewer rows than needed only if there are no more
             needed = least if depth < deepest and not played.world.versions else 0
             enough = n @ _population(rule, played.world.labels[name]) >= needed
-            asked = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
-            p = asked(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)
+            p_values = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
+            p = p_values(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)
             found[place] = np.minimum(found[place], np.where(enough, p, 1.0))
     return found
 
 
 def _population(rule: Rule, label: Label) -> Ints:
-    """Which kinds the rule is about, as numbers."""
+    """The indices of the kinds that the rule is about."""
     return (label.acts if rule.where == "automated" else np.ones(len(label.cell), dtype=bool)).astype(np.int64)
 
 
@@ -382,11 +382,11 @@ def _binned_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[In
     return np.where(moved > MOVED_SHARE, 0.0, found)
 
 
-@lru_cache(maxsize=128)  # three rules ask for the same bins of twenty labels at four depths
+@lru_cache(maxsize=128)  # three rules use the same bins, of twenty labels at four depths
 def tables_of(played: Played, name: str, depth: int) -> tuple[list[BinCounts], Floats]:
-    """The bins of a label in each judged window, and the share of rows in bins whose mean score is elsewhere, (J,).
+    """The bins of a label in each judged window, and the share of rows in bins whose mean score has moved, (J,).
 
-    Beyond a fifth of them a run makes other bins.
+    If it is more than a fifth, a run makes other bins.
     """
     label, base = played.world.labels[name], played.place.baselines[name]
     (n, hits, effect), upper = played.sums(name, depth), np.asarray(base.edges["all"], dtype=np.int64)
@@ -400,9 +400,9 @@ def tables_of(played: Played, name: str, depth: int) -> tuple[list[BinCounts], F
 
 
 def _mce_is_beyond(merged: Sequence[BinCounts], threshold: float) -> Bools:
-    """Whether the debiased MCE may be above the threshold: a larger one in the baseline makes the rise smaller still.
+    """Whether the debiased MCE may be above the threshold, (J,). A larger one in the baseline makes the rise smaller.
 
-    It is where gaps shrunk to this error would show the largest gap that was seen in less than half of all samples.
+    It is above if gaps shrunk to this error would show the observed largest gap in less than half of all samples.
     """
     tables = stack(merged)
     largest = np.abs(tables.gap).max(axis=1)
@@ -413,7 +413,7 @@ def _mce_is_beyond(merged: Sequence[BinCounts], threshold: float) -> Bools:
 
 
 def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Ints, Floats, Floats]) -> Floats:
-    """The p-values of another rule for each judged window, (J,): 1 where the value is not beyond the threshold."""
+    """The p-values of any other rule for each judged window, (J,): 1 if the value is not beyond the threshold."""
     base, evaluation, found = played.place.baselines[name], played.place.config.evaluation, np.ones(len(played.judged))
     value = _values(str(rule.metric), played.world.labels[name], *sums[:2])
     level, upwards = rule.threshold, rule.condition == "above"
@@ -423,8 +423,8 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
     for place in np.flatnonzero(beyond):
         counts = played.together(name, played.judged[place], depth).where(rule.where)
         if rule.condition == "decrease":
-            asked = str(rule.metric), counts, base.counts, evaluation.confidence
-            found[place] = decrease_test(*asked, accepted=accepted_fall(rule)).p_value or 0.0
+            arguments = str(rule.metric), counts, base.counts, evaluation.confidence
+            found[place] = decrease_test(*arguments, accepted=accepted_fall(rule)).p_value or 0.0
         else:
             law = law_of(str(rule.metric), counts)
             found[place] = 1.0 if law is None else law.p_value(level, "above" if upwards else "below")
@@ -432,7 +432,7 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
 
 
 def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
-    """A metric's value in each judged window, (J,); NaN where it has none."""
+    """A metric's value in each judged window, (J,); NaN if it has none."""
     score, misses = label.cell / CELLS, n - hits
     with np.errstate(invalid="ignore", divide="ignore"):
         if metric == "shortfall":
@@ -440,7 +440,7 @@ def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
         if metric == "false_negative_rate":
             return np.asarray(hits @ (score < 0.5) / hits.sum(axis=1))
         if metric == "roc_auc":
-            # kinds of one score are tied: by score, in its order
+            # kinds with the same score are tied, so they are added up by score
             kept, lost = (np.add.reduceat(each, label.starts, axis=1) for each in (hits, misses))
             pairs = kept.sum(axis=1) * lost.sum(axis=1)
             return np.asarray((kept * (np.cumsum(lost, axis=1) - lost / 2)).sum(axis=1) / pairs)
@@ -457,7 +457,7 @@ def may_breach(rule: Rule, played: Played) -> Bools:
 
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
-    """From evidence of all windows, neither capped nor cut off after a year: that is never smaller than a run's."""
+    """By the evidence of all windows, neither capped nor limited to a year: it is never smaller than a run's."""
     labels = np.array([_evidence(rule, played.world, name) for name in played.world.labels])[:, list(played.judged)]
     found = [evidence_needed(each, rule.average_run_length) - NEARLY <= each.max() for each in labels.T]
     return np.array(found)
@@ -470,13 +470,13 @@ def _evidence(rule: Rule, world: World, name: str) -> Floats:
         return np.asarray(_grown(rule, [whole[None]], [now[None]])[0])
     segments = [segment for segment in now if segment is not None]
     paths = _grown(rule, [whole[each] for each in segments], [now[each] for each in segments])
-    there = np.array([[promise.rows > 0 for promise in now[each]] for each in segments])
-    total: Floats = np.logaddexp.reduce(np.where(there, paths, -np.inf), axis=0)
-    return np.asarray(total - np.log(np.maximum(there.sum(axis=0), 1)))
+    has_rows = np.array([[promise.rows > 0 for promise in now[each]] for each in segments])
+    total: Floats = np.logaddexp.reduce(np.where(has_rows, paths, -np.inf), axis=0)
+    return np.asarray(total - np.log(np.maximum(has_rows.sum(axis=0), 1)))
 
 
 def _grown(rule: Rule, whole: Sequence[Sequence[Promise]], now: Sequence[Sequence[Promise]]) -> Floats:
-    """The log of R after each window, its newest one as it is known ``now``: shape (series, windows)."""
+    """The log of R after each window, whose newest one is as known ``now``: shape (series, windows)."""
     shape = (len(whole), len(whole[0]), len(SIZES))
     full, newest = (
         log_e_values([each for series in known for each in series], rule.threshold).reshape(shape)
@@ -494,7 +494,7 @@ def _grown(rule: Rule, whole: Sequence[Sequence[Promise]], now: Sequence[Sequenc
 
 
 def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
-    """The incidents that each rule opens; ``every_week`` judges all weeks, which is slow and finds the same."""
+    """The incidents that each rule opens. ``every_week`` judges all weeks, which is slow and has the same result."""
     open_now: Open = {}
     found: Counter[str] = Counter()
     for verdicts in judged_weeks(played, open_now, every_week=every_week):
@@ -503,7 +503,7 @@ def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
 
 
 def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) -> Iterator[list[Verdict]]:
-    """The verdicts of the weeks that matter: who asks opens their incidents in ``open_now`` before the next."""
+    """The verdicts of the weeks that must be judged. The caller updates ``open_now`` before the next week."""
     config = played.place.config
     rules = weekly_rules(config)
     possible = np.any([may_breach(rule, played) for rule in rules], axis=0) if not every_week else None
@@ -521,24 +521,24 @@ def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) ->
 
 @cache
 def windows_of(n: int, weeks: int) -> Setting:
-    """The windows and spans of baselines at so many rows; the baselines themselves are drawn anew for every year."""
+    """The windows and baseline spans for ``n`` rows; the baselines themselves are drawn anew for every year."""
     return setting(LABELS, n, MEMORY + weeks, np.random.default_rng(SEED))
 
 
 def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
-    """A year of these labels in one of the worlds, with a year before it."""
-    place, made = windows_of(n, weeks), WORLDS[world]
+    """Simulate a year of these labels in one of the worlds, with a year before it."""
+    place, draw = windows_of(n, weeks), WORLDS[world]
     kinds = {label.name: kinds_of(label) for label in labels}
-    both = {name: made(kind, MEMORY + weeks, n, rng) for name, kind in kinds.items()}
+    both = {name: draw(kind, MEMORY + weeks, n, rng) for name, kind in kinds.items()}
     baselines: dict[str | None, Baseline] = {
-        name: pinned(place.baselines[name], kind, made, rng) for name, kind in kinds.items()
+        name: pinned(place.baselines[name], kind, draw, rng) for name, kind in kinds.items()
     }
     found = World(kinds, {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()})
     return Played(replace(place, config=every_rule(), baselines=baselines), found, MEMORY)
 
 
 def pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
-    """The baseline with rows drawn anew, as many as it has."""
+    """The baseline with as many rows, drawn anew."""
     whole, _ = made(label, 1, base.counts.rows, rng)
     counts = counts_of(label, whole.n[0], whole.hits[0], whole.effects[0])
     return replace(base, counts=counts, edges=edges_of(counts, shipped().evaluation))
@@ -558,11 +558,11 @@ class QuietYear:
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes."""
+        """The approximate seconds."""
         return 3.0 * self.weeks / YEAR
 
     def run(self) -> list[Tally]:
-        """The incidents of the year."""
+        """The tally of the incidents of the year."""
         rng = np.random.default_rng((self.seed, list(WORLDS).index(self.world), self.n, self.number))
         labels = [keeping(label) for label in LABELS]
         found = incidents_of(played_year(labels, self.world, self.n, self.weeks, rng))
@@ -576,12 +576,12 @@ class QuietYear:
 
 
 def tasks(years: int, weeks: int, worlds: Sequence[str], sizes: Sequence[int]) -> list[QuietYear]:
-    """All years, those of one number side by side, so that what is finished is of all lines alike."""
+    """All years as tasks, ordered by number, so that all lines of the table progress equally."""
     return [QuietYear(world, n, number, weeks, SEED) for number in range(years) for world in worlds for n in sizes]
 
 
 def table(lines: Sequence[Tally]) -> Table:
-    """Incidents a year, together and by kind of rule."""
+    """The table of incidents a year, together and by kind of rule."""
     heads = (
         "rows", "rows a label-week", "years", "weekly rules: incidents", "rules that accumulate: incidents",
         "a year, together", "at most (95%)", "by rule",
@@ -598,11 +598,11 @@ def _line(tally: Tally) -> tuple[str, ...]:
     world, n = tally.line
     names = [name for name in tally.sums if name.endswith(" incidents")]
     rules = {name.removesuffix(" incidents"): tally.of(name) for name in names if tally.of(name)}
-    told = ", ".join(f"{rule} {count:.0f}" for rule, count in rules.items() if rule not in ("all", "weekly", "lasting"))
+    text = ", ".join(f"{rule} {count:.0f}" for rule, count in rules.items() if rule not in ("all", "weekly", "lasting"))
     return (
         str(world), f"{n:,}", f"{tally.count}", f"{tally.of('weekly incidents'):.0f}",
         f"{tally.of('lasting incidents'):.0f}", f"{tally.share('all incidents'):.3f}",
-        f"{tally.upper_mean('all incidents'):.3f}", told or "-",
+        f"{tally.upper_mean('all incidents'):.3f}", text or "-",
     )  # fmt: skip
 
 
@@ -618,7 +618,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.years < 1 or (given.quick and given.write_docs):
         parser.error("--years must be at least 1, and --write-docs takes the whole study, not --quick")
-    asked = (
+    planned = (
         tasks(1, 4, list(WORLDS), SIZES_OF_LABELS[:1])
         if given.quick
         else tasks(given.years, YEAR, list(WORLDS), SIZES_OF_LABELS)
@@ -627,11 +627,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = "quick" if given.quick else f"{commit} {YEAR}"
     notebook = Notebook(given.notebook, hashlib.sha256(study.encode()).hexdigest()[:16])
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
-    finished = measured(asked, finished, notebook, given.workers)
-    lines = gathered(asked, finished)["quiet"]
+    finished = measured(planned, finished, notebook, given.workers)
+    lines = gathered(planned, finished)["quiet"]
     table(lines).show(console())
     if given.write_docs:
-        spent = sum(durations(asked, {key_of(task): finished[key_of(task)] for task in asked}).values())
+        spent = sum(durations(planned, {key_of(task): finished[key_of(task)] for task in planned}).values())
         origin = (
             f"Made by `python -m benchmarks.quiet --years {given.years} --write-docs` at commit {commit}, seed {SEED}, "
             f"{spent:,.0f} s of a processor in {given.workers} processes."

@@ -1,4 +1,4 @@
-"""ECE, MCE and 95% intervals of twenty labels: ours beside row bootstraps and other libraries."""
+"""ECE, MCE and 95% intervals of twenty labels: ours compared with row bootstraps and other libraries."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, in_turns, peak, times
 
 COUNTING = "counting in numpy"
-ANALYTIC, BOOTSTRAP, ROWS = 0, 1, 2  # where they stand among the contestants
+ANALYTIC, BOOTSTRAP, ROWS = 0, 1, 2  # indices of contestants
 WANTED = (200, 30)
-"""How many times as long as ours the numpy row bootstrap should take: as the analytic and the bootstrap form."""
+"""The numpy row bootstrap should take this many times as long as our analytic form, and as our bootstrap form."""
 
 COLUMNS = ("what", "reads", "resamples", "min s", "median s", "max s", "/ analytic", "/ bootstrap", "MiB")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A contestant with its times, None where it is not installed."""
+    """A contestant with its times; None if it is not installed."""
 
     name: str
     reads: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Raced:
-    """What came of a race: its lines, how long counting takes, and how far the plug-in ECEs of one label lie apart."""
+    """The result of a race: its lines, the time of counting, and the largest difference of plug-in ECEs of a label."""
 
     lines: tuple[Line, ...]
     counting: Timing
@@ -39,7 +39,7 @@ class Raced:
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table; every memory, and then the race, in a process of its own."""
+    """The table. Each memory, and then the race, is measured in its own process."""
     memory = [
         fresh(memory_of, index, size) if size.memory and runner.run is not None else None
         for index, runner in enumerate(contestants(size))
@@ -48,7 +48,7 @@ def tables(size: Size) -> Iterator[Table]:
 
 
 def race(size: Size) -> Raced:
-    """Every contestant in every round, in turns."""
+    """Measure every contestant in every round, in turns."""
     runners = [affordable(runner, size) for runner in contestants(size)]
     ready = [runner for runner in runners if runner.run is not None]
     rows = made_up_rows(size.labels, size.rows)
@@ -74,9 +74,9 @@ def disagreement(answers: Sequence[Sequence[Answer]]) -> float:
 
 
 def memory_of(index: int, size: Size) -> float:
-    """MiB that one contestant needs, input included, libraries not; to be asked in a process of its own.
+    """The MiB that one contestant needs, with its input but without libraries. Call it in its own process.
 
-    What reads counts gets them label by label: a run never holds the rows either.
+    A contestant that reads counts gets them label by label, as a run never holds all rows either.
     """
     runner = list(contestants(Size(resamples=2)))[index]
     _warm_up(runner)
@@ -89,17 +89,17 @@ def memory_of(index: int, size: Size) -> float:
 
 
 def _warm_up(runner: Contestant) -> None:
-    """Once on a few rows: what is imported or compiled at first use is not what is measured."""
+    """Run it once on a few rows, so that imports and compilation at first use are not measured."""
     rows = made_up_rows(1, 200)
     runner.answers(rows, count(rows))
 
 
 def table_of(size: Size, raced: Raced, memory: Sequence[float | None]) -> Table:
-    """The contestants; ratios are of medians, to the two forms of ours."""
+    """The table of the contestants; ratios are of medians, to our two forms."""
     analytic, bootstrap, row_bootstrap = (_median(raced.lines[index]) for index in (ANALYTIC, BOOTSTRAP, ROWS))
     rows = [
-        (line.name, line.reads, line.resamples, *_times(line.timing, analytic, bootstrap), _mebibytes(held))
-        for line, held in zip(raced.lines, memory, strict=True)
+        (line.name, line.reads, line.resamples, *_times(line.timing, analytic, bootstrap), _mebibytes(mib))
+        for line, mib in zip(raced.lines, memory, strict=True)
     ]
     counting = (COUNTING, "rows", "-", *raced.counting.shown, "", "", "")
     ratios = [row_bootstrap / ours for ours in (analytic, bootstrap)]

@@ -1,7 +1,7 @@
-"""What recalibration really does, by its method and the number of rows: ``python -m benchmarks.recalibration``.
+"""The true effect of recalibration, by method and number of rows: ``python -m benchmarks.recalibration``.
 
 Maps are fitted on samples of the study's populations and tried on the populations themselves, whose true ECE is known.
-Beside that is what cross-validation says of the same samples.
+The results of cross-validation on the same samples are shown too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVALUATION = EvaluationConfig()
 
 @dataclass(frozen=True)
 class Tried:
-    """One map on its population: its true ECE and gain in Brier score, and what cross-validation said of both."""
+    """One map on its population: its true ECE and gain in Brier score, and cross-validation's estimates of both."""
 
     population: str
     method: Method
@@ -40,16 +40,16 @@ class Tried:
 
 
 def whole(population: Population) -> Counts:
-    """The population itself as counts, outcomes being what the scores are worth."""
-    made = endless(population)
-    return counts_from_rows(made.cell / CELLS, made.worth)
+    """The population itself as counts, with true probabilities as outcomes."""
+    points = endless(population)
+    return counts_from_rows(points.cell / CELLS, points.worth)
 
 
 def recalibrated(counts: Counts, score_map: ScoreMap) -> Counts:
-    """The same rows under their new scores: every cell's rows get the new score of its mean score."""
-    held = counts.by_cell()
-    held = held.take(held.w > 0)
-    return moved(held, apply(score_map, held.score))
+    """The same rows with new scores: the rows of a cell get the new score of its mean score."""
+    cells = counts.by_cell()
+    cells = cells.take(cells.w > 0)
+    return moved(cells, apply(score_map, cells.score))
 
 
 def true_ece(counts: Counts) -> float:
@@ -59,7 +59,7 @@ def true_ece(counts: Counts) -> float:
 
 
 def tried(population: Population, n: int, repetitions: int, seed: int) -> Iterator[Tried]:
-    """Each method on so many samples of ``n`` rows, where cross-validation offers it."""
+    """Try each method on ``repetitions`` samples of ``n`` rows, if cross-validation offers it."""
     truth = whole(population)
     rngs = [np.random.default_rng([seed, n, i]) for i in range(repetitions)]
     samples = [population.draw(rng, n) for rng in rngs]
@@ -86,19 +86,19 @@ def line(method: Method, n: int, rows: Sequence[Tried]) -> str:
     if not offered:
         return f"{left} – | – | – | – |"
     after = [row.found.after.ece for row in offered if row.found.after is not None]
-    said = np.mean([one.value or 0.0 for one in after])
-    held = np.mean([row.true_ece <= (one.high or 0.0) for row, one in zip(offered, after, strict=True)])
+    estimated = np.mean([one.value or 0.0 for one in after])
+    covered = np.mean([row.true_ece <= (one.high or 0.0) for row, one in zip(offered, after, strict=True)])
     gains = [
         (row.brier_gain, (row.found.before.brier or 0.0) - (row.found.after.brier or 0.0))
         for row in offered
         if row.found.after is not None
     ]
     truth, found = np.mean(gains, axis=0)
-    return f"{left} {said:.4f} | {held:.2f} | {truth:+.5f} | {found:+.5f} |"
+    return f"{left} {estimated:.4f} | {covered:.2f} | {truth:+.5f} | {found:+.5f} |"
 
 
 def chosen_line(n: int, rows: Sequence[Tried]) -> str:
-    """How often calibrated populations were recalibrated all the same, and what they came to."""
+    """The line of how often calibrated populations were recalibrated nevertheless, and their ECE afterwards."""
     calm = [row for row in rows if row.population.endswith("calibrated")]
     samples = len(calm) // len(METHODS)
     taken = [row.true_ece for row in calm if row.chosen]
@@ -107,7 +107,7 @@ def chosen_line(n: int, rows: Sequence[Tried]) -> str:
 
 
 def seconds(labels: Sequence[Population], n: int) -> float:
-    """CPU seconds for the gains of so many labels of ``n`` rows."""
+    """CPU seconds for the gains of these labels with ``n`` rows each."""
     samples = [label.draw(np.random.default_rng(i), n) for i, label in enumerate(labels)]
     start = time.process_time()
     cross_validated(samples, [np.random.default_rng(i) for i in range(len(samples))], EVALUATION)

@@ -1,4 +1,4 @@
-"""What `calmon replay` costs: a year of twenty labels from stored counts, weeks alone and with their days."""
+"""The cost of `calmon replay`: a year of twenty labels from stored counts, weeks only and weeks with their days."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ THE_SAME, STRICTER, ONE_MORE = "the same file", "one threshold stricter", "one r
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One proposed file and one set of schedules: the seconds of every round, and what was found."""
+    """One proposed file and one set of schedules: the seconds of every round, and the result."""
 
     name: str
     schedules: str
@@ -47,19 +47,19 @@ class Replayed:
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table; the history is made in one process and replayed in another."""
+    """The table. The history is made in one process and replayed in another."""
     with tempfile.TemporaryDirectory() as folder:
         fresh(write, Path(folder), size)
         yield table_of(size, fresh(replayed, Path(folder), size))
 
 
 def address(folder: Path) -> str:
-    """Where the history lies."""
+    """The address of the history."""
     return f"sqlite:///{folder}/history.sqlite"
 
 
 def write(folder: Path, size: Size) -> None:
-    """A history as a year of weekly and daily runs leaves it, less estimates, switches and messages."""
+    """Write the history of a year of weekly and daily runs, without estimates, switches and messages."""
     rng = np.random.default_rng(SEED)
     labels = LABELS[: size.labels]
     weekly, rows = setting(labels, ROWS, size.replayed, rng), drawn(labels, size.replayed, ROWS, rng)
@@ -70,7 +70,7 @@ def write(folder: Path, size: Size) -> None:
 
 
 def _keep(store: Store, year: Setting, rows: ByLabel, schedule: Schedule) -> None:
-    """The counts and verdicts of every window."""
+    """Store the counts and verdicts of every window."""
     for index, window in enumerate(year.windows):
         data, now = year.data(rows, index), window.end + timedelta(hours=6)
         labels: CountsByLabel = {**data.current.labels, None: pool(data.current.labels.values())}
@@ -86,7 +86,7 @@ def _verdicts(data: SourceData, window: Window, schedule: Schedule) -> list[Any]
 
 
 def proposals(present: Config) -> dict[str, Config]:
-    """What is held against the present file."""
+    """Name -> a file that is compared with the present one."""
     first, *others = present.rules
     more = Rule(id="brier-increase", metric="brier", condition="increase", threshold=0.02)
     daily = more.model_copy(update={"id": "brier-days", "schedule": "daily"})
@@ -99,7 +99,7 @@ def proposals(present: Config) -> dict[str, Config]:
 
 
 def replayed(folder: Path, size: Size) -> list[Replayed]:
-    """Every proposal, on weeks alone and on weeks and days, each time with nothing kept in memory."""
+    """Replay every proposal, on weeks only and on weeks with days, each time with empty caches."""
     with Store.from_url(address(folder), create=False) as store:
         return [
             _rounds(store, name, proposed, schedules, size)
@@ -129,12 +129,12 @@ def newest_week(store: Store) -> Window:
 
 
 def only(config: Config, schedules: Sequence[str]) -> Config:
-    """The rules of these schedules."""
+    """The configuration with only the rules of these schedules."""
     return config.model_copy(update={"rules": tuple(rule for rule in config.rules if rule.schedule in schedules)})
 
 
 def table_of(size: Size, found: Sequence[Replayed]) -> Table:
-    """Seconds."""
+    """The table of seconds."""
     rows = tuple(
         (each.name, each.schedules, *each.timing.shown, f"{each.incidents[0]} / {each.incidents[1]}")
         for each in found

@@ -1,6 +1,6 @@
-"""Coverage and false alarms where people review all flagged rows but only one in K of the others: before and now.
+"""Coverage and false alarms if people review all flagged rows but only one in K of the others: before and now.
 
-*Before* takes all rows of a share together, by Kish's effective size; *now* is what estimates and rules use.
+*Before* uses Kish's effective size of all rows of a share together; *now* is the method of estimates and rules.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ UNCHANGED = ("accuracy", "shortfall", "precision", "specificity")
 
 
 def reviewed(made: Endless, keep: int, rng: np.random.Generator) -> Counts:
-    """The counts of a week: every row with a score of .5 or more, and one in ``keep`` of the others."""
+    """The counts of a week: every row with a score of at least .5, and one in ``keep`` of the others."""
     picked = rng.integers(len(made.cell), size=ROWS)
     score, outcome = made.cell[picked] / CELLS, rng.random(ROWS) < made.worth[picked]
     flagged = score >= 0.5
-    seen = flagged | (rng.random(ROWS) < 1 / keep)
+    known = flagged | (rng.random(ROWS) < 1 / keep)
     weight = np.where(flagged, 1.0, float(keep))
-    return counts_from_rows(score[seen], outcome[seen].astype(float), weight=weight[seen], automate_at=0.8)
+    return counts_from_rows(score[known], outcome[known].astype(float), weight=weight[known], automate_at=0.8)
 
 
 def truth_of(made: Endless, metric: str) -> float:
-    """The metric of the endless population, from the worth of its points."""
+    """The true metric of the population, from the probabilities of its points."""
     half = len(made.cell)
     score = np.concatenate([made.cell, made.cell]) / CELLS
     outcome = np.concatenate([np.ones(half), np.zeros(half)])
     weight: Floats = np.concatenate([made.worth, 1 - made.worth])
-    held = weight > 0
-    counts = counts_from_rows(score[held], outcome[held], weight=weight[held], automate_at=0.8)
+    is_used = weight > 0
+    counts = counts_from_rows(score[is_used], outcome[is_used], weight=weight[is_used], automate_at=0.8)
     return float(METRICS[metric].point(counts) or 0.0)
 
 
@@ -58,25 +58,25 @@ def covered(population: Population, metric: str, keep: int, runs: int, *, before
     truth = truth_of(made, metric)
     worse: Side = "above" if METRICS[metric].direction == "lower" else "below"
     rng = np.random.default_rng([SEED, keep])
-    held = rung = 0
+    covering = alarms = 0
     for _ in range(runs):
         counts = reviewed(made, keep, rng)
         law = BEFORE[metric](counts) if before else law_of(metric, counts)
         low, high = (0.0, 1.0) if law is None else law.interval(0.95)
-        held += low <= truth <= high
-        rung += law is not None and law.p_value(truth, worse) <= 0.01
-    return held / runs, rung / runs
+        covering += low <= truth <= high
+        alarms += law is not None and law.p_value(truth, worse) <= 0.01
+    return covering / runs, alarms / runs
 
 
 def table(runs: int) -> Table:
-    """The lowest coverage and the most false alarms of the populations, for each metric and K."""
+    """The table of the lowest coverage and the most false alarms of the populations, for each metric and K."""
     lines = []
     for metric in (*BEFORE, *UNCHANGED):
         for keep in KEEP:
             now = [covered(each, metric, keep, runs, before=False) for each in POPULATIONS]
             then = [covered(each, metric, keep, runs, before=True) for each in POPULATIONS] if metric in BEFORE else now
-            told = [text for found in (then, now) for text in _lowest(found)]
-            lines.append((metric, str(keep), *told))
+            cells = [text for found in (then, now) for text in _lowest(found)]
+            lines.append((metric, str(keep), *cells))
     names = ", ".join(each.name for each in POPULATIONS)
     note = (
         f"{runs} weeks of {ROWS:,} rows a population ({names}); lowest coverage of 95% intervals, and the largest "

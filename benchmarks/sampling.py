@@ -1,4 +1,4 @@
-"""Ways in which rows come out of a population: one by one, in clusters, with weights."""
+"""Ways to sample rows from a population: independently, in clusters, with weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COPIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Independent rows."""
+    """Samples independent rows."""
 
     def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
         """The counts of ``n`` rows."""
@@ -28,9 +28,9 @@ PLAIN = Sampling()
 
 @dataclass(frozen=True, slots=True)
 class Clustered(Sampling):
-    """A ``share`` of the rows in clusters of five copies; ``known``: the relation has a `cluster` column.
+    """Samples a ``share`` of the rows in clusters of five copies; ``known``: the relation has a `cluster` column.
 
-    The design effect comes from the sums that the warehouse takes.
+    The design effect is computed from the same sums as in the warehouse.
     """
 
     share: float
@@ -44,7 +44,7 @@ class Clustered(Sampling):
         return cells[key] / CELLS, outcomes[key], key
 
     def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
-        """The counts of ``n`` rows; the same rows, whether the clusters are known or not."""
+        """The counts of ``n`` rows: the same rows whether the clusters are known or not."""
         score, outcome, key = self.rows(population, rng, n)
         effect = design_effect(sums_of_rows(score, outcome, key)) if self.known else 1.0
         return counts_from_rows(score, outcome, automate_at=population.automate_at, design_effect=effect)
@@ -52,7 +52,7 @@ class Clustered(Sampling):
 
 @dataclass(frozen=True, slots=True)
 class Weighted(Sampling):
-    """Log-normal weights that have nothing to do with the scores; ``spread`` is their standard deviation in logs."""
+    """Samples rows with log-normal weights, independent of the scores; ``spread`` is the standard deviation of logs."""
 
     spread: float
 
@@ -65,16 +65,16 @@ class Weighted(Sampling):
 
 @dataclass(frozen=True, slots=True)
 class Thinned(Sampling):
-    """Only one in ``keep`` of the rows scored below .5 was labelled, and each of those counts for so many."""
+    """Samples all rows scored from .5 on and one in ``keep`` of the others, with a weight of ``keep``."""
 
     keep: int
 
     def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
         """The counts of ``n`` rows that were kept."""
-        made = endless(population)
-        easy = made.cell < CELLS // 2
+        points = endless(population)
+        easy = points.cell < CELLS // 2
         chance = np.where(easy, 1.0 / self.keep, 1.0)
         picked = np.searchsorted(np.cumsum(chance) / chance.sum(), rng.random(n), side="right")
-        score, outcome = made.cell[picked] / CELLS, rng.random(n) < made.worth[picked]
+        score, outcome = points.cell[picked] / CELLS, rng.random(n) < points.worth[picked]
         weight = np.where(easy[picked], float(self.keep), 1.0)
         return counts_from_rows(score, outcome, weight=weight, automate_at=population.automate_at)

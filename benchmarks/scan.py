@@ -1,4 +1,4 @@
-"""The grouping query of a run on DuckDB, beside a plain scan of the same table."""
+"""The grouping query of a run on DuckDB, compared with a plain scan of the same table."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ LABELS = 20
 
 
 def address(path: Path) -> str:
-    """A DuckDB file, asked with one thread."""
+    """The address of a DuckDB file, queried with one thread."""
     return f"duckdb:///{path}?threads=1"
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table, measured in a process of its own."""
+    """The table, measured in its own process."""
     yield table_of(size, fresh(timings, size))
 
 
 def timings(size: Size) -> list[Timing]:
-    """The statements on a fresh DuckDB file, in turns, after one round to warm up."""
+    """The timings of the statements on a new DuckDB file, in turns, after one round to warm up."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warehouse.duckdb"
         write_table(path, size.table_rows)
@@ -51,7 +51,7 @@ def timings(size: Size) -> list[Timing]:
 
 
 def table_of(size: Size, found: Sequence[Timing]) -> Table:
-    """Ratios to the plain scan."""
+    """The table, with ratios to the plain scan."""
     rows = tuple((timing.name, *timing.shown, times(timing.median / found[0].median)) for timing in found)
     title = f"DuckDB, {size.table_rows:,} rows of {LABELS} labels, one thread, {size.scans} rounds"
     note = "The plain scan reads one column and keeps one number; the grouping keeps seven sums for every score."
@@ -59,11 +59,11 @@ def table_of(size: Size, found: Sequence[Timing]) -> Table:
 
 
 def write_table(path: Path, rows: int, weeks: int = 1) -> None:
-    """``rows`` rows of twenty labels, of one week or of some that end with it, calibrated, scores with all decimals."""
+    """Write ``rows`` calibrated rows of twenty labels, in ``weeks`` weeks up to the judged one, with all decimals."""
     start, seconds = WINDOW.start - timedelta(weeks=weeks - 1), weeks * 604800 - 1.0
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET threads = 1")  # or random() is not the same every time
+        connection.execute("SET threads = 1")  # otherwise random() differs between runs
         connection.execute("SELECT setseed(0.20260101)")
         connection.execute(
             f"""
@@ -80,7 +80,7 @@ def write_table(path: Path, rows: int, weeks: int = 1) -> None:
 
 @contextmanager
 def queries(path: Path) -> Iterator[dict[str, Callable[[], object]]]:
-    """What is timed, by name; the file is open all the time, with one thread."""
+    """Name -> timed function. The file stays open, with one thread."""
     engine = sa.create_engine(address(path), poolclass=NullPool, connect_args={"read_only": True})
     with engine.connect() as connection, Warehouse.from_url(address(path)) as warehouse:
         connection.exec_driver_sql("SET TimeZone = 'UTC'")

@@ -1,7 +1,7 @@
-"""Rules on segments: how soon a fault in a part of a label is found and named, how quiet they are, what they cost.
+"""Rules on segments: how soon a fault in a segment is found and named, their false alarms, and their cost.
 
-A label of n rows a week in four channels, three languages and two model versions, scored from .8 on by automation, with
-bands of scores beside them. One of twenty such labels gets worse in the first week.
+A label has n rows a week in four channels, three languages, two model versions and bands of scores; it is automated
+from a score of .8 on. One of twenty such labels gets worse in the first week.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """The automated rows of some weeks, each array of shape (R,); every row is there ``copies`` times."""
+    """The automated rows of some weeks, each array of shape (R,); every row occurs ``copies`` times."""
 
     week: Ints
     score: Floats
@@ -85,7 +85,7 @@ def _in_one(column: str, rows: Drawn) -> Floats:
 
 
 def _compensated(rows: Drawn) -> Floats:
-    """One channel worse by .15, the three others better by .05: the label keeps its promise."""
+    """One channel is worse by .15, the three others are better by .05: the label as a whole stays calibrated."""
     return np.where(rows.values["channel"] == 0, 0.15, -0.05)
 
 
@@ -99,11 +99,11 @@ WORLDS: dict[str, tuple[Fault, tuple[Segment, ...]]] = {
     ),
     "channels that compensate": (_compensated, (("channel", "0"),)),
 }  # fmt: skip
-"""Name -> (how much the chances of rows fall, the segments that are rightly named)."""
+"""Name -> (how much the hit rates of rows fall, the segments that are right to name)."""
 
 
 def drawn(rng: np.random.Generator, rows: int, weeks: int) -> Drawn:
-    """``rows`` rows a week, of which those that act alone are kept."""
+    """The automated ones among ``rows`` random rows a week."""
     score = SCORES.draw(rng, rows * weeks)
     acts = score >= AUTOMATE_AT
     number = np.repeat(np.arange(weeks), rows)[acts]
@@ -112,7 +112,7 @@ def drawn(rng: np.random.Generator, rows: int, weeks: int) -> Drawn:
 
 
 def parts_of(rows: Drawn) -> dict[Segment, npt.NDArray[np.bool_]]:
-    """Which rows each segment has."""
+    """Segment -> which rows belong to it, shape (R,)."""
     found = {(c, str(v)): rows.values[c] == v for c, size in COLUMNS.items() for v in range(size)}
     bands = {
         (SCORE_BAND, name): (rows.score >= low) & (rows.score < high + (high == 1.0))
@@ -132,7 +132,7 @@ def paths_of(
 
 
 def promises(rows: Drawn, outcome: Floats, weeks: int, mask: npt.NDArray[np.bool_]) -> list[Promise]:
-    """What some of the rows promised and kept in each week; of copies each counts once."""
+    """The promises of the rows of ``mask`` in each week; copies of a row count once in the effective rows."""
     n = np.bincount(rows.week[mask], minlength=weeks)
     claimed = np.bincount(rows.week[mask], weights=rows.score[mask], minlength=weeks) / np.maximum(n, 1)
     kept = np.bincount(rows.week[mask], weights=outcome[mask], minlength=weeks) / np.maximum(n, 1)
@@ -141,15 +141,15 @@ def promises(rows: Drawn, outcome: Floats, weeks: int, mask: npt.NDArray[np.bool
 
 
 def found_in(paths: Mapping[Segment, Floats]) -> Found:
-    """The first week in which the label's mean evidence is enough, with the segment that has the most."""
+    """The first week in which the label's mean evidence is enough, with the segment that has most evidence."""
     matrix = np.array(list(paths.values()))
     mean = logsumexp(matrix, axis=0) - math.log(len(matrix))
-    rung = np.flatnonzero(mean >= NEEDED)
-    return (int(rung[0]) + 1, list(paths)[int(matrix[:, rung[0]].argmax())]) if len(rung) else None
+    alarms = np.flatnonzero(mean >= NEEDED)
+    return (int(alarms[0]) + 1, list(paths)[int(matrix[:, alarms[0]].argmax())]) if len(alarms) else None
 
 
 def played(world: str, rows: int, runs: int, weeks: int) -> list[tuple[Found, Found]]:
-    """When each of so many labels is found, and where: by the rule on segments, and by that on the label as a whole."""
+    """When and where each of ``runs`` labels is found: by the rule on segments, and by the rule on whole labels."""
     fault, _ = WORLDS[world]
     rng = np.random.default_rng([SEED, rows, list(WORLDS).index(world)])
     found = []
@@ -163,16 +163,16 @@ def played(world: str, rows: int, runs: int, weeks: int) -> list[tuple[Found, Fo
 
 
 def found_table(runs: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
-    """How soon a fault in a part is found, and how often its place is named rightly."""
+    """The table of how soon a fault in a segment is found, and how often the right segment is named."""
     lines = []
     for world, (_, right) in WORLDS.items():
         for n in rows:
             found = played(world, n, runs, weeks)
             parts = [each for each, _ in found]
-            told = [text for one in (parts, [each for _, each in found]) for text in _quantiles(one)]
+            quantiles = [text for one in (parts, [each for _, each in found]) for text in _quantiles(one)]
             named = sum(each is not None and each[1] in right for each in parts)
             some = sum(each is not None for each in parts)
-            lines.append((world, f"{n:,}", *told, f"{named} of {some}" if right else "-"))
+            lines.append((world, f"{n:,}", *quantiles, f"{named} of {some}" if right else "-"))
     names = ("segments", "label")
     heads = (
         "world", "rows a week", *(f"{name}: {share}" for name in names for share in ("50%", "80%", "90%")),
@@ -198,13 +198,13 @@ def _week(at: float) -> str:
 
 
 def copied(rng: np.random.Generator, rows: int, weeks: int, copies: int) -> Drawn:
-    """Rows that come in clusters of so many equal ones, which the warehouse knows by their cluster."""
+    """Rows in clusters of ``copies`` equal rows, which have a cluster key in the warehouse."""
     known = drawn(rng, rows // copies, weeks)
     return replace(known, copies=copies)
 
 
 def on_time(rng: np.random.Generator, known: Drawn, outcome: Floats) -> dict[Segment, Floats]:
-    """The evidence after each week where half of its truths come a week late, and all that came is counted anew."""
+    """The evidence after each week if half of its truths come a week late and are then counted too."""
     weeks, early = int(known.week.max()) + 1, rng.random(len(known.week)) < 0.5
     found = {}
     for segment, mask in parts_of(known).items():
@@ -224,7 +224,7 @@ QUIET: dict[str, Callable[[np.random.Generator, int, int, float], dict[Segment, 
     "five copies of each row": lambda rng, n, weeks, fall: _quiet(rng, copied(rng, n, weeks, 5), weeks, fall),
     "half of the truths late": lambda rng, n, weeks, fall: _late(rng, drawn(rng, n, weeks), fall),
 }
-"""Name -> the evidence of the segments of one label in which nothing is wrong, or its shortfall is just allowed."""
+"""Name -> function that gives the evidence of the segments of a label with no shortfall, or just the allowed one."""
 
 
 def _quiet(rng: np.random.Generator, known: Drawn, weeks: int, fall: float) -> dict[Segment, Floats]:
@@ -240,7 +240,7 @@ def _outcome(rng: np.random.Generator, known: Drawn, fall: Floats | float) -> Fl
 
 
 def quiet_table(labels: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
-    """How often nothing is reported as something."""
+    """The table of false alarms."""
     lines = []
     for (name, played_), n in product(QUIET.items(), rows):
         for shortfall in (0.0, MARGIN):
@@ -260,7 +260,7 @@ def quiet_table(labels: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
 
 
 def source(labels: int, columns: int, values: int, rows: int, past: int, number: int) -> tuple[SourceData, Config]:
-    """Labels with segments in one window, with the promises of a year; other rows for each ``number``."""
+    """Labels with segments in one window, with the promises of a year; each ``number`` has other rows."""
     rng = np.random.default_rng([SEED, number])
     config = shipped()
     name = next(iter(config.sources))
@@ -289,13 +289,13 @@ def source(labels: int, columns: int, values: int, rows: int, past: int, number:
 
 
 def cost_table(repeats: int, labels: int = LABELS) -> Table:
-    """What judging a week takes, without and with the rules that accumulate."""
-    evaluate(*source(1, 1, 2, 500, 0, 0))  # what the first evaluation imports
+    """The table of the time of judging a week, without and with the rules that accumulate."""
+    evaluate(*source(1, 1, 2, 500, 0, 0))  # the first evaluation imports libraries
     timed = []
     for place, more in enumerate(((), (LASTING,), (LASTING, IN_SEGMENTS))):
         taken = []
         for repeat in range(repeats):
-            # rows of their own: what was worked out of the same ones once is not worked out again
+            # different rows each time, since results for the same rows are cached
             data, config = source(labels, 3, 5, 2_000, YEAR - 1, 1 + repeat + place * repeats)
             changed = config.model_copy(update={"rules": (*config.rules, *more)})
             began = time.process_time()
@@ -312,7 +312,7 @@ def cost_table(repeats: int, labels: int = LABELS) -> Table:
 
 
 def replay_table(weeks: int, labels: int = LABELS) -> Table:
-    """What a replay of weekly rules takes, without and with the rules that accumulate."""
+    """The table of the time of a replay of weekly rules, without and with the rules that accumulate."""
     rng, populations = np.random.default_rng(SEED), POPULATIONS[:labels]
     year, rows = setting(populations, 2_000, weeks, rng), rows_of(populations, weeks, 2_000, rng)
     columns = {"segments": tuple(f"column {c}" for c in range(3))}
@@ -345,7 +345,7 @@ def replay_table(weeks: int, labels: int = LABELS) -> Table:
 
 
 def _like_the_whole(counts: Counts) -> dict[Segment, Promises]:
-    """Fifteen segments with the promises of their label: what they cost does not depend on what is in them."""
+    """Fifteen segments with the promises of their label: their cost does not depend on their numbers."""
     values = {(f"column {c}", f"value {v}"): promises_of(counts) for c in range(3) for v in range(5)}
     return {**values, **{band: promises_of(part) for band, part in bands_of(counts)}}
 
@@ -375,7 +375,7 @@ def _studies(runs: int) -> list[Table]:
 
 
 def _shown(marker: str, options: str, made: Callable[[], Sequence[Table]], *, write: bool) -> None:
-    """Tables in the terminal and, if asked for, in the docs with where they come from."""
+    """Print the tables and, with ``write``, put them into the docs with their origin."""
     began = time.process_time()
     tables = made()
     for table in tables:

@@ -1,4 +1,4 @@
-"""The shift tests where nothing has changed, and where scores have moved by a tenth of a standard deviation."""
+"""The shift tests if nothing has changed, and if scores have moved by a tenth of a standard deviation."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SCORES: Mapping[str, Draw] = {
 
 
 def counts_of(score: Floats) -> Counts:
-    """Counts of scores; outcomes do not matter here."""
+    """The counts of scores; outcomes do not matter here."""
     return counts_from_rows(np.clip(score, 0.0, 1.0), np.zeros(len(score)))
 
 
 def level_table(runs: int) -> Table:
-    """The share of unchanged windows with a p-value below :data:`RATE`, and of moved ones at 5,000 rows."""
+    """The table of the share of windows with a p-value below :data:`RATE`: unchanged, and moved at 5,000 rows."""
     lines = []
     for name, draw in SCORES.items():
         for n in ROWS:
@@ -60,7 +60,7 @@ def level_table(runs: int) -> Table:
 
 
 def found_table(runs: int) -> Table:
-    """How often twenty labels of which none, or one, has moved give a finding, p-values adjusted over all tests."""
+    """The table of how often twenty labels give a finding if none, or one, has moved (p-values adjusted over all)."""
     lines = []
     for moved in (0.0, MOVED):
         found = dict.fromkeys(TESTS, 0)

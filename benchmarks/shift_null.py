@@ -1,4 +1,4 @@
-"""Weeks of twenty labels and twenty columns: how often is a shift found where there is none, and where there is?
+"""Weeks of twenty labels and twenty columns: how often is a shift found if there is none, and if there is one?
 
 All tests of a week are one family at the default rate, as in a run: scores of the labels and of the source as a whole,
 both label mixes, and every test of every column, on samples of the default size.
@@ -38,7 +38,7 @@ WINDOW = Window(MONDAY, MONDAY + timedelta(weeks=1), "2026-W46", "weekly")
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """What has moved: the scores of the first label, or the first column, by so many standard deviations."""
+    """By how many standard deviations the scores of the first label, or the first column, have moved."""
 
     label: float = 0.0
     column: float = 0.0
@@ -64,7 +64,7 @@ def _sample(rng: np.random.Generator, rows: int, moved: float = 0.0) -> pd.DataF
 
 
 def shifts_of(week: Week, rng: np.random.Generator) -> list[ShiftResult]:
-    """All tests of one week against a baseline of its own."""
+    """All tests of one week, compared with its own baseline."""
     draws: Sequence[Draw] = tuple(SCORES.values())
     sides: dict[str | None, tuple[Counts, Counts]] = {}
     for k in range(LABELS):
@@ -85,7 +85,7 @@ def _pinned(label: str | None, counts: Counts) -> Baseline:
 
 
 def found_in(week: Week, weeks: int, *, first: int = 0) -> list[tuple[ShiftFinding, ...]]:
-    """The findings of each of so many weeks, at the default rate; how many tests there are does not vary."""
+    """The findings of each of ``weeks`` weeks, at the default rate. The number of tests does not vary."""
     rate = EVALUATION.false_discovery_rate
     return [
         findings(shifts_of(week, np.random.default_rng([SEED, first + k])), rate) for k in range(weeks)
@@ -93,7 +93,7 @@ def found_in(week: Week, weeks: int, *, first: int = 0) -> list[tuple[ShiftFindi
 
 
 def table(weeks: int, moved_weeks: int) -> Table:
-    """The share of weeks with a finding, and how often what has moved is found, with their 95% limits."""
+    """The table of the share of weeks with a finding, and how often a shift is found, with their 95% limits."""
     tests = sum(shift.p_value is not None for shift in shifts_of(Week(), np.random.default_rng(SEED)))
     quiet = found_in(Week(), weeks)
     scores = found_in(Week(label=MOVED), moved_weeks, first=weeks)

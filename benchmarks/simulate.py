@@ -1,7 +1,7 @@
-"""`make simulate`: do the intervals cover, are calm years quiet, is what gets worse seen?
+"""`make simulate`: coverage of the intervals, false alarms in quiet years, and how soon changes are found.
 
-Through the functions that runs use, on made-up rows whose truth is known, seeded. What is finished is
-written down at once: an interrupted study goes on with --resume.
+It uses the functions of runs, on seeded made-up rows whose truth is known. Finished tasks are stored at
+once, so an interrupted study continues with --resume.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NOTEBOOK = ROOT / "var" / "simulate.jsonl"
 
 
 def section(findings: Findings, origin: str) -> str:
-    """What goes into the docs: where it comes from, then the tables."""
+    """The text for the docs: its origin, then the tables."""
     return "\n\n".join([origin, *(table.markdown() for table in tables(findings))])
 
 
 def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Notebook, workers: int) -> dict[str, Done]:
-    """All tasks done, what was ``finished`` before included; with a progress bar on standard error."""
+    """Do all tasks that are not ``finished``, with a progress bar on standard error. Returns all results."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     found = dict(finished)
     before = time.monotonic()
@@ -49,7 +49,7 @@ def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Noteboo
 
 
 def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, float]:
-    """Seconds of a processor a part."""
+    """Part -> processor seconds."""
     found: dict[str, float] = {}
     for task in tasks:
         found[task.part] = found.get(task.part, 0.0) + finished[key_of(task)].seconds
@@ -57,12 +57,12 @@ def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, flo
 
 
 def waited(tasks: Sequence[Task], finished: dict[str, Done]) -> float:
-    """Seconds from the beginning to the end, of all sittings."""
+    """Seconds from beginning to end, of all sessions of the study."""
     return sum(finished[key_of(task)].wall for task in tasks)
 
 
 def time_taken(spent: dict[str, float], wall: float) -> str:
-    """What the study cost.
+    """The time of the study, as text.
 
     >>> time_taken({"years": 1500.0, "power": 90.0}, 800.0)
     'processor: years 1,500 s, power 90 s, together 1,590 s; from beginning to end 800 s'

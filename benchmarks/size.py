@@ -1,4 +1,4 @@
-"""How much is benched."""
+"""The sizes of the benchmarks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much of everything.
+    """The sizes of all benchmarks.
 
-    So many ``labels`` everywhere but among the ``many``. The race: ``rows`` a label and ``resamples`` an interval, of
-    which a round measures what it can in ``patience`` seconds (the numpy row bootstrap) or ``peer_patience`` (the
-    others); ``memory`` too, in processes of their own. Growth: ``grown`` rows a label. Many labels: in ``items``
-    items; ``estimated`` of them get every metric. The query: a table of ``table_rows``, asked ``scans`` times. Weeks:
-    ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and their days.
-    Drift: ``drift_rows`` items in the window, and as many in the baseline.
+    ``labels`` labels everywhere but in the benchmark of ``many`` labels. The race: ``rows`` a label and ``resamples``
+    an interval, of which a round measures as many as it can in ``patience`` seconds (the numpy row bootstrap) or
+    ``peer_patience`` (the others); ``memory`` too, in separate processes. Growth: ``grown`` rows a label. Many labels:
+    ``items`` items; ``estimated`` labels get every metric. The query: a table of ``table_rows``, queried ``scans``
+    times. Weeks: ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and
+    their days. Drift: ``drift_rows`` items in the window, and as many in the baseline.
     """
 
     labels: int = 20
@@ -58,4 +58,4 @@ QUICK = Size(
     replayed=4,
     drift_rows=20_000,
 )
-"""Small data: does it run, not how fast it is."""
+"""Small data, to check that everything runs, not how fast."""

@@ -1,4 +1,4 @@
-"""How long `calmon automation disable --all` takes on a history with a million stored verdicts.
+"""The time of `calmon automation disable --all` on a history with a million stored verdicts.
 
 ``python -m benchmarks.stop [VERDICTS]`` prints one line for the work on the history, and one for the whole process.
 """
@@ -47,7 +47,7 @@ SELECT 1 + i / :labels, 1 + i % :labels, printf('%032d', i), 100, 1, 'd', :nothi
 
 
 def fill(url: str, rows: int) -> None:
-    """That many verdicts of twenty labels."""
+    """Store ``rows`` verdicts of twenty labels."""
     Store.from_url(url).close()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
@@ -58,7 +58,7 @@ def fill(url: str, rows: int) -> None:
 
 
 def main() -> None:
-    """Fill a history, and stop everything twice: in this process, and as a person does."""
+    """Fill a history, and turn everything off twice: in this process, and by the command."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/history.sqlite"
@@ -72,14 +72,14 @@ def main() -> None:
         with open_monitor(load_settings(environment), clock=lambda: datetime.now(UTC)) as opened:
             for label in known_labels(opened, "tickets"):
                 change_switch(opened, "tickets", label, enable=False, by="bench", reason="stop")
-        _told(f"{rows:,} verdicts, {LABELS} labels: the history took", began, process_time() - used)
+        _report(f"{rows:,} verdicts, {LABELS} labels: the history took", began, process_time() - used)
         words = [sys.executable, "-m", "monitor", "automation", "disable", "--all", "--reason", "stop"]
         began, used = perf_counter(), _children()
-        subprocess.run(words, check=True, capture_output=True, env=os.environ | environment)  # noqa: S603 - ours
-        _told(f"{rows:,} verdicts, {LABELS} labels: the whole process took", began, _children() - used)
+        subprocess.run(words, check=True, capture_output=True, env=os.environ | environment)  # noqa: S603 - this program
+        _report(f"{rows:,} verdicts, {LABELS} labels: the whole process took", began, _children() - used)
 
 
-def _told(what: str, began: float, processor_s: float) -> None:
+def _report(what: str, began: float, processor_s: float) -> None:
     print(f"{what} {perf_counter() - began:.2f} s, {processor_s:.2f} s of them on a processor")
 
 

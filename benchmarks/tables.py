@@ -1,4 +1,4 @@
-"""Tables once, shown twice: in the terminal and in the docs."""
+"""Tables that are shown both in the terminal and in the docs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its title and what must be said beside it; the first ``texts`` columns are words."""
+    """A table with its title and notes; the first ``texts`` columns are words."""
 
     title: str
     columns: tuple[str, ...]
@@ -44,15 +44,15 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def console() -> Console:
-    """Standard output; wide enough for a table where it is no terminal."""
+    """A console on standard output; wide enough for a table if it is not a terminal."""
     found = Console(markup=False, highlight=False)
     return found if found.is_terminal else Console(markup=False, highlight=False, width=140)
 
 
 def write_between(path: Path, marker: str, text: str) -> None:
-    """Replace what is between ``<!-- marker:begin -->`` and ``<!-- marker:end -->`` in a file.
+    """Replace the text between ``<!-- marker:begin -->`` and ``<!-- marker:end -->`` in a file.
 
-    Raises ValueError where the file does not have both, once and in this order.
+    Raises ValueError if the file does not have both, once and in this order.
     """
     begin, end = f"<!-- {marker}:begin -->", f"<!-- {marker}:end -->"
     before, found_begin, rest = path.read_text(encoding="utf-8").partition(begin)

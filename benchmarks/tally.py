@@ -1,4 +1,4 @@
-"""What a simulation counts: sums under names, which can be added up and written down."""
+"""The counts of a simulation: named sums, which can be added up and stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scipy.stats import binom, chi2, t
 
-DOUBT = 0.01  # "not below x": not so few that it would happen by chance less often than this
+DOUBT = 0.01  # the level of the test that a share is below a target
 Line = tuple[str | float, ...]
 
 
@@ -26,22 +26,22 @@ class Tally:
         return Tally(self.part, self.line, self.count + other.count, {n: self.of(n) + other.of(n) for n in names})
 
     def of(self, name: str) -> float:
-        """One sum; what was never counted is 0."""
+        """One sum; 0 if nothing was counted under this name."""
         return self.sums.get(name, 0.0)
 
     def share(self, name: str) -> float:
-        """A sum for each repetition."""
+        """The sum divided by the number of repetitions."""
         return self.of(name) / self.count
 
-    def surely_below(self, name: str, target: float) -> bool:
-        """Whether so few would be counted by chance (1%) only if the true share is below ``target``."""
+    def is_significantly_below(self, name: str, target: float) -> bool:
+        """Whether the share is significantly below ``target`` (exact binomial test at the level 1%)."""
         return bool(binom.cdf(self.of(name), self.count, target) < DOUBT)
 
     def upper_mean(self, name: str) -> float:
-        """The one-sided 95% limit of the mean a year, years being the independent unit.
+        """The one-sided upper 95% limit of the mean per year; years are the independent units.
 
-        The larger one of Student's (from "<name> squared") and of a Poisson count's (Garwood 1936), which
-        also speaks where hardly anything was counted.
+        It is the larger of Student's limit (from "<name> squared") and that of a Poisson count (Garwood 1936),
+        which is valid also for very small counts.
         """
         total = self.of(name)
         poisson = float(chi2.ppf(0.95, 2 * total + 2)) / 2 / self.count
@@ -52,12 +52,12 @@ class Tally:
         return max(poisson, total / self.count + half)
 
     def written(self) -> list[object]:
-        """As JSON can hold it."""
+        """The tally as JSON can hold it."""
         return [self.part, list(self.line), self.count, dict(self.sums)]
 
 
 def together(tallies: Iterable[Tally]) -> list[Tally]:
-    """Tallies of the same part and line added up, in the order in which the lines first came."""
+    """The tallies added up by part and line, in the order of first appearance."""
     found: dict[tuple[str, Line], Tally] = {}
     for tally in tallies:
         key = (tally.part, tally.line)

@@ -1,7 +1,7 @@
-"""What must hold, figure by figure, and whether it does.
+"""The targets of the study, figure by figure, and whether they are reached.
 
-"Not below .93" is said of a share unless so few would come by chance in less than 1 of 100 studies;
-every other figure is held against its target as it was found.
+A share is "not below .93" unless a test at the level 1% finds it below; every other figure is compared
+with its target directly.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from benchmarks.tally import Tally
 Findings = Mapping[str, list[Tally]]
 
 WIDTHS = {200: 0.113, 1000: 0.051, 5000: 0.022, 20_000: 0.011}
-"""Mean widths of the 95% interval that were found when the method was chosen, by rows."""
+"""Rows -> mean width of the 95% interval, measured when the method was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One figure: what must hold, what was found (in how many repetitions), and whether that is enough."""
+    """One figure: its target, the result (in how many repetitions), and whether it reaches the target."""
 
     figure: str
     target: str
@@ -31,8 +31,8 @@ class Held:
 
 
 def held(findings: Findings) -> list[Held]:
-    """All figures of those parts that were simulated."""
-    asked: list[tuple[str, Callable[[list[Tally]], list[Held]]]] = [
+    """All figures of the simulated parts."""
+    parts: list[tuple[str, Callable[[list[Tally]], list[Held]]]] = [
         ("coverage", _coverage),
         ("dependent", _clusters),
         ("years", _years),
@@ -40,11 +40,11 @@ def held(findings: Findings) -> list[Held]:
         ("power", _power),
         ("switch", _switch),
     ]
-    return [each for part, figures in asked if findings.get(part) for each in figures(findings[part])]
+    return [each for part, figures in parts if findings.get(part) for each in figures(findings[part])]
 
 
 def _not_below(figure: str, cells: Sequence[Tally], kind: Kind) -> Held:
-    low = sum(cell.surely_below(f"{kind} held", TARGET) for cell in cells)
+    low = sum(cell.is_significantly_below(f"{kind} held", TARGET) for cell in cells)
     worst = min(cells, key=lambda cell: cell.share(f"{kind} held"))
     place = ", ".join(part if isinstance(part, str) else f"{part:,}" for part in worst.line)
     return Held(
@@ -68,7 +68,7 @@ def _coverage(cells: list[Tally]) -> list[Held]:
 
 
 def mean_over(cells: Sequence[Tally], rows: int, name: str) -> float:
-    """The mean over the populations with so many rows."""
+    """The mean over the populations with ``rows`` rows."""
     chosen = [cell.share(name) for cell in cells if cell.line[-1] == rows]
     return sum(chosen) / len(chosen)
 
@@ -85,13 +85,13 @@ def _width(cells: list[Tally]) -> Held:
 
 
 def _clusters(cells: list[Tally]) -> list[Held]:
-    asked = [
+    chosen = [
         cell for cell in cells
         if cell.line[:2] == ("30% in fives", "known") and float(cell.line[-1]) >= 1000
     ]  # fmt: skip
     kinds: list[tuple[str, Kind]] = [("ECE, bootstrap", "bootstrap"), ("ECE, analytic", "analytic"), ("MCE", "mce")]
     figure = "30% of the rows in clusters of five copies, with the column, 1,000 rows or more"
-    return [_not_below(f"{figure}: {name}", asked, kind) for name, kind in kinds]
+    return [_not_below(f"{figure}: {name}", chosen, kind) for name, kind in kinds]
 
 
 def _a_year(figure: str, years: list[Tally], group: str) -> Held:
@@ -116,7 +116,7 @@ def _traffic(years: list[Tally]) -> list[Held]:
 
 def _power(lines: list[Tally]) -> list[Held]:
     by_line = {line.line: line for line in lines}
-    asked = [
+    goals = [
         ("true ECE +.05 on 3 of 20 labels, 5,000 rows: seen in the first week", ("rise", 0.05, 3, 5000, 1), 1, 0.9),
         ("the same at 2,000 rows: within two weeks", ("rise", 0.05, 3, 2000, 2), 2, 0.9),
         ("true ECE +.03 on one label, 5,000 rows: within four weeks", ("rise", 0.03, 1, 5000, 4), 4, 0.8),
@@ -127,7 +127,7 @@ def _power(lines: list[Tally]) -> list[Held]:
     ]  # fmt: skip
     return [
         Held(figure, f">= {target:.2f}", f"{share:.3f}", f"{by_line[line].count:,} labels", share >= target)
-        for figure, line, weeks, target in asked
+        for figure, line, weeks, target in goals
         if line in by_line
         for share in [seen_within(by_line[line], weeks)]
     ]

@@ -1,4 +1,4 @@
-"""Seconds and memory, and processes of their own in which they are measured."""
+"""Measure seconds and memory, if needed in new processes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ R = TypeVar("R")
 ONE_THREAD = {
     f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
 }
-"""What the libraries behind numpy, scipy, scikit-learn and torch look at, once, when they are loaded."""
+"""Variables that the libraries behind numpy, scipy, scikit-learn and torch read once, when they are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The seconds of every round, scaled where less was measured."""
+    """The seconds of every round, scaled up if only a part was measured."""
 
     name: str
     seconds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The middle round."""
+        """The median of the rounds."""
         return statistics.median(self.seconds)
 
     @property
     def shown(self) -> tuple[str, str, str]:
-        """Smallest, middle and largest, for people."""
+        """Smallest, median and largest, as text."""
         return number(min(self.seconds)), number(self.median), number(max(self.seconds))
 
 
 def number(seconds: float) -> str:
-    """Four digits of a number of seconds.
+    """A number of seconds with four digits.
 
     >>> number(0.0285444), number(1234.5)
     ('0.02854', '1,234')
@@ -51,7 +51,7 @@ def number(seconds: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio for people.
+    """A ratio as text.
 
     >>> times(266.4), times(0.2534)
     ('266x', '0.25x')
@@ -60,7 +60,7 @@ def times(ratio: float) -> str:
 
 
 def timed(run: Callable[[], R]) -> tuple[float, R]:
-    """How long it took, in seconds, and what came of it."""
+    """(seconds that ``run`` took, its result)."""
     began = time.perf_counter()
     result = run()
     return time.perf_counter() - began, result
@@ -73,9 +73,9 @@ def in_turns(
     warm_up: bool = False,
     scale: Mapping[str, float] | None = None,
 ) -> list[Timing]:
-    """Every run in every round, one after the other, so that a slow moment of the machine hits all of them.
+    """Time every run in every round, in turns, so that a slow moment of the machine affects all of them.
 
-    ``warm_up``: one round more, which does not count. ``scale`` multiplies the seconds of what measures less.
+    ``warm_up``: one more round first, which does not count. ``scale``: name -> factor for a run that measures a part.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds + warm_up):
@@ -85,16 +85,16 @@ def in_turns(
 
 
 def peak() -> float:
-    """The most memory that this process has ever held, in MiB."""
+    """The peak memory of this process so far, in MiB."""
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def fresh(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What a function of a module gives in a new process whose libraries have one thread.
+    """The result of a module's function, called in a new process whose libraries have one thread.
 
-    A child begins with the peak memory of its parent: ask before anything large is made here. Raises
-    BrokenProcessPool where the child was ended from outside, as for want of memory.
+    A child begins with the peak memory of its parent, so call it before this process makes anything large. Raises
+    BrokenProcessPool if the child was killed, such as for lack of memory.
     """
     spawned = multiprocessing.get_context("spawn")
     with _one_thread(), ProcessPoolExecutor(max_workers=1, mp_context=spawned) as pool:

@@ -1,9 +1,10 @@
-"""What a window costs by its rows, and what that comes to at a billion rows a day: ``python -m benchmarks.volume``.
+"""The cost of a window by its rows, extrapolated to a billion rows a day: ``python -m benchmarks.volume``.
 
-One source of 20 labels in a DuckDB file, one thread, each size in a process of its own: a bare grouped scan, a reading
-with all its checks, its statements and the scans of the table in their plans, the bytes of all results (what leaves the
-warehouse), judging by the shipped rules, and the bytes that the history gains. Processor seconds, so that other work on
-the machine counts little. The last columns are arithmetic: what a row more took between the two largest sizes.
+One source of 20 labels in a DuckDB file, one thread, each size in its own process. It measures a bare grouped scan, a
+reading with all its checks, its statements and the table scans in their plans, the bytes of all results (which leave
+the warehouse), judging by the shipped rules, and the bytes added to the history. Times are processor seconds, so that
+other work on the machine counts little. The last columns are extrapolated by the cost of a row between the two largest
+sizes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One size: processor seconds, statements and scans of a reading, bytes that leave the warehouse and that stay."""
+    """One size: processor seconds, statements and scans of a reading, bytes that leave the warehouse, bytes stored."""
 
     rows: int
     plain: float
@@ -59,14 +60,14 @@ class Volume:
 
 @dataclass
 class _Seen:
-    """What a reading asks, and the bytes of the answers."""
+    """The statements and table scans of a reading, and the bytes of its results."""
 
     statements: int = 0
     scans: int = 0
     bytes: int = field(default=0)
 
     def fetched(self, fetch: Callable[[Any], Arrays]) -> Callable[[Any], Arrays]:
-        """The same, counted; a value that is no number counts with its text."""
+        """``fetch``, with its bytes counted; a value that is not a number counts as its text."""
 
         def counting(result: Any) -> Arrays:
             found = fetch(result)
@@ -78,7 +79,7 @@ class _Seen:
         return counting
 
     def asked(self, connection: sa.Connection, _: Any, statement: str, parameters: Any, *__: Any) -> None:
-        """One statement: its plan says how often the table is scanned."""
+        """Count one statement, and the table scans in its plan."""
         if "predictions" not in statement or not statement.lstrip().startswith(("SELECT", "WITH")):
             return
         cursor = connection.connection.cursor()
@@ -88,13 +89,13 @@ class _Seen:
 
 
 def config() -> Config:
-    """The shipped rules on the table."""
+    """The shipped rules, on the table."""
     source = shipped().sources[SOURCE].model_copy(update={"relation": "predictions", "features": (), "segments": ()})
     return shipped().model_copy(update={"sources": {SOURCE: source}})
 
 
 def measured(folder: Path, rows: int) -> Volume:
-    """One size; what is counted is counted in a reading of its own, so that counting takes no measured time."""
+    """Measure one size. Statements and bytes are counted in a separate reading, so that this takes no measured time."""
     path, history = folder / f"{rows}.duckdb", folder / f"{rows}.sqlite"
     write_table(path, rows)
     with duckdb.connect(str(path), read_only=True, config={"threads": 1}) as connection:
@@ -113,9 +114,9 @@ def measured(folder: Path, rows: int) -> Volume:
         monitor = Monitor(config(), Settings(), warehouse, store, None, lambda: NOW + timedelta(days=1))
         warehouse.read(SOURCE, config().sources[SOURCE], WINDOW, now=NOW)  # to warm up
         perform(stages(monitor, WINDOW, [SOURCE], "never"), do)
-    kept = _size(history) - empty
+    added = _size(history) - empty
     return Volume(
-        rows, plain, spent["read"], seen.statements, seen.scans, seen.bytes, spent["judge"], spent["act"], kept,
+        rows, plain, spent["read"], seen.statements, seen.scans, seen.bytes, spent["judge"], spent["act"], added,
         path.stat().st_size,
     )  # fmt: skip
 
@@ -136,7 +137,7 @@ def _processor(work: Callable[[], object]) -> float:
 
 
 def _size(history: Path) -> int:
-    """The bytes of a history without the space that is free in it."""
+    """The bytes of a history without its free space."""
     with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(history)) as connection:
         copy = Path(folder) / "copy.sqlite"
         connection.execute("VACUUM INTO ?", (str(copy),))
@@ -144,7 +145,7 @@ def _size(history: Path) -> int:
 
 
 def table_of(found: list[Volume]) -> Table:
-    """What was measured, and what a day and a week of a billion rows a day come to."""
+    """The table of measured sizes, and of a day and a week at a billion rows a day."""
     before, last = found[-2:]
 
     def near(size: int) -> str:
@@ -177,7 +178,7 @@ def table_of(found: list[Volume]) -> Table:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="Rows of the window.")
     parser.add_argument("--markdown", action="store_true", help="As docs/scale.md has it.")

@@ -1,4 +1,4 @@
-"""Weeks and days of one source with twenty labels, judged by the shipped rules as a run judges them."""
+"""Weeks and days of one source with twenty labels, judged by the shipped rules with the functions of a run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
 
-SOURCE = "mail"  # the shipped source that has a rule on one label by name as well
-BASELINE_ENDS = "2026-W01"  # the first week that is judged
+SOURCE = "mail"  # the shipped source with a rule on one label by name
+BASELINE_ENDS = "2026-W01"  # the first judged week, at whose start the baseline ends
 DAYS = 7
 TEXTBOOK = "textbook: plug-in E1 - E0 > .02"
 TEXTBOOK_THRESHOLD = 0.02
@@ -39,9 +39,9 @@ Open = dict[tuple[str, str | None], Incident]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows of one label in the order in which they came: ``cells`` and ``outcomes``, both of shape (rows,).
+    """Rows of one label in the order of time: ``cells`` and ``outcomes``, both of shape (rows,).
 
-    ``starts`` (windows + 1,) says where each window begins and the last one ends.
+    ``starts`` (windows + 1,) has the index of each window's first row, and the number of rows at its end.
     """
 
     population: Population
@@ -54,7 +54,7 @@ class Rows:
         return _counts(self, index)
 
     def then(self, other: Rows) -> Rows:
-        """These windows, and then those of ``other``."""
+        """These windows, followed by those of ``other``."""
         return Rows(
             other.population,
             np.concatenate([self.cells, other.cells]),
@@ -63,18 +63,18 @@ class Rows:
         )
 
     def first(self, windows: int) -> Rows:
-        """The first so many windows."""
+        """The first ``windows`` windows."""
         end = self.starts[windows]
         return Rows(self.population, self.cells[:end], self.outcomes[:end], self.starts[: windows + 1])
 
     def in_days(self) -> Rows:
-        """The same rows; each window, a week, in seven days of as many rows or one more."""
+        """The same rows, with each week divided into seven days of equal numbers of rows, or one more."""
         within = np.arange(DAYS) / DAYS
         starts = np.floor(self.starts[:-1, None] + np.diff(self.starts)[:, None] * within).astype(np.int64)
         return Rows(self.population, self.cells, self.outcomes, np.append(starts, self.starts[-1]))
 
 
-@lru_cache(maxsize=256)  # a window is pooled with those after it: enough for twenty labels and all that may be pooled
+@lru_cache(maxsize=256)  # later windows pool a window: enough for twenty labels and all windows that may be pooled
 def _counts(rows: Rows, index: int) -> Counts:
     part = slice(rows.starts[index], rows.starts[index + 1])
     return counted(rows.cells[part], rows.outcomes[part], rows.population.automate_at)
@@ -84,7 +84,7 @@ ByLabel = Mapping[str, Rows]
 
 
 def drawn(populations: Iterable[Population], windows: int, n: int, rng: np.random.Generator) -> dict[str, Rows]:
-    """``n`` rows of every population in each of so many windows."""
+    """``n`` random rows of every population in each of ``windows`` windows."""
     found = {}
     for population in populations:
         cells, outcomes = population.rows(rng, windows * n)
@@ -94,14 +94,14 @@ def drawn(populations: Iterable[Population], windows: int, n: int, rng: np.rando
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What the judging of one year needs beside its rows: rules, baselines, and the days or weeks that come."""
+    """What judging one year needs besides its rows: rules, baselines, and the windows (days or weeks)."""
 
     config: Config
     baselines: Mapping[str | None, Baseline]
     windows: Sequence[Window]
 
     def data(self, rows: ByLabel, index: int) -> SourceData:
-        """What a run of one window sees: its counts and those of the windows before that it may pool."""
+        """The data of a run of one window: its counts, and those of the windows before that it may pool."""
         back = windows_needed(self.config, self.windows[index]) - 1
         parts = [self._counts(rows, at) for at in range(index, max(index - back, 0) - 1, -1)]
         return SourceData(SOURCE, parts[0], tuple(parts[1:]), baselines=self.baselines)
@@ -112,12 +112,12 @@ class Setting:
 
 @cache
 def shipped() -> Config:
-    """alerts.yaml as it is shipped."""
+    """The shipped alerts.yaml."""
     return load_config(SHIPPED)
 
 
 def rules_of(config: Config, schedule: Schedule) -> tuple[Rule, ...]:
-    """The rules of a schedule that have a label to look at in this source."""
+    """The rules of a schedule that are about a label of this source."""
     source = config.sources[SOURCE]
     return tuple(
         rule
@@ -127,14 +127,14 @@ def rules_of(config: Config, schedule: Schedule) -> tuple[Rule, ...]:
 
 
 def binned(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Those on the ECE and the MCE."""
+    """The rules on ECE and MCE."""
     return tuple(rule for rule in rules if rule.metric in ("ece", "mce"))
 
 
 def setting(
     populations: Sequence[Population], n: int, count: int, rng: np.random.Generator, *, schedule: Schedule = "weekly"
 ) -> Setting:
-    """Baselines of as many weeks as the shipped file asks for (more, if it takes more rows), then ``count`` windows.
+    """Baselines of as many weeks as the shipped file says (more, if too few rows), then ``count`` windows.
 
     ``n`` is the number of rows of a label in a *week*.
     """
@@ -168,28 +168,28 @@ def _pinned(
 
 
 def by_day(weekly: Setting) -> Setting:
-    """The same baselines, and the days of the same weeks."""
+    """The same baselines, with the days of the same weeks as windows."""
     first = windows.containing("daily", weekly.windows[0].start, weekly.config.zone)
     days = list(islice(_following(first, weekly.config), DAYS * len(weekly.windows)))
     return Setting(weekly.config, weekly.baselines, days)
 
 
 def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -> list[Verdict]:
-    """The verdicts of these rules on all labels in one window; the bootstrap only where it can matter.
+    """The verdicts of these rules on all labels in one window. The bootstrap is done only if it can matter.
 
-    Outcomes are those of the shipped file: a test compares them.
+    The outcomes equal those of the shipped file; a test compares them.
     """
     data = setting.data(rows, index)
     chosen = tuple(rules)
-    asked = any(rule.test is not None for rule in chosen)  # all tests of a source are one family
-    shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if asked else ()
+    has_tests = any(rule.test is not None for rule in chosen)  # then all tests, since those of a source are one family
+    shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if has_tests else ()
     return [
         verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts, outcomes_only=True)
     ]  # fmt: skip
 
 
 def textbook(setting: Setting, rows: ByLabel, index: int) -> frozenset[str]:
-    """The labels for which the textbook's rule fires, on the same rows and bins."""
+    """The labels for which the textbook rule fires, on the same rows and bins."""
     return frozenset(
         str(label)
         for label, baseline in setting.baselines.items()
@@ -202,9 +202,9 @@ def _plug_in(counts: Counts, baseline: Baseline) -> float:
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:
-    """How many incidents each rule opens, by the rules of a real run; ``open_now`` is brought up to date.
+    """How many incidents each rule opens, by the functions of a real run. Updates ``open_now``.
 
-    It also holds what is resolved: what comes back soon after is the same incident, in its old message.
+    ``open_now`` also has resolved incidents: a breach soon after reopens the same incident, in its old message.
     """
     found: Counter[str] = Counter()
     for verdict in verdicts:

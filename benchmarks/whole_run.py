@@ -1,9 +1,8 @@
-"""A whole ``calmon run weekly`` over large tables, beside a bare grouped scan: ``python -m benchmarks.whole_run``.
+"""A whole ``calmon run weekly`` on large tables, compared with a bare grouped scan: ``python -m benchmarks.whole_run``.
 
-Tables of three sizes, each of ten weeks of 20 labels, of which a run judges the last by the shipped rules, against a
-baseline of the eight weeks before. The run is a process of its own, as a user starts it; so is the scan, which groups
-the rows of the same week by label and score. Processor seconds are those of the process and of the database's; the peak
-is the process's.
+Tables of three sizes, each of ten weeks of 20 labels. A run judges the last week by the shipped rules, against a
+baseline of the eight weeks before. The run is its own process, started as by a user; so is the scan, which groups the
+rows of the same week by label and score. Processor seconds include the database's processes; the peak memory does not.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ ROWS = {
 }
 WEEKS = 10
 FIXED_S, TIMES = 5.0, 1.5
-"""Wanted: at most so many times the bare scan and so many seconds; and at most so many MB."""
+"""Target: at most TIMES times the bare scan and FIXED_S seconds, and at most WANTED_MB."""
 WANTED_MB = 600
 FIRST = WINDOW.start - timedelta(weeks=WEEKS - 1)
 TABLE = "predictions"
@@ -54,14 +53,14 @@ SCAN = (
 
 
 def scan_of(zone: str) -> str:
-    """The bare scan; ``zone`` is what the engine puts behind TIMESTAMP for a moment."""
+    """SQL of the bare scan; ``zone`` is what the engine writes after TIMESTAMP for a type with time zone."""
     start, end = (f"{moment:%Y-%m-%d %H:%M:%S}+00:00" for moment in (WINDOW.start, WINDOW.end))
     return SCAN.format(zone=zone, start=start, end=end)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor seconds of a process and of what it left behind or asked, and the most memory that it held, in MB."""
+    """Processor seconds of a process, and of its children and its database; and its peak memory in MB."""
 
     process: float
     others: float
@@ -69,13 +68,13 @@ class Cost:
 
     @property
     def processor(self) -> float:
-        """All of them."""
+        """The processor seconds of all."""
         return self.process + self.others
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """One engine: the rows of its table, a bare scan of a tenth of them, and the run over that tenth."""
+    """One engine: the rows of its table, a bare scan of a tenth of them, and the run on that tenth."""
 
     engine: str
     rows: int
@@ -85,7 +84,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A table: its address for calmon, the program that scans it, what both need, and what its server has spent."""
+    """A table: its address for calmon, the program that scans it, their environment, and its server's seconds."""
 
     url: str
     scan: str
@@ -97,23 +96,23 @@ class Filled:
 
 
 def cost_of(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Cost:
-    """What a process spent, and those that it left running: they are waited for. Raises RuntimeError where it fails."""
-    own_environment = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}  # as a user has it
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what it leaves is ours to wait for
-    with tempfile.TemporaryFile("w+") as said:
-        child = subprocess.Popen(  # noqa: S603 - the program is this one's
-            command, cwd=folder, env=own_environment | dict(environment), stdout=said, stderr=subprocess.STDOUT
+    """The cost of a process and of children that it left running, which are waited for. RuntimeError if it fails."""
+    own_environment = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}  # as for a user
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: this process can wait for its orphans
+    with tempfile.TemporaryFile("w+") as output:
+        child = subprocess.Popen(  # noqa: S603 - programs of this module
+            command, cwd=folder, env=own_environment | dict(environment), stdout=output, stderr=subprocess.STDOUT
         )
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         while _one_more_ended():
             pass
-        said.seek(0)
+        output.seek(0)
         if child.returncode:
-            raise RuntimeError(f"{command} failed: {said.read()[-2000:]}")
-    own = used.ru_utime + used.ru_stime
-    everyone = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(own, everyone.ru_utime + everyone.ru_stime - own, used.ru_maxrss * 1024 / 1e6)
+            raise RuntimeError(f"{command} failed: {output.read()[-2000:]}")
+    process_s = used.ru_utime + used.ru_stime
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(process_s, children.ru_utime + children.ru_stime - process_s, used.ru_maxrss * 1024 / 1e6)
 
 
 def _one_more_ended() -> bool:
@@ -125,7 +124,7 @@ def _one_more_ended() -> bool:
 
 
 def spent_by(pid: int) -> float:
-    """The processor seconds of a server's first process, of its children, and of those that have ended."""
+    """The processor seconds of a server's main process and of its children, ended ones included."""
     ticks = os.sysconf("SC_CLK_TCK")
     found = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -145,7 +144,7 @@ def spent_by(pid: int) -> float:
 
 @contextmanager
 def in_duckdb(folder: Path, rows: int) -> Iterator[Filled]:
-    """A DuckDB file, asked with as many threads as DuckDB takes."""
+    """A DuckDB file, queried with DuckDB's default number of threads."""
     path = folder / "warehouse.duckdb"
     write_table(path, rows, WEEKS)
     scan = f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).execute({scan_of('TZ')!r}).fetchall()"
@@ -217,7 +216,7 @@ def in_spark(folder: Path, rows: int) -> Iterator[Filled]:
 ENGINES = {"duckdb": in_duckdb, "postgresql": in_postgresql, "spark": in_spark}
 
 
-# --- what is measured
+# --- measuring
 
 
 def shipped(folder: Path) -> Path:
@@ -230,7 +229,7 @@ def shipped(folder: Path) -> Path:
 
 
 def measured(engine: str, rows: int, folder: Path) -> Whole:
-    """One engine: the table and its baseline are made first, then the scan, and then the run."""
+    """Measure one engine: make the table and its baseline, then scan, then run."""
     with ENGINES[engine](folder, rows) as filled:
         environment = {
             **filled.environment, "PYTHONPATH": str(ROOT), "CALMON_WAREHOUSE_URL": filled.url,
@@ -251,15 +250,15 @@ def measured(engine: str, rows: int, folder: Path) -> Whole:
 
 
 def table_of(found: Sequence[Whole]) -> Table:
-    """What was wanted, beside what was measured."""
+    """The table of targets and measured values."""
     lines = []
     for each in found:
         allowed = TIMES * each.scan.processor + FIXED_S
-        kept = each.run.processor <= allowed and each.run.peak <= WANTED_MB
+        is_met = each.run.processor <= allowed and each.run.peak <= WANTED_MB
         lines.append(
             (each.engine, f"{each.rows:,}", f"{each.rows // WEEKS:,}", number(each.scan.processor),
              number(each.run.process), number(each.run.others), number(each.run.processor), number(allowed),
-             f"{each.run.peak:,.0f}", "yes" if kept else "NO")
+             f"{each.run.peak:,.0f}", "yes" if is_met else "NO")
         )  # fmt: skip
     columns = (
         "engine", "rows", "of the week", "bare scan, processor s", "run: its process", "run: the database's", "run",
@@ -276,7 +275,7 @@ def table_of(found: Sequence[Whole]) -> Table:
 
 
 def written(engine: str, found: Sequence[Whole]) -> None:
-    """Puts an engine's table into docs/scale.md, between lines of its own."""
+    """Put an engine's table into docs/scale.md, between its markers."""
     day = datetime.now(UTC).date().isoformat()
     command = f"python -m benchmarks.whole_run --engines {engine} --write-docs"
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()} ({platform.python_compiler()})"
@@ -285,20 +284,20 @@ def written(engine: str, found: Sequence[Whole]) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
     parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes.")
     parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
-    asked = parser.parse_args()
-    for engine in asked.engines:
+    options = parser.parse_args()
+    for engine in options.engines:
         found = []
-        for rows in asked.rows or ROWS[engine]:
+        for rows in options.rows or ROWS[engine]:
             with tempfile.TemporaryDirectory(prefix="calmon-whole-") as folder:
                 Path(folder).chmod(0o755)
                 found.append(measured(engine, rows, Path(folder)))
         table_of(found).show(console())
-        if asked.write_docs:
+        if options.write_docs:
             written(engine, found)
 
 

@@ -1,7 +1,7 @@
-"""What happens to every source now and then, and is no fault: who rings? Our rules beside textbook, bands and CUSUM.
+"""False alarms after ordinary changes that are no fault: our rules compared with textbook, SD bands and CUSUM.
 
-A year of twenty labels that keep their promise, of one kind of change each: a new model version that is calibrated as
-well as the old one, truths that come late, holidays, seasons.
+Each world is a year of twenty calibrated labels with one kind of change: a new model version that is calibrated as well
+as the old one, late truths, holidays, or seasons.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from monitor.metrics.calibration import ece
 SEED = 20260101
 ROWS = 2_000
 SHARPER = 1.0
-"""A new version's scores: each as frequent as before times |2s - 1| to this power, so that fewer are near .5."""
+"""The frequency of a new version's score s is the old one times |2s - 1| to this power, so that fewer are near .5."""
 HOLIDAY = 0.2
-"""The share of rows that is left in each of five weeks of a year."""
+"""The share of the usual rows in each of five weeks of a year."""
 HOLIDAYS = (29, 30, 31, 50, 51)
 SWING = 0.4
-"""How far the share of true items goes up and down over a year."""
+"""The relative amplitude of the share of true items over a year."""
 DELAYED = 0.3
 BAND_WEEKS, BANDS = 8, 3.0
 CUSUM_FALL, CUSUM_MARGIN = 0.10, 0.02
@@ -62,7 +62,7 @@ Make = Callable[[Label, int, int, np.random.Generator], Parts]
 
 
 def _drawn(label: Label, n: Ints, chance: Floats, worth: Floats, rng: np.random.Generator) -> Sums:
-    """``n`` rows in each window (T,), whose shares and worth by kind are (T, K)."""
+    """The sums of ``n`` random rows in each window (T,); shares and hit rates by kind are (T, K)."""
     rows = rng.multinomial(n, chance / chance.sum(axis=1, keepdims=True))
     return Sums(rows, rng.binomial(rows, np.clip(worth, 0, 1)).astype(np.float64), np.ones((len(n), len(EFFECTS))))
 
@@ -72,7 +72,7 @@ def _steady(label: Label, windows: int) -> tuple[Floats, Floats]:
 
 
 def new_version(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
-    """From mid-year on clearer scores, of which each is worth what it was."""
+    """From mid-year on scores are farther from .5, with the same hit rate at each score."""
     chance, worth = _steady(label, windows)
     chance[MEMORY + (windows - MEMORY) // 2 :] *= np.abs(2 * label.cell / CELLS - 1) ** SHARPER
     found = _drawn(label, np.full(windows, n), chance, worth, rng)
@@ -80,7 +80,7 @@ def new_version(label: Label, windows: int, n: int, rng: np.random.Generator) ->
 
 
 def holidays(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
-    """Five weeks with a fifth of the rows."""
+    """Five weeks have a fifth of the rows."""
     week = (np.arange(windows) - MEMORY) % YEAR
     rows = np.where(np.isin(week, HOLIDAYS), round(HOLIDAY * n), n)
     found = _drawn(label, rows, *_steady(label, windows), rng)
@@ -88,7 +88,7 @@ def holidays(label: Label, windows: int, n: int, rng: np.random.Generator) -> Pa
 
 
 def seasons(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
-    """The share of true items goes up and down, and true items and others get the scores that they always got."""
+    """The share of true items varies over the year; scores given the truth stay the same."""
     share = float((label.chance * label.worth).sum())
     true, other = label.chance * label.worth / share, label.chance * (1 - label.worth) / (1 - share)
     now = np.minimum(share * (1 + SWING * np.sin(2 * np.pi * np.arange(windows) / YEAR)), 0.9)[:, None]
@@ -98,14 +98,14 @@ def seasons(label: Label, windows: int, n: int, rng: np.random.Generator) -> Par
 
 
 def right_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
-    """Three in ten of the truths that say "yes" come a week later than all others."""
+    """Three in ten of the positive truths come a week later than all others."""
     whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
     later = rng.binomial(whole.hits.astype(np.int64), DELAYED)
     return whole, replace(whole, n=whole.n - later, hits=whole.hits - later)
 
 
 def wrong_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
-    """Three in ten of the truths that say "no" come a week later than all others."""
+    """Three in ten of the negative truths come a week later than all others."""
     whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
     later = rng.binomial((whole.n - whole.hits).astype(np.int64), DELAYED)
     return whole, replace(whole, n=whole.n - later)
@@ -120,11 +120,11 @@ CHANGES: Mapping[str, Make] = {
     "three in ten of \"no\" a week late": wrong_ones_late,
     "share of true items 40% up and down": seasons,
 }  # fmt: skip
-"""World -> how the windows of a label are drawn."""
+"""World -> function that draws the windows of a label."""
 
 
 def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
-    """A year of one of the worlds."""
+    """Simulate a year of one of the worlds."""
     place, windows = windows_of(n, weeks), MEMORY + weeks
     kinds = {label.name: kinds_of(keeping(label)) for label in LABELS}
     both = {name: CHANGES[change](kind, windows, n, rng) for name, kind in kinds.items()}
@@ -138,7 +138,7 @@ def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Play
 
 
 def our_incidents(played: Played) -> Counter[str]:
-    """Incidents of weekly rules and of rules that accumulate, and how many of each are named as a change of mix."""
+    """Incidents of weekly rules and of accumulating rules, and how many of each have a change of mix as reason."""
     open_now: Open = {}
     found: Counter[str] = Counter()
     lasting = {rule.id for rule in played.place.config.rules if rule.accumulates}
@@ -156,7 +156,7 @@ def our_incidents(played: Played) -> Counter[str]:
 
 
 def peers_incidents(played: Played) -> Counter[str]:
-    """The alarms of the peers, a run of weeks counting once."""
+    """The alarms of the other methods; consecutive weeks count once."""
     found: Counter[str] = Counter()
     for name in played.world.labels:
         errors = plug_in_errors(played, name)
@@ -175,7 +175,7 @@ def _runs(fired: np.typing.NDArray[np.bool_]) -> int:
 
 
 def plug_in_errors(played: Played, name: str) -> Floats:
-    """The textbook ECE of each window as it is judged, in the baseline's bins, (windows,)."""
+    """The plug-in ECE of each window as known when it is judged, in the baseline's bins, (windows,)."""
     label, sums = played.world.labels[name], played.world.of(name, now=True)
     upper = np.asarray(played.place.baselines[name].edges["all"])
     index = np.minimum(np.searchsorted(upper, label.cell, side="left"), len(upper) - 1)
@@ -185,7 +185,7 @@ def plug_in_errors(played: Played, name: str) -> Floats:
 
 
 def cusum_alarms(label: Label, sums: Sums, first: int) -> int:
-    """Alarms from ``first`` on of Page's sum for a fall of precision by .10 beyond .02; after each it starts anew."""
+    """Alarms from ``first`` on of Page's sum, for a fall of precision by .10 beyond .02. Each alarm restarts it."""
     n, hits = sums.n @ label.acts, sums.hits @ label.acts
     claimed = (sums.n * (label.cell / CELLS)) @ label.acts / np.maximum(n, 1)
     total, alarms = 0.0, 0
@@ -208,7 +208,7 @@ class Ordinary:
     weeks: int
 
     def run(self) -> Tally:
-        """What everybody counts."""
+        """The tally of all methods' incidents."""
         rng = np.random.default_rng((SEED, list(CHANGES).index(self.change), self.n, self.number))
         played = played_in(self.change, self.n, self.weeks, rng)
         found = our_incidents(played) + peers_incidents(played)
@@ -217,15 +217,15 @@ class Ordinary:
 
 
 def table(years: int, weeks: int, changes: Sequence[str], rows: int) -> Table:
-    """Incidents a year of everybody, in every world."""
+    """The table of incidents a year of all methods, in every world."""
     lines = []
     for change in changes:
         first, *others = (Ordinary(change, rows, number, weeks).run() for number in range(years))
         tally = sum(others, first)
-        told = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in ("weekly", "lasting")]
-        mine = [f"{tally.of(f'{name} mix'):.0f} of {tally.of(name):.0f}" for name in ("weekly", "lasting")]
+        incidents = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in ("weekly", "lasting")]
+        named = [f"{tally.of(f'{name} mix'):.0f} of {tally.of(name):.0f}" for name in ("weekly", "lasting")]
         peers = [f"{tally.share(name):.2f} ({tally.upper_mean(name):.2f})" for name in PEERS]
-        lines.append((change, *told, *mine, *peers))
+        lines.append((change, *incidents, *named, *peers))
     heads = (
         "world", "weekly rules", "rules that accumulate", "weekly: named as a change of mix",
         "accumulated: named as a change of mix", *PEERS,

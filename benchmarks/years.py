@@ -1,4 +1,4 @@
-"""A year in which nothing gets worse: how many incidents are opened all the same?"""
+"""Incidents that are opened in a year in which nothing gets worse."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ByWindow = Mapping[int, list[Verdict]]
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """One year of ``weeks`` weeks with ``n`` rows a label-week; half-way the traffic may move, and only that.
+    """One year of ``weeks`` weeks with ``n`` rows a label-week, in two variants.
 
-    So two years come of one: one in which nothing changes ("years"), and one with the same first half and
-    other traffic in the second ("traffic"), where only rules on the ECE, the MCE and the scores are judged.
+    In the first nothing changes ("years"). The second ("traffic") has the same first half and other traffic, but
+    nothing else, in the second half; there only rules on ECE, MCE and scores are judged.
     """
 
     number: int
@@ -49,11 +49,11 @@ class Year:
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes."""
+        """The approximate seconds."""
         return 1.5 * self.weeks * len(LABELS) * SECONDS_A_LABEL_WEEK + 0.02 * self.weeks + 2e-6 * self.weeks * self.n
 
     def run(self) -> list[Tally]:
-        """The tallies of both years."""
+        """The tallies of both variants."""
         rng = np.random.default_rng((self.seed, self.n, self.number))
         year = setting(LABELS, self.n, self.weeks, rng)
         calm = drawn(LABELS, self.weeks, self.n, rng)
@@ -73,7 +73,7 @@ class Year:
 
 
 def _sums(year: Setting, rows: ByLabel, weekly: ByWindow) -> dict[str, float]:
-    """What the rules said, and the incidents of the year in the groups that are reported."""
+    """The breaches and incidents of the year, in the reported groups."""
     found: Counter[str] = Counter()
     for verdict in (verdict for verdicts in weekly.values() for verdict in verdicts):
         found[f"{verdict.rule} windows"] += 1
@@ -105,7 +105,7 @@ def _incidents(windows: Iterable[list[Verdict]]) -> Counter[str]:
 
 
 def _daily(year: Setting, rows: ByLabel, found: Counter[str]) -> Counter[str]:
-    """The incidents of the daily rules; their breaches go into ``found``."""
+    """The incidents of the daily rules. Adds their breaches to ``found``."""
     rules = rules_of(shipped(), "daily")
     days = by_day(year)
     verdicts = dict(judged_days(days, {name: part.in_days() for name, part in rows.items()}, rules))
@@ -118,7 +118,7 @@ def _daily(year: Setting, rows: ByLabel, found: Counter[str]) -> Counter[str]:
 
 
 def _textbook(year: Setting, rows: ByLabel) -> dict[str, float]:
-    """The textbook's alarms: an incident begins where it did not fire the week before."""
+    """The textbook rule's alarms: an incident begins in a week if the rule did not fire in the week before."""
     fired: frozenset[str] = frozenset()
     breaches = incidents = 0
     for week in range(len(year.windows)):

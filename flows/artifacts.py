@@ -1,4 +1,4 @@
-"""What a run leaves in the Prefect UI: a summary, a table, links to the pages, and events."""
+"""The artifacts of a run in the Prefect UI (a summary, a table, links to the pages), and its events."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLUMNS = (
     "outcome", "reason", "severity", "source", "label", "rule", "metric", "where", "value", "baseline", "change",
     "threshold", "p_adjusted", "detectable", "n", "windows", "id",
 )  # fmt: skip
-"""The keys of a verdict in the table for people, in order."""
+"""The keys of a verdict that the table shows, in order."""
 
 _URGENCY = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
 
 Pages = Sequence[tuple[str, str, Path]]
-"""(key, title, path) of each page kept beside the run."""
+"""(key, title, path) of each page that was written for the run."""
 
 
 def show(monitor: Monitor, window: Window, result: RunResult) -> None:

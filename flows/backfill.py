@@ -1,4 +1,4 @@
-"""Many past windows, oldest first. Never switches and never sends."""
+"""Evaluate many past windows, oldest first. It never changes a switch and never sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from monitor.operations.workers import Awaited, Workers, WorkersFailed, processe
 @task(name="work for a backfill", task_run_name="read or judge", cache_policy=NO_CACHE)
 def on_dask_worker(payload: bytes) -> bytes:
     """In a worker of a Dask cluster: read or judge a window."""
-    with secrets_hidden():  # a decorated function could not be sent to the worker
+    with secrets_hidden():  # not as a decorator: a decorated function could not be sent to the worker
         return work(payload)
 
 
@@ -40,11 +40,11 @@ def dask_tasks(address: str) -> Iterator[Workers]:
         if not count:
             raise WorkersFailed(f"the Dask scheduler at {address} has no worker; start some with `dask worker`")
 
-        def hand_over(payload: bytes) -> Awaited[bytes]:
-            found: Awaited[bytes] = runner.submit(on_dask_worker, {"payload": payload})
-            return found
+        def submit(payload: bytes) -> Awaited[bytes]:
+            pending: Awaited[bytes] = runner.submit(on_dask_worker, {"payload": payload})
+            return pending
 
-        yield Workers(count, hand_over)
+        yield Workers(count, submit)
 
 
 def workers_of(workers: int | None, dask: str | None) -> AbstractContextManager[Workers | None]:
@@ -69,10 +69,10 @@ def backfill(
     workers: int | None = None,
     dask: str | None = None,
 ) -> dict[str, int]:
-    """Evaluate the windows from ``first`` to ``last``; returns window name -> breaches found.
+    """Evaluate the windows from ``first`` to ``last``; returns window name -> number of breaches.
 
-    ``workers`` processes of this machine, or those of the Dask scheduler at the address ``dask``, read and judge.
-    A window of which no source could be read does not stop the others, but fails the flow at its end.
+    ``workers`` processes of this machine, or the workers of the Dask scheduler at the address ``dask``, read and judge.
+    If no source of a window could be read, the flow goes on with the others, and fails at its end.
     """
     logger = get_run_logger()
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""``make demo``: the demo's story through the Prefect flows, on a Prefect server of its own."""
+"""``make demo``: runs the demo's story through the Prefect flows, on a Prefect server of its own."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def main() -> int:
     # Prefect reads its settings when it is imported.
     from flows.demo_story import demo  # noqa: PLC0415
 
-    found = demo()
-    console().print(found)
+    result = demo()
+    console().print(result)
     return 0
 
 
@@ -52,15 +52,16 @@ def prepare_prefect() -> None:
     home.mkdir(parents=True, exist_ok=True)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # The table at the end shows what was not sent; a log line would break the progress bar.
+    # The table at the end shows what was not sent. A log line would break the progress bar.
     logging.getLogger("monitor").setLevel(logging.ERROR)
-    atexit.register(last_words)  # registered before those of Prefect, so it is called after them
+    atexit.register(discard_last_errors)  # registered before Prefect's handlers, so it is called after them
 
 
-def last_words() -> None:
+def discard_last_errors() -> None:
     """Discard later output on standard error.
 
-    At its end DuckDB's binding prints what Prefect's threads still hold, although nothing is lost.
+    When the process ends, DuckDB's binding prints warnings about objects that Prefect's threads still hold. They are
+    harmless.
     """
     sys.stderr.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -21,7 +21,7 @@ from monitor.operations.open import open_monitor
 # No failure hooks: a person is watching, and made-up failures should notify nobody.
 @flow(name="calmon-demo", timeout_seconds=1800)
 def demo() -> RenderableType:
-    """Write the data, pin, backfill, turn on, run the last week; returns what was found."""
+    """Write the data, pin a baseline, turn on, backfill, run the last week; returns a table of the results."""
     settings = load_settings(os.environ)
     zone = load_config(settings.config).zone
     newest = last_ready("weekly", utc_now(), zone)  # computed once: a week may become ready while the story runs

@@ -29,7 +29,7 @@ from monitor.run import deliver
     description="Send what is due: kept messages whose time has come, reminders, the end of silences.",
 )
 def drain_outbox() -> dict[str, int]:
-    """Returns how many deliveries are now in which state, of those that were touched."""
+    """Send what is due; returns state -> number of the deliveries that were handled."""
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:

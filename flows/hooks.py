@@ -1,7 +1,7 @@
 """Hooks for flows that fail or crash: a failure becomes an incident of the monitor itself.
 
 Prefect calls a hook with parameters named exactly ``flow, flow_run, state``, in the run's own process if it still runs,
-else in the worker's. The history keeps a note of the failure, from which the incident and its one message are made
+else in the worker's. The history stores a note of the failure; the incident and its one message are made from it
 (:mod:`monitor.alerting.health.watchdog`). If the history itself failed, a small file limits the messages instead
 (:mod:`monitor.alerting.health.outage`).
 """
@@ -40,20 +40,20 @@ from monitor.run import deliver
 
 log = logging.getLogger(__name__)
 
-TOLD_BY_THE_RUN = "NothingEvaluatedReported"
+REPORTED_BY_THE_RUN = "NothingEvaluatedReported"
 WATCHDOG = "calmon-watchdog"
 USUAL_REPEAT = timedelta(days=1)
 """The repeat time of routes from a file that cannot be read completely."""
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
-"""The first channel of a file that is not even YAML."""
+"""Finds the first channel in a file that is not valid as YAML."""
 
 
 def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
-    """Report that a scheduled flow failed: one incident, however often that happens or the hook is called.
+    """Report that a scheduled flow failed: one incident, however often it fails or the hook is called.
 
     A run that could read no source has reported it itself, so nobody is notified twice.
     """
-    if TOLD_BY_THE_RUN in (state.message or ""):
+    if REPORTED_BY_THE_RUN in (state.message or ""):
         log.warning("reported by the run itself: %s", state.message)
         return
     hide_at_the_edge()
@@ -65,7 +65,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
             outage.refuse_full(store, utc_now())
             watchdog.note_failure(store, flow.name, error, utc_now())
             monitor = _monitor(settings, store)
-            watchdog.watch_runs(monitor)  # not data and leases, since rules may be missing
+            watchdog.watch_runs(monitor)  # without data and leases, since rules may be missing
             deliver(monitor, due_only=True)
     except (HistoryError, SQLAlchemyError) as failed:
         log.error("the history cannot be used: %s", failed)
@@ -80,7 +80,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def _is_reported(settings: Settings) -> bool:
-    """Whether a history that can still be read (the disk may be full) has a message that the monitor does not work."""
+    """Whether a message already reports that the monitor does not run; the history may be readable on a full disk."""
     try:
         with open_store(settings, writes=True, creates=False) as store:
             return watchdog.is_not_running_reported(store, load_config(settings.config), utc_now())
@@ -115,7 +115,7 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
 
 
 def _monitor(settings: Settings, store: Store) -> Monitor:
-    """The adapters around this history; a broken alerts.yaml, the most likely cause of the failure, is left out."""
+    """The adapters around this history. Of a broken alerts.yaml, the likeliest cause of the failure, only a route."""
     try:
         config = load_config(settings.config)
     except ConfigProblems:
@@ -153,8 +153,8 @@ def _recipient_of_broken(settings: Settings) -> Recipient | None:
     for route in routes if isinstance(routes, list) else ():
         if isinstance(route, Mapping) and isinstance(route.get("channel"), str):
             mention, repeat = route.get("mention"), route.get("repeat")
-            length = parse_duration(repeat) if isinstance(repeat, str) else None
-            if repeat is not None and length is None:
-                length = USUAL_REPEAT
-            return Recipient(route["channel"], mention if isinstance(mention, str) else None, length)
+            repeat_time = parse_duration(repeat) if isinstance(repeat, str) else None
+            if repeat is not None and repeat_time is None:
+                repeat_time = USUAL_REPEAT
+            return Recipient(route["channel"], mention if isinstance(mention, str) else None, repeat_time)
     return None

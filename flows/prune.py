@@ -1,4 +1,4 @@
-"""Once a week: remove from the history what is old and only describes (docs/operations.md)."""
+"""Once a week: remove old details from the history (docs/operations.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.operations.prune import Pruned, prune
 @task(name="remove old details", timeout_seconds=3000, **IO)
 @secrets_hidden()
 def remove_old(monitor: Monitor) -> Pruned:
-    """Window by window, each at once or not at all: tried again, it goes on."""
+    """Remove old details, each window in one transaction. A second try continues where the first one ended."""
     return prune(monitor.store, monitor.config, monitor.clock())
 
 
@@ -31,7 +31,7 @@ def remove_old(monitor: Monitor) -> Pruned:
     description="Remove counts and further estimates that are too old (history in alerts.yaml); give free space back.",
 )
 def prune_history() -> dict[str, int]:
-    """Returns how much was removed."""
+    """Remove old details; returns how many rows and bytes of each kind were removed."""
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:

@@ -1,4 +1,4 @@
-"""Pin a new baseline, on demand: nothing pins one by itself."""
+"""Pin a new baseline, on demand. Nothing pins one by itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NothingPinned(Exception):
 def pin_weeks(
     monitor: Monitor, first: str | None, last: str | None, label: str | None, reason: str, by: str, anyway: bool = False
 ) -> Pinned:
-    """Read the weeks and freeze them."""
+    """Read the weeks and pin them as a baseline; by default the last ready ones."""
     start, end = default_span(monitor.config, monitor.clock())
     start = week(first, monitor.config.zone) if first else start
     end = week(last, monitor.config.zone) if last else end
@@ -48,10 +48,10 @@ def rebaseline(
     by: str = "prefect",
     anyway: bool = False,
 ) -> dict[str, list[str]]:
-    """Freeze the weeks ``first`` .. ``last`` (default: the last ready ones); small labels are refused.
+    """Pin the weeks ``first`` .. ``last`` (default: the last ready ones). Labels with too few pairs are refused.
 
-    A source that cannot be read does not stop the others, but fails the flow at its end. Where something changed in
-    these weeks nothing is pinned and the flow fails with what it is, unless ``anyway``.
+    If a source cannot be read, the others are pinned and the flow fails at its end. If something changed in these
+    weeks, nothing is pinned and the flow fails with the change as its message, unless ``anyway``.
     """
     logger = get_run_logger()
     with opened() as monitor:

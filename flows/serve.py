@@ -1,7 +1,7 @@
 """``make serve``: the weekly and daily schedules in one terminal, with nothing else to start.
 
 If no Prefect server is configured (PREFECT_API_URL), one runs on this machine while this process runs. Its database
-stays in var/prefect, so runs that were due while this process was down are made up for later.
+stays in var/prefect, so runs that were due while this process was down run later.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
-"""Slots are recorded in files: in memory, the slot of a killed run would never be free again."""
-SECONDS_BETWEEN_LOOKS = 0.3
+"""Concurrency slots are stored in files: in memory, the slot of a killed run would never become free."""
+SECONDS_BETWEEN_CHECKS = 0.3
 SECONDS_TO_END = 30
-"""An orderly end that takes longer is interrupted."""
+"""A shutdown that takes longer is interrupted."""
 _asked_to_end = threading.Event()
 
 
@@ -71,14 +71,14 @@ def main() -> int:
 
 
 class AskedToEnd(Exception):
-    """Somebody has asked this process to end; it is raised where nothing is left half done."""
+    """Somebody has asked this process to end. It is raised only where no work is interrupted."""
 
 
 def _ask_to_end(_number: int, _frame: FrameType | None) -> None:
-    """A signal handler: any request to end is an orderly end, since the server must not be left running.
+    """A signal handler: every signal leads to an orderly shutdown, so that the server does not keep running.
 
-    The first request is only noted, and raised where nothing is half done: raised elsewhere, foreign code may swallow
-    it. A second request, or the first after its time, is raised at once.
+    The first signal only sets an event, which is checked where no work is interrupted: an error raised elsewhere could
+    be swallowed by other code. A second signal, or the alarm after SECONDS_TO_END, raises KeyboardInterrupt at once.
     """
     if _asked_to_end.is_set():
         raise KeyboardInterrupt
@@ -86,7 +86,7 @@ def _ask_to_end(_number: int, _frame: FrameType | None) -> None:
     signal.alarm(SECONDS_TO_END)
 
 
-def go_on_unless_asked_to_end() -> None:
+def raise_if_asked_to_end() -> None:
     """Raise AskedToEnd if somebody has asked this process to end."""
     if _asked_to_end.is_set():
         raise AskedToEnd
@@ -94,7 +94,7 @@ def go_on_unless_asked_to_end() -> None:
 
 def serve_schedules(timezone: str) -> None:
     """Run the deployments of deployments/prefect.yaml in this process, one run of each at a time."""
-    # Prefect reads its settings when it is imported: the server's address must be known before.
+    # Prefect reads its settings when it is imported, so the server's address must be set before.
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy  # noqa: PLC0415
     from prefect.runner import Runner  # noqa: PLC0415
     from prefect.schedules import Cron  # noqa: PLC0415
@@ -107,7 +107,7 @@ def serve_schedules(timezone: str) -> None:
     from flows.watchdog import watchdog  # noqa: PLC0415
     from flows.weekly import weekly  # noqa: PLC0415
 
-    # Late evaluations wait for each other; of flows that check the present state, one is enough.
+    # Late evaluations wait for each other. Flows that check the present state skip a run if one is running.
     wait = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     skip = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
     crons = schedules()
@@ -122,11 +122,11 @@ def serve_schedules(timezone: str) -> None:
         )
     ]
     on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline)]
-    # Pausing at the end would delete the runs that fall due before the next start.
+    # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
     for deployment in (*scheduled, *on_demand):
-        go_on_unless_asked_to_end()
-        runner.add_deployment(deployment)  # type: ignore[arg-type]  # outside a loop, Prefect gives it at once
+        raise_if_asked_to_end()
+        runner.add_deployment(deployment)  # type: ignore[arg-type]  # without an event loop, Prefect returns at once
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
     asyncio.run(run_until_asked_to_end(runner.start()))
@@ -136,7 +136,7 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
     """Await ``work``, and cancel it if somebody asks this process to end."""
     running = asyncio.create_task(work)
     while not running.done() and not _asked_to_end.is_set():
-        await asyncio.wait([running], timeout=SECONDS_BETWEEN_LOOKS)
+        await asyncio.wait([running], timeout=SECONDS_BETWEEN_CHECKS)
     if _asked_to_end.is_set():
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -146,7 +146,7 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 def schedules() -> dict[str, str]:
-    """Deployment name -> cron, as deployments/prefect.yaml says."""
+    """Deployment name -> cron expression, from deployments/prefect.yaml."""
     loaded: dict[str, Any] = yaml.safe_load(shipped(SCHEDULES_FILE).read_text("utf-8"))
     return {d["name"]: d["schedules"][0]["cron"] for d in loaded["deployments"] if d.get("schedules")}
 
@@ -161,12 +161,12 @@ def local_server() -> Iterator[str]:
     url = f"http://127.0.0.1:{port}/api"
     os.environ["PREFECT_API_URL"] = url
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    ours = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
+    defaults = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
     log = home / "server.log"
     with log.open("wb") as out:
         # In its own session: Ctrl-C in the terminal reaches only this process, which stops the server last.
         server = subprocess.Popen(  # noqa: S603 - fixed arguments
-            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=ours | os.environ
+            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=defaults | os.environ
         )
         try:
             server_process.note(home, server.pid)
@@ -178,7 +178,7 @@ def local_server() -> Iterator[str]:
 
 
 def free_port() -> int:
-    """The usual port of a Prefect server (or PREFECT_SERVER_API_PORT), else any free one."""
+    """The default port of a Prefect server (or PREFECT_SERVER_API_PORT) if it is free, else any free port."""
     for port in (int(os.environ.get("PREFECT_SERVER_API_PORT") or USUAL_PORT), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -194,14 +194,14 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, sec
     """Return once the server answers; raise ServerFailed if it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        go_on_unless_asked_to_end()
+        raise_if_asked_to_end()
         if server.poll() is not None:
             raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
         try:
             with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - a local address
                 return
         except (urllib.error.URLError, OSError):
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_CHECKS)
     raise ServerFailed(f"the Prefect server did not answer within {seconds:.0f} s; {log} may say why")
 
 

@@ -1,6 +1,6 @@
 """Finds and ends the Prefect server of a ``make serve`` that was killed, by a note in a file.
 
-The note names two processes, the server and its owner, each with its start time, since process ids are reused. If start
+The note has the process ids of the server and its owner, each with its start time, since ids are reused. If start
 times are not available (no /proc), nothing is ended.
 """
 
@@ -31,13 +31,13 @@ class Noted:
 
 
 def note(home: Path, server: int) -> None:
-    """Note that this process has started ``server``."""
+    """Write a note that this process has started ``server``."""
     found = Noted(server, began(server), os.getpid(), began(os.getpid()))
     _file(home).write_text(json.dumps(asdict(found)), "utf-8")
 
 
 def forget(home: Path) -> None:
-    """Remove the note, since the server has ended in order."""
+    """Remove the note, after the server has ended normally."""
     _file(home).unlink(missing_ok=True)
 
 
@@ -57,7 +57,7 @@ def end_orphan(home: Path) -> bool:
 
 
 def began(pid: int) -> str:
-    """The start time of a process; "" if it is gone, a zombie, or not known."""
+    """The start time of a process; "" if the process is gone or a zombie, or the time is not known."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

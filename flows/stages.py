@@ -1,6 +1,6 @@
 """The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
 
-monitor.run defines the stages and their order; nothing is decided here.
+monitor.run defines the stages and their order; this module decides nothing.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NothingEvaluatedReported(NothingEvaluated):
 
 
 def only_io(_task: Any, _task_run: Any, state: Any) -> bool:
-    """Whether a failed task may be tried again: only if something outside did not answer.
+    """Whether a failed task may be tried again: only if a database, disk or network did not answer.
 
-    Not after a time-out (which is an OSError too): it would only be cut off again.
+    Not after a time-out (which is an OSError too): a second try would only time out again.
     """
     return isinstance(state.data, OUTSIDE) and not isinstance(state.data, TimeoutError)
 
@@ -81,12 +81,12 @@ def reach(settings: Settings, creates: bool = True) -> None:
 @task(name="see whether it is reported", timeout_seconds=120, **IO)
 @secrets_hidden()
 def ask(question: Callable[[], bool]) -> bool:
-    """A flow's question to the history besides the stages: a lost connection must not fail a run that is done."""
+    """Run a query of the history outside the stages, with retries: a lost connection must not fail a finished run."""
     return question()
 
 
 def tries_left() -> bool:
-    """Whether the present task will be tried again if something outside does not answer."""
+    """Whether the current task will be tried again if a database, disk or network does not answer."""
     return (task_run.run_count or 1) <= RETRIES
 
 
@@ -114,7 +114,7 @@ TASKS = {
 def evaluate_window(
     monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode, *, publishes: bool = False
 ) -> RunResult:
-    """Evaluate one window by tasks; ``publishes``: also its report, artifacts and events."""
+    """Evaluate one window by tasks. ``publishes`` also creates its report, artifacts and events."""
 
     due = stages(
         monitor,
@@ -129,7 +129,7 @@ def evaluate_window(
 
 
 def do_in(window: Window, stage: Stage) -> Any:
-    """Do a stage of the run of a window, as its task if it has one."""
+    """Do a stage of a window's run: as a task if it has one, else directly."""
     return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
 
 
@@ -144,7 +144,7 @@ def past_windows(
 def opened(*, creates: bool = True) -> Iterator[Monitor]:
     """The adapters of this environment.
 
-    A broken alerts.yaml fails at once; for a history that is down this waits. Only a run ``creates`` a history, and
+    A broken alerts.yaml fails at once; a history that is down is tried again. Only a run ``creates`` a history, and
     only if there never was one: a lost history raises HistoryLost, which the heartbeat reports.
     """
     settings = load_settings(os.environ)
@@ -165,9 +165,8 @@ def deadline() -> Iterator[None]:
     """End this process if the flow is long past its time-out.
 
     This is the last resort. The warehouse cancels slow queries itself, and Prefect's time-outs are alarms, which wait
-    until the database driver returns. A driver that never returns, not even from a cancelled query, would block every
-    later run. The worker sees the process end and reports a crash, and the hook notifies Slack; the log shows where it
-    hung.
+    until the database driver returns. A driver that never returns, even from a cancelled query, would block every
+    later run. When the process ends, the worker reports a crash and the hook notifies Slack; the log has the stack.
     """
     context = FlowRunContext.get()
     seconds = context.flow.timeout_seconds if context and context.flow else None
@@ -220,13 +219,13 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
 
 
 def unread(result: RunResult) -> list[str]:
-    """The sources of a run that could read none of them; empty if one was judged."""
+    """The sources of a run if none of them could be read; empty if at least one was judged."""
     failed = [part.source for part in result.evaluated if part.problem]
     return failed if len(failed) == len(result.evaluated) else []
 
 
 def refuse_empty(result: RunResult, *, reported: bool = False) -> None:
-    """Raise NothingEvaluated if no source could be read, since an unattended run must not stay silent then.
+    """Raise NothingEvaluated if no source could be read: an unattended run must not stay silent about that.
 
     ``reported``: the run's own message reports it already, so the hook of the failed flow need not.
     """

@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 FLOWS = ("calmon-weekly", "calmon-daily", "calmon-watchdog", "calmon-drain")
 PATIENCE = timedelta(hours=1)
-"""How late a run may begin: the runs of a backlog wait for each other."""
+"""How late a run may begin without a note: the runs of a backlog wait for each other."""
 MOST = 20
 
 
 def note_waiting_runs(store: Store, now: datetime) -> None:
-    """Note the runs that have waited too long, or that the Prefect server does not answer."""
+    """Store a note of the runs that have waited too long. If the Prefect server does not answer, only log that."""
     try:
         runs = waiting_runs(now)
     except Exception as error:  # noqa: BLE001 - the client may raise anything; the watchdog continues without it

@@ -31,7 +31,7 @@ from monitor.run import deliver
     description="Check that runs, data, messages and leases are as they should be; keep incidents of what is not.",
 )
 def watchdog() -> list[str]:
-    """Returns what was found, in words."""
+    """Check the monitor; returns each health issue as a line of text."""
     logger = get_run_logger()
     try:
         with opened(creates=False) as monitor:
@@ -45,9 +45,9 @@ def watchdog() -> list[str]:
     except StoreMissing as error:  # no history yet; a lost one fails this flow, and its hook reports that
         logger.warning("nothing to watch yet: %s", error)
         return []
-    for finding in found:
-        logger.warning("%s: %s", finding.reason.value, finding.text)
-    return [f"{finding.reason.value}: {finding.text}" for finding in found]
+    for issue in found:
+        logger.warning("%s: %s", issue.reason.value, issue.text)
+    return [f"{issue.reason.value}: {issue.text}" for issue in found]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Many past windows, oldest first: by this process alone, or with workers that read and judge.
+"""Evaluate many past windows, oldest first: in this process alone, or with workers that read and judge.
 
 A window is judged by its counts and those of the windows before, and random numbers are seeded by source, label, metric
 and window. So the results do not depend on where or in which order windows are read and judged, if the counts that a
-window needs are stored before it. Workers read the warehouse some windows ahead and judge what was stored. Only this
-process writes the history, one window after the other: it is the same to the byte as without workers.
+window needs are stored before. Workers read the warehouse some windows ahead and judge stored windows. Only this
+process writes the history, one window after the other, so it is byte for byte the same as without workers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from monitor.run import RunResult, Stage, StageName, Stages, judge, perform, per
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 
 WINDOWS_MORE = 2
-"""How many windows are under way beyond the number of workers, so that no worker waits for its next window."""
+"""How many more windows than workers are in progress, so that no worker waits for its next window."""
 
 DoIn = Callable[[Window, Stage], Any]
 """Does a stage of the run of a window and returns its result."""
 
 
 class BackfillEnded(Exception):
-    """The backfill ended before a window that it had begun was judged."""
+    """The backfill ended before a window that it had begun could be judged."""
 
 
 def evaluate_past(
@@ -49,7 +49,7 @@ def evaluate_past(
     do: DoIn = lambda _, stage: stage.work(),
     try_again: Callable[[], bool] = lambda: False,
 ) -> Generator[RunResult, None, None]:
-    """Evaluate past windows of the sources ``names``; yields their results, oldest first. Switches and sends nothing.
+    """Evaluate past windows of the sources ``names``, oldest first; yields their results. Switches and sends nothing.
 
     Raises WindowRefused for a window that can have no data yet, and WorkersFailed if ``workers`` were lost.
     """
@@ -63,7 +63,7 @@ def evaluate_past(
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a worker read in a window: the rows for the history, and all of it, pickled, for the worker that judges."""
+    """The result of reading a window in a worker: ``rows`` for the history, ``content`` pickled for judging."""
 
     rows: Prepared
     content: bytes
@@ -71,7 +71,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A window whose counts are stored and which workers are judging; ``stage`` waits for them."""
+    """A window whose counts are stored and that workers are judging; ``stage`` waits for their result."""
 
     window: Window
     due: Stages
@@ -111,9 +111,9 @@ class _Spread:
             for window in self._span:
                 self._begun.append(self._begin(window))
                 self._ask_next()
-                # a source that could not be read is read again with the next window; that renews the estimates here
-                all_there = all((window, name) in self._there for name in self._names)
-                while len(self._begun) > (self._most if all_there else 0):
+                # a source that could not be read is read again with the next window, which replaces estimates here
+                are_all_stored = all((window, name) in self._there for name in self._names)
+                while len(self._begun) > (self._most if are_all_stored else 0):
                     yield self._finish()
             while self._begun:
                 yield self._finish()
@@ -123,7 +123,7 @@ class _Spread:
                     each.due.throw(BackfillEnded(f"the backfill ended before {each.window.name} was judged"))
 
     def _ask_next(self) -> None:
-        """Let workers read the next window."""
+        """Submit the reading of the next window to the workers."""
         if self._unread:
             window, now = self._unread.popleft(), self._monitor.clock()
             for name in self._names:
@@ -145,7 +145,7 @@ class _Spread:
         return perform_rest(begun.due, begun.stage, partial(self._do, begun.window))
 
     def read(self, window: Window) -> Any:
-        """What workers read, by source. If a worker failed, or on a second try, this process reads."""
+        """Source -> what workers read. If a worker failed, or on a second try, this process reads."""
         pending = {name: self._asked.pop((window, name), None) for name in self._names}
         try:
             return {name: self._store(window, name, each) for name, each in pending.items()}
@@ -155,7 +155,7 @@ class _Spread:
             )  # reports and stores the sources that cannot be read, as a backfill without workers does
 
     def _store(self, window: Window, name: str, pending: Awaited[Packed] | None) -> bytes:
-        """Store the counts of a window, and those of earlier windows that a worker would not find in the history."""
+        """Store the counts of a window, and of earlier windows that a worker needs and would not find."""
         if pending is None:
             raise WarehouseFailed(f"{name} is tried again")
         packed = pending.result()
@@ -168,7 +168,7 @@ class _Spread:
         return packed.content
 
     def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
-        """Workers judge what workers read; this process judges the rest."""
+        """Begin to judge: workers judge what workers read, this process judges the rest."""
         if not isinstance(read, Mapping):
             return lambda: judge(self._monitor, read, keep=False)
         now = self._monitor.clock()
@@ -195,7 +195,7 @@ def judge_on_worker(
 
 
 def _monitor(history: str, config: Config, now: datetime) -> Monitor:
-    """A worker's adapters: warehouse and history of its own environment, rules of the process that sent the work."""
+    """A worker's adapters: warehouse and history of its own environment, configuration of the sending process."""
     settings = load_settings(os.environ)
     warehouse = _warehouse(settings, relations_of(config))
     return Monitor(config, settings, warehouse, own_history(history), None, lambda: now)

@@ -1,4 +1,4 @@
-"""What every operation works with: configuration, warehouse, history, Slack and the clock."""
+"""``Monitor``, which every operation is given: configuration, warehouse, history, Slack and the clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class SlackCheck:
-    """The answer of Slack's ``auth.test``, for ``calmon check``; ``problem`` is empty if there is none."""
+    """The answer of Slack's ``auth.test``, for ``calmon check``; ``problem`` is empty if the check succeeded."""
 
     ok: bool
     team: str = ""
@@ -57,7 +57,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """The adapters and settings that every stage is given; ``reads`` is None if the warehouse is not needed."""
+    """The adapters and settings that every stage is given; ``reads`` is None if the warehouse was not opened."""
 
     config: Config
     settings: Settings

@@ -1,4 +1,4 @@
-"""The stages of a run, in their order: begin, read, judge, act, publish, heartbeat. Read this module first.
+"""The stages of a run, in order: begin, read, judge, act, publish, heartbeat. Read this module first.
 
 The command line performs the stages one after the other; the flows perform each as a task with retries and a time-out.
 Every stage may be run again after a crash: its results are keyed by their subject, not by the attempt.
@@ -56,7 +56,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run: its document, what was judged, and what was done."""
+    """The result of a run: its JSON document, the evaluated sources, and the actions."""
 
     document: dict[str, Any]
     evaluated: tuple[Evaluated, ...]
@@ -78,7 +78,7 @@ class WorkerStages(Protocol):
     """Other processes that read and judge instead of this one."""
 
     def read(self, window: Window) -> Any:
-        """Put the counts of a window into the history, as the READ stage does; returns what is to be judged."""
+        """Store the counts of a window in the history, as the READ stage does; returns the data to judge."""
 
     def judge(self, window: Window, read: Any) -> Callable[[], tuple[Evaluated, ...]]:
         """Begin to judge ``read`` now; the returned function waits for the results."""
@@ -122,11 +122,11 @@ def perform_rest(due: Stages, stage: Stage, do: Do = at_once) -> RunResult:
 
 
 def performed(due: Stages, stage: Stage, do: Do) -> Any:
-    """Do one stage and return its result. If it fails, the run notes the error and raises it again."""
+    """Do one stage and return its result. If it fails, the run stores the error and raises it again."""
     try:
         return do(stage)
     except BaseException as error:
-        due.throw(error)  # notes the error and raises it again
+        due.throw(error)  # stores the error and raises it again
         raise
 
 
@@ -142,11 +142,11 @@ def stages(
     try_again: Callable[[], bool] = lambda: False,
     workers: WorkerStages | None = None,
 ) -> Stages:
-    """The stages of evaluating the sources ``names`` in one window; returns the result of the run.
+    """Yield the stages of evaluating the sources ``names`` in one window; returns the result of the run.
 
-    ``workers`` read and judge instead of this process: only for a run that never acts. ``publish`` shows the result, in
-    a stage of its own. While ``try_again()`` is true, the READ stage raises WarehouseFailed if the warehouse does not
-    answer; otherwise that becomes a verdict.
+    ``workers`` read and judge instead of this process, only for a run that never acts. ``publish`` shows the result, in
+    a separate stage. If the warehouse does not answer, the READ stage raises WarehouseFailed while ``try_again()`` is
+    true; otherwise that becomes a verdict.
     """
     acts = mode != "never" and not dry_run
     with ExitStack() as resources:
@@ -178,7 +178,7 @@ def stages(
 
 
 def begin(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode, *, dry_run: bool = False) -> str:
-    """Store that a window is being judged, before anything else happens; returns the name of this attempt.
+    """Store that the run of a window has begun, before anything else happens; returns the name of this attempt.
 
     Raises WindowRefused for a window that can have no data yet, before anything is stored.
     """
@@ -201,8 +201,8 @@ def begin(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode,
 def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> Iterator[None]:
     """Store that a begun run failed, and why; then raise the error again.
 
-    With ``beats`` the heartbeat reports the failure too. Ctrl-C is a failure as well. Only a process that is killed
-    leaves its run in the state "running", until the window is run again.
+    With ``beats`` the heartbeat reports the failure too. Ctrl-C counts as a failure. If the process is killed, the run
+    stays in the state "running" until the window is run again.
     """
     try:
         yield
@@ -220,7 +220,7 @@ def judge(
 ) -> tuple[Evaluated, ...]:
     """Compute estimates, shift tests and verdicts from counts.
 
-    With ``keep`` the drift report is written beside the run, and the causes of breaches are searched.
+    With ``keep`` the drift report is written to a file, and the causes of breaches are searched.
     """
     parts = []
     for source in data:
@@ -253,7 +253,7 @@ def record_and_act(
     if mode != "never":
         deliver(monitor)
     actions = acting.settled(monitor, pending)
-    # also drops a failure that was noted while the clock was ahead: its time is in the future
+    # also drops the note of a failure that was stored while the clock was ahead, with a time in the future
     monitor.store.finish_run(window, state="done", now=monitor.clock(), drops=failed_note(window.schedule))
     if mode != "never":
         watchdog.watch_data(monitor, sources, window)

@@ -261,7 +261,7 @@ class _Composer:
                 found += self._news(root, [s for s in steps if _root(s) == root], window)
         # messages that were resolved before another incident of the same label: they name it as open
         ended = [each for each in changed.values() if each.state == "resolved"]
-        naming = {root for each in ended for root in self.monitor.store.messages_beside(each)} - set(roots)
+        naming = {root for each in ended for root in self.monitor.store.messages_resolved_since(each)} - set(roots)
         for root, last in self.monitor.store.compositions(naming).items():
             found += _differing(self.edit(root, changed), last) if self.context.lives(root) else []
         return found

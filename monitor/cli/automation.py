@@ -205,7 +205,7 @@ def enable(
     """Let labels act alone again. It holds against runs until --until, except for critical labels.
 
     --source alone: the source's own switch, which only ever forbids; its labels keep theirs.
-    What the last evaluation said off of is on until then only, unless a good window comes first.
+    A label in breach at its last evaluation goes off at --until, unless a good window comes first.
     A segment that is off stays off until it is enabled with --segment.
     """
     _change(enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)

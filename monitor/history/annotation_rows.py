@@ -1,4 +1,4 @@
-"""Annotations: what people note at a time of a source or label. None is ever deleted: a removed one says by whom."""
+"""Annotations: notes of people at a time of a source or label. A removed one stays stored, with who removed it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ table = tables.annotation_table
 
 
 def add(connection: Connection, annotation: Annotation) -> Annotation:
-    """Store one; where its id or its request's key is stored already, the one that was stored then."""
+    """Store an annotation and return it. If its id or its request's key is stored already, return the stored one."""
     row = row_of(table, annotation, label=label_key(annotation.label))
     if is_added(connection, table, row):
         return annotation
-    same = or_(table.c.id == annotation.id, table.c.key == annotation.key)
-    return _annotation(connection.execute(select(table).where(same)).mappings().one())
+    same_id_or_key = or_(table.c.id == annotation.id, table.c.key == annotation.key)
+    return _annotation(connection.execute(select(table).where(same_id_or_key)).mappings().one())
 
 
 def remove(connection: Connection, id: str, *, by: str, reason: str, now: datetime) -> bool:
-    """Take one away from every axis; False where somebody else has, who then stays the one who did."""
-    there = (table.c.id == id, table.c.removed_at.is_(None))
+    """Mark an annotation as removed, so that no axis shows it. False if it was removed already: that record stays."""
+    still_shown = (table.c.id == id, table.c.removed_at.is_(None))
     removed = {"removed_at": now, "removed_by": by, "removed_reason": reason}
-    return connection.execute(update(table).where(*there).values(removed)).rowcount == 1
+    return connection.execute(update(table).where(*still_shown).values(removed)).rowcount == 1
 
 
 def one(connection: Connection, prefix: str) -> Annotation:
-    """The one whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
+    """The annotation whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     return _annotation(row_by_id(connection, table, "annotation", prefix))
 
 
@@ -44,17 +44,17 @@ def read(
     until: datetime | None = None,
     removed: bool = False,
 ) -> list[Annotation]:
-    """Annotations by time, of a label together with those of its whole source; with ``removed``, those too."""
-    wanted: list[ColumnElement[bool]] = [] if removed else [table.c.removed_at.is_(None)]
+    """Annotations by time. Those of a label include those of its whole source. ``removed`` adds the removed ones."""
+    conditions: list[ColumnElement[bool]] = [] if removed else [table.c.removed_at.is_(None)]
     if source is not None:
-        wanted.append(table.c.source == source)
+        conditions.append(table.c.source == source)
     if label is not ANY:
-        wanted.append(table.c.label.in_({"", label_key(label)}))
+        conditions.append(table.c.label.in_({"", label_key(label)}))
     if since is not None:
-        wanted.append(table.c.at >= since)
+        conditions.append(table.c.at >= since)
     if until is not None:
-        wanted.append(table.c.at < until)
-    statement = select(table).where(*wanted).order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
+        conditions.append(table.c.at < until)
+    statement = select(table).where(*conditions).order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
     return [_annotation(row) for row in connection.execute(statement).mappings()]
 
 

@@ -1,8 +1,8 @@
-"""Backups of a history: one SQLite file, whatever the engine; and putting one back, with every gate closed.
+"""Back up a history to one SQLite file, for either engine, and restore it with every gate closed.
 
 A SQLite history is copied by SQLite's own backup interface, so that a journal (``-wal``) beside it is neither lost nor
-mixed up with the copy. PostgreSQL is copied table by table in one transaction. Not in a backup: alerts.yaml, reports,
-and the warehouse.
+mixed up with the copy. PostgreSQL is copied table by table in one transaction. A backup does not contain alerts.yaml,
+reports, or the warehouse.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _NUMBERED = (
     ("verdict_series", "id"),
     ("evaluations", "id"),
 )
-"""Columns whose numbers the database gives."""
+"""(table, column) of the numbers that the database generates."""
 BUSY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a look at a history found. ``problems`` is empty where all is well; ``journal_bytes`` is SQLite's -wal."""
+    """The result of checking a history. ``problems`` is empty if it is sound; ``journal_bytes`` is SQLite's -wal."""
 
     revision: str | None
     identity: Identity | None
@@ -52,7 +52,7 @@ class Checked:
 
 
 def backup(url: str, file: Path) -> None:
-    """Write the whole history to a new file, while it is in use. Raises HistoryError; leaves no half of a file."""
+    """Write the whole history to a new file, while it is in use. Raises HistoryError, and then leaves no file."""
     address = store_url(url)
     with _draft(file.parent) as draft:
         source = database_file(address)
@@ -65,29 +65,29 @@ def backup(url: str, file: Path) -> None:
 
 
 def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Identity:
-    """Put a backup in the place of the history, all or nothing: every gate is closed until somebody confirms.
+    """Replace the history by a backup, all or nothing. Every gate is closed until an operator confirms.
 
-    Processes that have the history open go on with the new one. An older schema is upgraded. A SQLite history that is
-    damaged is kept beside as ``.damaged``. Raises HistoryError, and then nothing has changed.
+    Processes that have the history open continue with the new one. An older schema is upgraded. A damaged SQLite
+    history is kept beside it as ``.damaged``. Raises HistoryError, and then nothing has changed.
     """
     address = store_url(url)
     with _draft(Path(tempfile.gettempdir())) as draft:
         _copy_file(_existing(file), draft)
         _refuse_damaged(draft)
         recorded = read_marker(marker_file(address))
-        beyond = recorded.mark.epoch if recorded else 0
-        found = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now, beyond=beyond)
+        recorded_epoch = recorded.mark.epoch if recorded else 0
+        restored = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now, beyond=recorded_epoch)
         target = database_file(address)
         if target is not None:
             _put_file(draft, target)
         else:
             _copy_in(draft, address)
-    write_marker(marker_file(address), found)
-    return found
+    write_marker(marker_file(address), restored)
+    return restored
 
 
 def check(url: str) -> Checked:
-    """Look at a history: can it be read whole, which one is it, how many rows has each table. Changes nothing."""
+    """Check a history: whether all of it can be read, its identity, and the rows of each table. Changes nothing."""
     address = store_url(url)
     file = database_file(address)
     problems: list[str] = []
@@ -138,7 +138,7 @@ def _existing(file: Path) -> Path:
 
 @contextmanager
 def _draft(folder: Path) -> Iterator[Path]:
-    """A new file in this folder that is gone afterwards, unless it was moved."""
+    """A new file in this folder. It is deleted afterwards, unless it was moved."""
     try:
         handle, name = tempfile.mkstemp(prefix=".calmon-", suffix=".sqlite", dir=folder)
     except OSError as error:
@@ -153,7 +153,7 @@ def _draft(folder: Path) -> Iterator[Path]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """SQLite's own backup: what is only in the journal comes along, and the copy has none."""
+    """Copy by SQLite's backup interface. It includes what is only in the journal; the copy has no journal."""
     try:
         with closing(sqlite3.connect(source, timeout=BUSY_S)) as before, closing(sqlite3.connect(target)) as after:
             before.backup(after)
@@ -165,10 +165,10 @@ def _copy_file(source: Path, target: Path) -> None:
 def _damage(file: Path) -> list[str]:
     try:
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+            lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as error:
         return [f"it cannot be read as SQLite: {error}"]
-    return [f"damaged: {line}" for line in found if line != "ok"]
+    return [f"damaged: {line}" for line in lines if line != "ok"]
 
 
 def _refuse_damaged(file: Path) -> None:
@@ -178,7 +178,7 @@ def _refuse_damaged(file: Path) -> None:
 
 
 def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> Identity:
-    """Bring the copy to this program's schema, and mark it as one that nobody has confirmed yet."""
+    """Upgrade the copy to this program's schema, and mark it as not confirmed."""
     engine = open_engine(store_url(f"sqlite:///{draft}"))
     try:
         with for_reading(engine).begin() as connection:
@@ -187,7 +187,7 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> I
             raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
         schema.upgrade(engine)
         with for_writing(engine).begin() as connection:
-            return identity.doubt(connection, why=why, by=by, now=now, beyond=beyond)
+            return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
     finally:
         engine.dispose()
         with closing(sqlite3.connect(draft)) as plain:
@@ -195,7 +195,7 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> I
 
 
 def _put_file(draft: Path, target: Path) -> None:
-    """Into the live file, through SQLite: its readers see the old or the new history, and its journal is heeded."""
+    """Write the copy into the live file through SQLite, which handles its journal: readers see the old or the new."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and _damage(target):
         for ending in ("-wal", "-shm", ""):
@@ -222,10 +222,10 @@ def _copy_out(address: URL, draft: Path) -> None:
 
 def _copy_in(draft: Path, address: URL) -> None:
     with _both(store_url(f"sqlite:///{draft}"), address) as (source, target):
-        for what in ("schema", "thresholds"):
-            one_at_a_time(target, what)
+        for lock in ("schema", "thresholds"):
+            one_at_a_time(target, lock)
         _copy_tables(source, target)
-        # numbers given from now on follow those that were copied
+        # the next generated numbers follow the copied ones
         for table, column in _NUMBERED:
             newest = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
             target.execute(text(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {newest}, false)"))
@@ -233,23 +233,23 @@ def _copy_in(draft: Path, address: URL) -> None:
 
 @contextmanager
 def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
-    """Connections that read one history and write the other, in one transaction each."""
-    here, there = open_engine(source), open_engine(target)
+    """Two connections, each in one transaction: the first reads ``source``, the second writes ``target``."""
+    source_engine, target_engine = open_engine(source), open_engine(target)
     try:
-        schema.upgrade(there)
-        with for_reading(here).begin() as reading, for_writing(there).begin() as writing:
+        schema.upgrade(target_engine)
+        with for_reading(source_engine).begin() as reading, for_writing(target_engine).begin() as writing:
             yield reading, writing
     except SQLAlchemyError as error:
         raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
     finally:
-        here.dispose()
-        there.dispose()
+        source_engine.dispose()
+        target_engine.dispose()
 
 
 def _copy_tables(source: Connection, target: Connection) -> None:
-    """Replace every row of every table, in the transaction that the caller has begun."""
+    """Replace every row of every table, in the caller's transaction."""
     for table in _all_tables():
         target.execute(delete(table))
-        found = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
-        for part in found.partitions(CHUNK):
-            target.execute(table.insert(), [dict(row) for row in part])
+        all_rows = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
+        for rows in all_rows.partitions(CHUNK):
+            target.execute(table.insert(), [dict(row) for row in rows])

@@ -1,7 +1,7 @@
 """Connections to the history database: SQLite in a file, or PostgreSQL through psycopg 3.
 
-SQLite runs in WAL mode, so that readers never wait for the one writer, and a writing transaction
-begins with BEGIN IMMEDIATE, so that it waits its turn at the start and cannot fail in the middle.
+SQLite runs in WAL mode, so that readers never wait for the one writer. A writing transaction
+begins with BEGIN IMMEDIATE: it waits for the lock at its start, and cannot fail in the middle for lack of it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ Row = dict[str, Any]
 
 
 def store_url(url: str) -> URL:
-    """The address with our driver: ``postgresql://`` is taken as psycopg 3. Raises WrongStoreAddress.
+    """The address with our driver: psycopg 3 for ``postgresql://``. Raises WrongStoreAddress.
 
     >>> store_url("postgresql://calmon@db/history").drivername
     'postgresql+psycopg'
     """
     try:
-        # Hosting services hand out `postgres://`, which SQLAlchemy no longer knows.
+        # Hosting services give `postgres://` addresses, which SQLAlchemy no longer accepts.
         parsed = make_url(f"postgresql{url[8:]}" if url.startswith("postgres://") else url)
-    except (ArgumentError, ValueError):  # a ValueError shows what is in the place of the port: half of a password
+    except (ArgumentError, ValueError):  # a ValueError would show the text at the port's place: part of a password
         remedy = "write it like sqlite:///var/history.sqlite, and @ : / in a password as %40 %3A %2F"
         raise WrongStoreAddress(f"CALMON_STORE_URL is not a URL; {remedy}") from None
     backend = parsed.get_backend_name()
@@ -68,7 +68,7 @@ def store_url(url: str) -> URL:
 
 
 def database_file(url: URL) -> Path | None:
-    """The file of a SQLite address, or None where there is none to look for."""
+    """The file of a SQLite address; None if it has no file on disk."""
     name = url.database
     if url.get_backend_name() != "sqlite" or name in _IN_MEMORY or name is None or name.startswith("file:"):
         return None
@@ -78,8 +78,8 @@ def database_file(url: URL) -> Path | None:
 def open_engine(url: URL) -> Engine:
     """An engine that connects on first use."""
     if url.get_backend_name() == "postgresql":
-        asked = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_S}
-        return create_engine(url, pool_pre_ping=True, connect_args=asked, json_serializer=_json)
+        timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_S}
+        return create_engine(url, pool_pre_ping=True, connect_args=timeout, json_serializer=_json)
     engine = create_engine(url, json_serializer=_json)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -87,12 +87,12 @@ def open_engine(url: URL) -> Engine:
 
 
 def _json(value: Any) -> str:
-    """Without spaces: there is much of it."""
+    """JSON without spaces, to save bytes."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def for_reading(engine: Engine) -> Engine:
-    """Transactions that see one moment, whatever is written meanwhile (WAL does so by itself)."""
+    """Transactions that read one snapshot while others write. In WAL mode SQLite does so by itself."""
     if engine.dialect.name == "postgresql":
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return engine
@@ -110,10 +110,10 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _write_ahead(connection: Any, until: float) -> None:
-    """Switch the file to WAL, waiting for others by ourselves.
+    """Switch the file to WAL. Tries again while another connection uses the file.
 
-    SQLite changes the journal mode of a file under an exclusive lock, and answers "database is
-    locked" at once, without its busy timeout, while another connection is in the file.
+    SQLite needs an exclusive lock to change the journal mode. While another connection uses the file, it
+    answers "database is locked" at once, without its busy timeout.
     """
     while True:
         try:
@@ -131,9 +131,9 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def one_at_a_time(connection: Connection, what: str) -> None:
-    """Let later transactions that want the same ``what`` wait for the end of this one.
+    """Take the lock named ``what`` until the end of this transaction; others that ask for it wait.
 
-    SQLite has one writer anyway; PostgreSQL gets an advisory lock, so that two runs that replace
+    SQLite has only one writer. PostgreSQL uses an advisory lock, so that two runs that replace
     the rows of one window cannot mix them.
     """
     if connection.dialect.name == "postgresql":
@@ -141,8 +141,8 @@ def one_at_a_time(connection: Connection, what: str) -> None:
 
 
 def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """The dialect's INSERT, which knows ON CONFLICT."""
-    # each where it is used: a process that has a SQLite history need not wait for the other dialect
+    """The dialect's INSERT, which has ON CONFLICT."""
+    # imported here: a process with a SQLite history need not wait for PostgreSQL's dialect
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql  # noqa: PLC0415
 
@@ -153,7 +153,7 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
 
 
 def insert_missing(connection: Connection, table: Table) -> Insert:
-    """INSERT ... ON CONFLICT DO NOTHING; the rows are given when it is executed."""
+    """INSERT ... ON CONFLICT DO NOTHING. The rows are passed at execution."""
     return _insert_missing(connection.dialect.name, table)
 
 
@@ -163,7 +163,7 @@ def _insert_missing(dialect: str, table: Table) -> Insert:
 
 
 def is_added(connection: Connection, table: Table, row: Row) -> bool:
-    """Insert a row unless its key exists; whether it was inserted."""
+    """Insert a row unless its key exists. Returns whether it was inserted."""
     return connection.execute(_add_one(connection.dialect.name, table), row).first() is not None
 
 
@@ -173,22 +173,22 @@ def _add_one(dialect: str, table: Table) -> Executable:
 
 
 def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-    """A column with one of the values that are given by this name when the statement is executed."""
+    """The condition that a column has one of the values of the parameter ``name``, which is passed at execution."""
     return column.in_(bindparam(name, expanding=True, type_=column.type))
 
 
 @cache
 def _inserts_missing(dialect: str) -> type[Insert]:
-    """As a class whose SQL is remembered: SQLAlchemy puts a dialect's INSERT together anew each time, in 1 ms."""
+    """An INSERT class whose SQL is cached. SQLAlchemy compiles a dialect's own INSERT each time, which takes 1 ms."""
     module = import_module(f"sqlalchemy.dialects.{dialect}.dml")
-    nothing = type("DoNothing", (module.OnConflictDoNothing,), {"inherit_cache": True, "_traverse_internals": []})
-    return type("InsertMissing", (module.Insert,), {"inherit_cache": True, "_post_values_clause": nothing()})
+    do_nothing = type("DoNothing", (module.OnConflictDoNothing,), {"inherit_cache": True, "_traverse_internals": []})
+    return type("InsertMissing", (module.Insert,), {"inherit_cache": True, "_post_values_clause": do_nothing()})
 
 
 def row_of(table: Table, record: object, **stored: Any) -> Row:
-    """The row of a record: each column is its field of that name, but for those that are ``stored`` otherwise.
+    """The row of a record: each column gets the field of its name, or its value in ``stored``.
 
-    A number that the database gives is left out.
+    A number that the database generates is left out.
     """
     return {name: stored[name] if name in stored else getattr(record, name) for name in _given(table)}
 
@@ -199,12 +199,12 @@ def _given(table: Table) -> tuple[str, ...]:
 
 
 def put_version(connection: Connection, table: Table, row: Row) -> bool:
-    """Write a row where the version before its own (1: no row) is stored still; whether it was."""
+    """Write a row if the version before its own is still stored (version 1: if no row is). Returns whether it was."""
     if row["version"] == 1:
         return is_added(connection, table, row)
     keys = {f"key_{column.name}": row[column.name] for column in table.primary_key}
-    found = {**keys, "version_before": row["version"] - 1}
-    return connection.execute(_update_version(table), row | found).rowcount == 1
+    parameters = {**keys, "version_before": row["version"] - 1}
+    return connection.execute(_update_version(table), row | parameters).rowcount == 1
 
 
 @cache
@@ -220,7 +220,7 @@ def by_id(table: Table) -> Select[Any]:
 
 
 def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint: str = "") -> RowMapping:
-    """The row whose id is, or begins with, ``prefix``. Raises NotFound or Ambiguous, about a ``what``."""
+    """The row whose id is, or begins with, ``prefix``. Raises NotFound or Ambiguous, which name it a ``what``."""
     exact = connection.execute(by_id(table), {"id": prefix}).mappings().first()
     if exact is not None:
         return exact
@@ -234,13 +234,13 @@ def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint
 
 
 def add_missing(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Insert the rows whose keys do not exist yet; leave the others as they are."""
+    """Insert the rows whose keys do not exist yet. Leaves existing rows as they are."""
     if rows:
         connection.execute(insert_missing(connection, table), rows)
 
 
 def put(connection: Connection, table: Table, row: Row, on_conflict: Mapping[str, Any] | None = None) -> None:
-    """Insert one row, or renew the one with its primary key (``on_conflict``: otherwise than by value)."""
+    """Insert one row, or update the one with its primary key. ``on_conflict``: column -> expression for the update."""
     statement = insert(connection, table).values(row)
     keys = [column.name for column in table.primary_key]
     renewed = {name: statement.excluded[name] for name in row if name not in keys} | dict(on_conflict or {})

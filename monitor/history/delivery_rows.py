@@ -1,4 +1,4 @@
-"""Messages and changes of messages: stored as pending, claimed before they are sent, settled afterwards."""
+"""Deliveries: each is stored as pending, claimed before it is sent, and settled afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_ERROR: Row = {"error": None, "error_code": None, "uncertain": False}
 
 
 class Root(NamedTuple):
-    """The message that others change or answer: its delivery state, its place in Slack, its error."""
+    """A message that edits and replies refer to: its delivery state, its place in Slack, its error."""
 
     state: DeliveryState
     channel: str | None
@@ -30,27 +30,27 @@ class Root(NamedTuple):
 
 
 def add(connection: Connection, delivery: Delivery) -> None:
-    """Add a message unless it is there."""
+    """Add a delivery unless it is stored already."""
     add_deliveries(connection, [delivery])
 
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
-    """Add the messages that are not there yet."""
+    """Add the deliveries that are not stored yet."""
     add_missing(connection, table, [_delivery_row(delivery) for delivery in deliveries])
 
 
 def deliveries(
     connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
 ) -> list[Delivery]:
-    """The messages in these states (None: all), by the time they were composed; without ``files``, no pictures."""
+    """The deliveries in these states (None: all), by the time they were composed; with pictures only if ``files``."""
     statement = _select_deliveries(of_states=states is not None, files=files)
     return _deliveries(connection, statement, {} if states is None else {"states": list(states)})
 
 
 @cache
 def _select_deliveries(*, of_states: bool, files: bool) -> Select[Any]:
-    wanted = [] if files else [table.c.operation != "file"]
-    return _IN_ORDER.where(*wanted, *([among(table.c.state, "states")] if of_states else []))
+    conditions = [] if files else [table.c.operation != "file"]
+    return _IN_ORDER.where(*conditions, *([among(table.c.state, "states")] if of_states else []))
 
 
 _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
@@ -63,12 +63,12 @@ _UNDELIVERED = _IN_ORDER.where(
 
 
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
-    """The messages that wait or are being sent, and those given up that were composed since then."""
+    """The deliveries that wait or are being sent, and those composed since then that were given up."""
     return _deliveries(connection, _UNDELIVERED, {"since": since})
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:
-    """How many messages and changes of messages are in each state; their payloads are not read."""
+    """How many deliveries are in each state. Does not read their payloads."""
     found = connection.execute(select(table.c.state, func.count()).group_by(table.c.state))
     return {row[0]: int(row[1]) for row in found}
 
@@ -79,7 +79,7 @@ _ROOTS = select(table.c.id, table.c.state, table.c.external_channel, table.c.ext
 
 
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
-    """Delivery id -> its state; one that is not stored is left out."""
+    """Delivery id -> its state and place. Ids that are not stored are left out."""
     found = connection.execute(_ROOTS, {"ids": list(ids)})
     return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
 
@@ -93,19 +93,19 @@ _KNOWN_CHANNEL = (
 
 
 def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
-    """Channel as routes name it -> Slack's id of it, from the newest message that went there."""
+    """Channel as routes name it -> Slack's id of it, from the newest message sent there."""
     found = {channel: connection.execute(_KNOWN_CHANNEL, {"channel": channel}).scalar() for channel in sorted(channels)}
     return {channel: id for channel, id in found.items() if id is not None}
 
 
 def note_compared(connection: Connection, ids: Collection[str], at: datetime) -> None:
-    """Note that these messages say of switches what is so at that time."""
+    """Store that what these messages say about switches was true at ``at``."""
     connection.execute(update(table).where(table.c.id.in_(list(ids))).values(compared_at=at))
 
 
 @cache
 def _later_edit() -> ColumnElement[bool]:
-    """There is a later edit of the same message that was not given up."""
+    """The condition that there is a later edit of the same message that was not given up."""
     other = table.alias()
     later = or_(
         other.c.sequence > table.c.sequence,
@@ -122,7 +122,7 @@ def _later_edit() -> ColumnElement[bool]:
 
 @cache
 def _edit_under_way() -> ColumnElement[bool]:
-    """Another edit of the same message is being sent: it could arrive after this one and win."""
+    """The condition that another edit of the same message is being sent: it could arrive later and replace this one."""
     other = table.alias()
     same = (other.c.root == table.c.root, other.c.operation == "edit", other.c.id != table.c.id)
     return exists().where(*same, other.c.state == "sending")
@@ -136,30 +136,30 @@ _SUPERSEDE = (
 
 
 def supersede(connection: Connection) -> int:
-    """Take back the unsent edits of which a later one of the same message is stored; gives how many."""
+    """Mark unsent edits as superseded if a later edit of the same message is stored. Returns how many."""
     return connection.execute(_SUPERSEDE).rowcount
 
 
 def conclude(
     connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
 ) -> bool:
-    """End a message that nobody has to send, as its root says; False where it is no longer in ``from_state``."""
-    held = and_(table.c.id == delivery, table.c.state == from_state)
+    """End a delivery that need not be sent, because of its root. False if it is no longer in ``from_state``."""
+    is_unchanged = and_(table.c.id == delivery, table.c.state == from_state)
     ended = _NO_ERROR | {"state": state, "error": error}
-    return connection.execute(update(table).where(held).values(ended)).rowcount == 1
+    return connection.execute(update(table).where(is_unchanged).values(ended)).rowcount == 1
 
 
-_OWN_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))
+_SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))
 _DUE = _IN_ORDER.where(
     or_(
         and_(table.c.state.in_(_UNSENT), table.c.next_attempt_at <= bindparam("now")),
-        and_(table.c.state == "sending", _OWN_OR_EXPIRED),
+        and_(table.c.state == "sending", _SAME_WORKER_OR_EXPIRED),
     )
 )
 
 
 def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
-    """The messages to be sent now: those whose time has come, and those whose sender is gone (or is ``worker``)."""
+    """The deliveries to send now: those that are due, and those whose sender is gone (or is ``worker``)."""
     return _deliveries(connection, _DUE, {"now": now, "expired": now - CLAIM_EXPIRES, "worker": worker})
 
 
@@ -172,8 +172,8 @@ _CLAIM = (
     )
     .values(state="sending", attempts=table.c.attempts + 1, claimed_at=bindparam("now"), claimed_by=bindparam("worker"))
 )
-_OWN_OF_EARLIER = and_(table.c.claimed_by == bindparam("worker"), table.c.claimed_at == bindparam("earlier"))
-_CLAIM_AGAIN = _CLAIM.where(or_(table.c.claimed_at <= bindparam("expired"), _OWN_OF_EARLIER))
+_SAME_WORKER_BEFORE = and_(table.c.claimed_by == bindparam("worker"), table.c.claimed_at == bindparam("earlier"))
+_CLAIM_AGAIN = _CLAIM.where(or_(table.c.claimed_at <= bindparam("expired"), _SAME_WORKER_BEFORE))
 
 
 def claim(
@@ -185,31 +185,31 @@ def claim(
     now: datetime,
     claimed_at: datetime | None = None,
 ) -> bool:
-    """Take a message for sending: attempts + 1, True for exactly one caller.
+    """Claim a delivery for sending, and count the attempt. True for exactly one caller.
 
-    An edit is taken only if none of the same message is being sent, and none later is stored. One in
-    ``sending`` can be taken only from a sender that is gone: the claim has expired, or it is this worker's own
-    of an earlier life, named by the ``claimed_at`` that was read.
+    An edit is claimed only if no other edit of its message is being sent and no later one is stored. A delivery in
+    ``sending`` is claimed only if its sender is gone: the claim has expired, or this worker made it before it
+    was restarted, at the ``claimed_at`` that was read.
     """
-    taken: Row = {"delivery": delivery, "from_state": from_state, "worker": worker, "now": now}
-    _wait_for_claims_of_its_root(connection, delivery)
+    parameters: Row = {"delivery": delivery, "from_state": from_state, "worker": worker, "now": now}
+    _serialize_claims_of_root(connection, delivery)
     if from_state != "sending":
-        return connection.execute(_CLAIM, taken).rowcount == 1
-    taken |= {"expired": now - CLAIM_EXPIRES, "earlier": claimed_at}  # None equals nothing
-    return connection.execute(_CLAIM_AGAIN, taken).rowcount == 1
+        return connection.execute(_CLAIM, parameters).rowcount == 1
+    parameters |= {"expired": now - CLAIM_EXPIRES, "earlier": claimed_at}  # in SQL, None equals no value
+    return connection.execute(_CLAIM_AGAIN, parameters).rowcount == 1
 
 
-def _wait_for_claims_of_its_root(connection: Connection, delivery: str) -> None:
-    """Let claims of two edits of one message come one after the other; SQLite's writers do so anyway."""
+def _serialize_claims_of_root(connection: Connection, delivery: str) -> None:
+    """Serialize claims of two edits of one message. SQLite has only one writer."""
     if connection.dialect.name == "postgresql":
         root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
         one_at_a_time(connection, f"edits of {root or delivery}")
 
 
-_HELD = update(table).where(
+_SETTLE = update(table).where(
     table.c.id == bindparam("delivery"), table.c.state == "sending", table.c.claimed_by == bindparam("worker")
 )
-"""The message that a worker holds: the columns that change are given when it is executed."""
+"""Updates the delivery that a worker has claimed. The changed columns are passed at execution."""
 
 
 def settle(
@@ -226,15 +226,15 @@ def settle(
     error_code: str | None = None,
     uncertain: bool = False,
 ) -> bool:
-    """Store the result of a delivery; False where ``worker`` no longer holds it."""
+    """Store the result of a delivery. False if ``worker`` no longer holds its claim."""
     outcome: Row = {"state": state, "error": error, "error_code": error_code, "uncertain": uncertain}
     if state == "sent":
         outcome["sent_at"] = now
     if next_attempt_at is not None:
         outcome["next_attempt_at"] = next_attempt_at
-    given = {"external_channel": external_channel, "external_id": external_id}
-    outcome |= {name: value for name, value in given.items() if value is not None}
-    return connection.execute(_HELD, {"delivery": delivery, "worker": worker, **outcome}).rowcount == 1
+    place = {"external_channel": external_channel, "external_id": external_id}
+    outcome |= {name: value for name, value in place.items() if value is not None}
+    return connection.execute(_SETTLE, {"delivery": delivery, "worker": worker, **outcome}).rowcount == 1
 
 
 def _deliveries(connection: Connection, statement: Select[Any], values: Row) -> list[Delivery]:

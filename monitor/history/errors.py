@@ -1,4 +1,4 @@
-"""What can go wrong with the history, each with the remedy in its message."""
+"""Errors of the history. Each message says how to fix it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from monitor.core.redaction import without_secrets
 
 
 class HistoryError(Exception):
-    """The history could not be used as asked. The message holds no secret."""
+    """The history could not be used as requested. The message contains no secret."""
 
     def __init__(self, message: str) -> None:
         super().__init__(without_secrets(message))
 
 
 class WrongStoreAddress(HistoryError):
-    """The address is not one of a history: a mistake in the settings, which trying again will not fix."""
+    """The address is not that of a history. The settings are wrong; trying again does not help."""
 
 
 class StoreUnreachable(HistoryError):
@@ -21,19 +21,19 @@ class StoreUnreachable(HistoryError):
 
 
 class StoreMissing(HistoryError):
-    """There is no history at the address, and nobody asked for one to be made."""
+    """There is no history at the address, and the caller did not ask to create one."""
 
 
 class HistoryLost(HistoryError):
-    """There was a history at the address, and it is gone: nobody but an operator may put another in its place."""
+    """The history at the address is gone. Only an operator may create another in its place."""
 
 
 class HistoryDamaged(HistoryError):
-    """The history is there, and cannot be what it should be."""
+    """The history exists, but is not a valid one."""
 
 
 class SchemaOutdated(HistoryError):
-    """The tables are of another revision than this program."""
+    """The tables have another schema revision than this program needs."""
 
 
 class NotFound(HistoryError):
@@ -45,7 +45,7 @@ class Ambiguous(HistoryError):
 
 
 class LostRace(Exception):
-    """Somebody else changed the same rows first; the transaction must be rolled back, and all be decided again."""
+    """Somebody else changed the same rows first. The transaction must be rolled back, and the decision made again."""
 
 
 class VersionClash(HistoryError):

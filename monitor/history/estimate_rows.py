@@ -1,6 +1,7 @@
-"""Writing estimates: those of a label share lines, nine of one population a part; what they are of is named once.
+"""Write estimates. The view ``estimates`` reads them.
 
-They are read from the view ``estimates``.
+A series is what is estimated: source, label, segment, metric, population. It is named once, and has a place in a line.
+A line is a row of numbers of one label (or segment) in one window: parts of nine places, each part of one population.
 """
 
 from __future__ import annotations
@@ -36,53 +37,53 @@ class _Place(NamedTuple):
 
     @property
     def part(self) -> tuple[int, int]:
-        """The line, and which part of it."""
+        """The line, and the index of the part in it."""
         return self.line, self.place // PLACES_OF_PART
 
 
 def replace(
     connection: Connection, schedule: str, start: datetime, sources: Sequence[str], rows: Sequence[Row]
 ) -> None:
-    """Put these rows (of the view) in the place of what is stored of the sources in this window."""
+    """Replace the stored estimates of the sources in this window by these rows (of the view)."""
     table, of_sources = tables.estimated, tables.estimate_series.c.source.in_(list(sources))
-    mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
-    lines = select(tables.estimate_series.c.line).where(of_sources)
-    if connection.execute(delete(table).where(mine, table.c.line.in_(lines))).rowcount:  # else there are none
+    is_window = table.c.window_id == window_of(schedule, start).scalar_subquery()
+    line_ids = select(tables.estimate_series.c.line).where(of_sources)
+    if connection.execute(delete(table).where(is_window, table.c.line.in_(line_ids))).rowcount:  # else no extras
         _remove_extras(connection, schedule, start, of_sources)
     if not rows:
         return
     window = number_of(connection, schedule, start, rows[0]["window_name"])
-    made, extras = _stored(window, rows, _places_of(connection, rows))
-    connection.execute(table.insert(), made)
+    lines, extras = _stored(window, rows, _places_of(connection, rows))
+    connection.execute(table.insert(), lines)
     if extras:
         connection.execute(tables.estimate_extras.insert(), extras)
 
 
 def remove(connection: Connection, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
-    """Forget the estimates of one window whose series fulfil the condition."""
+    """Remove the estimates of one window whose series meet the condition."""
     table = tables.estimated
-    mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
-    for places, lines in _going(connection, which).items():
-        gone = {column: None for place in places for column in _columns_of(place)}
+    is_window = table.c.window_id == window_of(schedule, start).scalar_subquery()
+    for places, lines in _to_remove(connection, which).items():
+        empty = {column: None for place in places for column in _columns_of(place)}
         for first in range(0, len(lines), _CHUNK):
-            here = (mine, table.c.line.in_(lines[first : first + _CHUNK]))
-            connection.execute(update(table).where(*here).values(gone) if places else delete(table).where(*here))
+            chunk = (is_window, table.c.line.in_(lines[first : first + _CHUNK]))
+            connection.execute(update(table).where(*chunk).values(empty) if places else delete(table).where(*chunk))
     _remove_extras(connection, schedule, start, which)
 
 
-def _going(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[_Place, ...], list[int]]:
-    """Places of which numbers go -> the lines of which it is these; of those without any the whole line goes."""
+def _to_remove(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[_Place, ...], list[int]]:
+    """Places whose numbers are to be removed -> the lines in which it is these. () -> lines to remove as a whole."""
     series = tables.estimate_series
     columns = (series.c.id, series.c.line, series.c.place, series.c.detailed)
     lines: dict[int, list[_Place]] = {}
     for row in connection.execute(select(*columns).where(which).order_by(series.c.line, series.c.place)):
         lines.setdefault(row.line, []).append(_Place(*row))
     sizes = select(series.c.line, func.count()).group_by(series.c.line)
-    whole = {line for line, size in connection.execute(sizes) if size == len(lines.get(line, ()))}
+    whole_lines = {line for line, size in connection.execute(sizes) if size == len(lines.get(line, ()))}
     going: dict[tuple[_Place, ...], list[int]] = {}
     for line, places in lines.items():
-        alike = () if line in whole else tuple(_Place(0, 0, each.place, each.detailed) for each in places)
-        going.setdefault(alike, []).append(line)
+        removed = () if line in whole_lines else tuple(_Place(0, 0, each.place, each.detailed) for each in places)
+        going.setdefault(removed, []).append(line)
     return going
 
 
@@ -93,8 +94,8 @@ def _columns_of(place: _Place) -> list[str]:
 
 def _remove_extras(connection: Connection, schedule: str, start: datetime, which: ColumnElement[bool]) -> None:
     table, series = tables.estimate_extras, tables.estimate_series
-    mine = table.c.window_id == window_of(schedule, start).scalar_subquery()
-    connection.execute(delete(table).where(mine, table.c.series_id.in_(select(series.c.id).where(which))))
+    is_window = table.c.window_id == window_of(schedule, start).scalar_subquery()
+    connection.execute(delete(table).where(is_window, table.c.series_id.in_(select(series.c.id).where(which))))
 
 
 _EMPTY = {
@@ -104,7 +105,7 @@ _EMPTY = {
 
 
 def _stored(window: int, rows: Sequence[Row], places: Mapping[_Key, _Place]) -> tuple[list[Row], list[Row]]:
-    """The lines of these estimates, and what does not fit into them."""
+    """The lines of these estimates, and the rows of extras for what does not fit into a line."""
     lines: dict[int, Row] = {}
     extras: list[Row] = []
     for row in rows:
@@ -117,14 +118,14 @@ def _stored(window: int, rows: Sequence[Row], places: Mapping[_Key, _Place]) -> 
 
 
 def _put(row: Row, place: _Place, line: Row) -> Row:
-    """Write an estimate into its line; gives what does not fit, by column."""
+    """Write an estimate into its line. Returns what does not fit, by column."""
     part, detail = place.part[1], row["detail"] or None
     if line[f"n_{part}"] is None:
         line |= {f"{name}_{part}": row[name] for name in ("n", "positives")}
     more = {name: None if row[name] == line[f"{name}_{part}"] else row[name] for name in ("n", "positives")}
     numbers = {name: in_billionths(row[name]) for name in NUMBERS_OF_PLACE}
     short = {name: _short(each) for name, each in numbers.items()}
-    short["plug_in"] = _textbook(numbers["value"], numbers["plug_in"])
+    short["plug_in"] = _short_plug_in(numbers["value"], numbers["plug_in"])
     line.update({f"{name}_{place.place}": each for name, each in short.items()})
     if place.detailed:
         line[f"detail_{part}"], detail = detail, None
@@ -133,7 +134,7 @@ def _put(row: Row, place: _Place, line: Row) -> Row:
 
 
 def in_billionths(value: float | None) -> float | None:
-    """A number in billionths: in whole ones where these leave enough digits of it; at most 1e290.
+    """A number in billionths: whole ones if that leaves enough digits; at most 1e290.
 
     >>> in_billionths(0.0123456789), in_billionths(1e-6 / 3)
     (12345679.0, 333.3333333333333)
@@ -145,45 +146,45 @@ def in_billionths(value: float | None) -> float | None:
 
 
 def _short(billionths: float | None) -> int | None:
-    """As the line has it: in four bytes, or that it is among the extras."""
+    """The number as a line stores it, in four bytes; EXACT if it is among the extras."""
     if billionths is None:
         return None
     fits = billionths.is_integer() and abs(billionths) <= tables.LARGEST_BILLIONTHS
     return int(billionths) if fits else EXACT
 
 
-def _textbook(value: float | None, plug_in: float | None) -> int | None:
-    """NULL where it is the value, as for most metrics."""
+def _short_plug_in(value: float | None, plug_in: float | None) -> int | None:
+    """The plug-in value as a line stores it: NULL if it equals the value, as for most metrics."""
     if plug_in is None:
         return tables.NEITHER if value is None else tables.ONLY_VALUE
     return None if plug_in == value else _short(plug_in)
 
 
 def _places_of(connection: Connection, rows: Sequence[Row]) -> Mapping[_Key, _Place]:
-    """What is estimated -> where it is; what never was before gets a place."""
+    """Series -> its place. A new series gets one."""
     keys, sources = dict.fromkeys(map(_key_of, rows)), sorted({row["source"] for row in rows})
     details = dict.fromkeys(_key_of(row) for row in rows if row["detail"])
     known = _known(connection, sources)
     if keys.keys() <= known.keys() and not _without_detail(known, details):
         return known
     one_at_a_time(connection, "places of estimates")
-    known = _known(connection, sources)  # once more: others may have given places until now
+    known = _known(connection, sources)  # again: others may have added places before this lock was taken
     known |= _add(connection, [key for key in keys if key not in known], known, details)
     return known | _put_details(connection, known, details)
 
 
 def _without_detail(known: Mapping[_Key, _Place], details: Iterable[_Key]) -> dict[tuple[int, int], _Key]:
-    """The parts of which no detail is in the line -> the first of these series that is there and has one."""
+    """Parts that have no detail in the line -> the first series of the part that has one."""
     parts = {place.part for place in known.values() if place.detailed}
     return {known[key].part: key for key in reversed(list(details)) if known[key].part not in parts}
 
 
 def _put_details(connection: Connection, known: Mapping[_Key, _Place], details: Iterable[_Key]) -> dict[_Key, _Place]:
-    """Let lines have the details of series that had none until now, where they have no other one."""
+    """Store details of these series in their lines from now on, if their part has no other one there."""
     table, keys = tables.estimate_series, list(_without_detail(known, details).values())
     if keys:
-        mine = table.c.id.in_([known[key].series for key in keys])
-        connection.execute(update(table).where(mine).values(detailed=True))
+        is_series = table.c.id.in_([known[key].series for key in keys])
+        connection.execute(update(table).where(is_series).values(detailed=True))
     return {key: known[key]._replace(detailed=True) for key in keys}
 
 
@@ -203,7 +204,7 @@ def _placed(found: Iterable[Any]) -> dict[_Key, _Place]:
 def _add(
     connection: Connection, new: Sequence[_Key], known: Mapping[_Key, _Place], details: Collection[_Key]
 ) -> dict[_Key, _Place]:
-    """Give each of these a place; ``details`` are those with a detail."""
+    """Give each new series a place. ``details`` are the series with a detail."""
     if not new:
         return {}
     table = tables.estimate_series
@@ -214,19 +215,19 @@ def _add(
 
 
 class _FreePlaces:
-    """The next place of the last part of a population, or the first one of a new part."""
+    """Finds free places: the next one of a population's last part, or the first one of a new part."""
 
     def __init__(self, newest: int, known: Mapping[_Key, _Place]) -> None:
         self._newest = newest
-        self._last: dict[_Key, tuple[int, int]] = {}  # part of a population, and of all populations of a label together
+        self._last: dict[_Key, tuple[int, int]] = {}  # the last part of a population, and of a label (or segment)
         for key, place in known.items():
-            for of in (_population_of(key), _line_of(key)):
-                self._last[of] = max(place.part, self._last.get(of, place.part))
+            for group in (_population_of(key), _line_of(key)):
+                self._last[group] = max(place.part, self._last.get(group, place.part))
         self._taken = Counter(place.part for place in known.values())
         self._detailed = {place.part for place in known.values() if place.detailed}
 
     def next_of(self, key: _Key, *, has_detail: bool) -> Row:
-        """The line and place, and whether its detail is in the line: that of the first one with a detail is."""
+        """The line and place of a new series, and whether its detail is in the line: if it is the part's first one."""
         part = self._last.get(_population_of(key))
         if part is None or self._taken[part] == PLACES_OF_PART:
             part = self._new_part(key)

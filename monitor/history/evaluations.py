@@ -1,4 +1,4 @@
-"""Evaluations in the history: the runs, and the estimates, verdicts and shifts each window gave."""
+"""Evaluations in the history: the runs, and the estimates, verdicts and shift tests of each window."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ Between: TypeAlias = tuple[datetime, datetime] | None
 def begin_run(
     connection: Connection, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime
 ) -> None:
-    """Note that ``run`` evaluates ``window``; another run of the same window is one more attempt."""
+    """Store that ``run`` evaluates ``window``. Another run of the same window counts as one more attempt."""
     row: Row = {
         **_at(window), "window_end": window.end, "window_name": window.name, "run": run, "state": "running",
         "started_at": now, "finished_at": None, "attempts": 1, "acts": acts,
         "rules_revision": rules_revision, "error": None,
     }  # fmt: skip
-    again = tables.runs.c.attempts + case((tables.runs.c.run == run, 0), else_=1)
-    put(connection, tables.runs, row, {"attempts": again})
+    attempts = tables.runs.c.attempts + case((tables.runs.c.run == run, 0), else_=1)
+    put(connection, tables.runs, row, {"attempts": attempts})
 
 
 def finish_run(
     connection: Connection, window: Window, *, state: str, now: datetime, error: str | None = None, drops: str = ""
 ) -> None:
-    """Store how the evaluation of ``window`` ended; ``drops`` is a note that no longer holds.
+    """Store how the evaluation of ``window`` ended. ``drops`` is the key of a note that no longer holds.
 
-    Raises NotFound where none was begun.
+    Raises NotFound if none was begun.
     """
-    mine = and_(tables.runs.c.schedule == window.schedule, tables.runs.c.window_start == window.start)
-    statement = update(tables.runs).where(mine).values(state=state, finished_at=now, error=error)
+    is_window = and_(tables.runs.c.schedule == window.schedule, tables.runs.c.window_start == window.start)
+    statement = update(tables.runs).where(is_window).values(state=state, finished_at=now, error=error)
     if connection.execute(statement).rowcount == 0:
         raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
     if drops:
@@ -116,7 +116,10 @@ def save(
     shifts: Sequence[ShiftResult],
     now: datetime,
 ) -> None:
-    """Replace what is known of these sources in this window; verdicts are added and stay, only ``current`` moves."""
+    """Replace the estimates and shift tests of these sources in this window, and add the verdicts.
+
+    Verdicts are never removed; older ones only lose ``current``.
+    """
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
     estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
@@ -126,7 +129,7 @@ def save(
 
 
 def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
-    """Renew the trend of a window that was read once more; its verdicts stay."""
+    """Replace the estimates of a window that was read once more. Its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
     estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
@@ -142,45 +145,45 @@ _CURRENT = select(tables.verdicts.c.id, tables.verdicts.c.current).where(
 def _save_verdicts(
     connection: Connection, window: Window, sources: Sequence[str], verdicts: Sequence[Verdict], now: datetime
 ) -> None:
-    """``current`` holds for the verdicts of the newest evaluation, also where they are old ones found again."""
+    """Add new verdicts, and set ``current`` for exactly those of this evaluation, new or already stored."""
     found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)}).all()
     known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
     new = [verdict for verdict in verdicts if verdict.id not in known]
     verdict_rows.add(connection, [_verdict_row(verdict, now) for verdict in new])
-    verdict_rows.turn(connection, [row.id for row in found if row.current != (row.id in ids)])
+    verdict_rows.toggle_current(connection, [row.id for row in found if row.current != (row.id in ids)])
 
 
-def _of_source_evaluated() -> Exists:
-    """Whether an evaluation has a verdict of the ``source`` that says how it is."""
+def _has_evaluated_verdict_of_source() -> Exists:
+    """The condition that an evaluation has an evaluated verdict of the ``source``."""
     judged, series = tables.judged.c, tables.verdict_series.c
-    mine = (judged.evaluation_id == tables.evaluations.c.id, series.id == judged.series_id)
-    return exists().where(*mine, series.source == bindparam("source"), series.outcome.in_(_OUTCOMES))
+    is_verdict_of_source = (judged.evaluation_id == tables.evaluations.c.id, series.id == judged.series_id)
+    return exists().where(*is_verdict_of_source, series.source == bindparam("source"), series.outcome.in_(_OUTCOMES))
 
 
 _NEWEST_EVALUATED = (
     select(tables.evaluations.c.window_start)
-    .where(tables.evaluations.c.schedule == bindparam("schedule"), _of_source_evaluated())
-    # not max(): in this order the index of window starts is read from its end, and seldom far
+    .where(tables.evaluations.c.schedule == bindparam("schedule"), _has_evaluated_verdict_of_source())
+    # not max(): in this order only the end of the index of window starts is read
     .order_by(tables.evaluations.c.window_start.desc())
     .limit(1)
 )
 
 
 def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
-    """The start of the newest window of which the source has a verdict that was evaluated.
+    """The start of the newest window for which the source has an evaluated verdict.
 
-    A window in which nothing could be evaluated makes no other one old: else one run under a clock that is ahead
-    would stop all later ones.
+    A window in which nothing could be evaluated does not count: otherwise one run under a clock that is ahead
+    would make all later windows too old to act.
     """
-    asked = {"schedule": schedule, "source": source}
-    found: datetime | None = connection.execute(_NEWEST_EVALUATED, asked).scalar_one_or_none()
+    parameters = {"schedule": schedule, "source": source}
+    found: datetime | None = connection.execute(_NEWEST_EVALUATED, parameters).scalar_one_or_none()
     return found
 
 
 def judged(connection: Connection, schedule: Schedule, window_start: datetime) -> list[Row]:
-    """How many current verdicts of one window each source has, by outcome and reason."""
-    asked = {"schedule": schedule, "window_start": window_start}
-    return [dict(row) for row in connection.execute(_select_judged(), asked).mappings()]
+    """The number of current verdicts of one window, by source, outcome and reason."""
+    parameters = {"schedule": schedule, "window_start": window_start}
+    return [dict(row) for row in connection.execute(_select_judged(), parameters).mappings()]
 
 
 @cache
@@ -193,11 +196,11 @@ def _select_judged() -> Select[Any]:
 
 
 def not_judged(connection: Connection, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
-    """Source, rule, severity and label of the current verdicts of one window that have this reason."""
+    """Source, rule, severity and label of each current verdict of one window with this reason."""
     table = tables.verdicts
-    mine = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.reason == reason.value)
+    matches = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.reason == reason.value)
     statement = select(table.c.source, table.c.rule, table.c.severity, table.c.label).where(
-        mine, table.c.current.is_(True)
+        matches, table.c.current.is_(True)
     )
     return [dict(row) | {"label": label_of(row["label"])} for row in connection.execute(statement).mappings()]
 
@@ -214,7 +217,7 @@ def verdicts(
     between: Between = None,
     current_only: bool = True,
 ) -> list[Verdict]:
-    """Verdicts by window, source, label and rule; ``current_only``: not those judged again since."""
+    """Verdicts by window, source, label and rule. ``current_only`` leaves out those that were judged again since."""
     table = tables.verdicts
     equals = {"schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome}
     statement = _filtered(select(table), table, equals, label, between)
@@ -227,7 +230,10 @@ def verdicts(
 def outcomes_before(
     connection: Connection, verdict: Verdict, before: datetime, limit: int
 ) -> list[tuple[datetime, Outcome]]:
-    """(window start, outcome) of the newest verdicts of the same rule and subject ``before`` then, newest first."""
+    """(window start, outcome) of the newest ``limit`` verdicts of the same rule and subject, newest first.
+
+    Only windows that begin before ``before``.
+    """
     table, subject = tables.verdicts, verdict.subject
     same = (
         table.c.source == subject.source,
@@ -246,10 +252,10 @@ def outcomes_before(
 def judged_after(
     connection: Connection, schedule: Schedule, source: str, start: datetime
 ) -> set[tuple[str, str | None]]:
-    """(rule, label) of which a window that begins after ``start`` was evaluated."""
+    """Each (rule, label) with an evaluated verdict of a window that begins after ``start``."""
     table = tables.verdicts
-    mine = and_(table.c.schedule == schedule, table.c.source == source, table.c.window_start > start)
-    statement = select(table.c.rule, table.c.label).where(mine, _EVALUATED, table.c.current).distinct()
+    conditions = and_(table.c.schedule == schedule, table.c.source == source, table.c.window_start > start)
+    statement = select(table.c.rule, table.c.label).where(conditions, _EVALUATED, table.c.current).distinct()
     return {(rule, label_of(label)) for rule, label in connection.execute(statement)}
 
 
@@ -270,7 +276,7 @@ def estimates(
     window_start: datetime | None = None,
     between: Between = None,
 ) -> list[Estimate]:
-    """Estimates by window, source, label and metric; those of segments only where asked for."""
+    """Estimates by window, source, label and metric; those of segments only if ``segments``."""
     table = tables.estimates
     equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
     statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
@@ -307,7 +313,7 @@ def _at(window: Window) -> Row:
     return {"schedule": window.schedule, "window_start": window.start}
 
 
-def _about(found: Estimate | ShiftResult | Verdict) -> Row:
+def _key_columns(found: Estimate | ShiftResult | Verdict) -> Row:
     subject = {"source": found.subject.source, "label": label_key(found.subject.label)}
     return {**_at(found.window), "window_name": found.window.name, **subject}
 
@@ -315,17 +321,17 @@ def _about(found: Estimate | ShiftResult | Verdict) -> Row:
 def _filtered(
     statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter = ANY, between: Between = None
 ) -> Select[Any]:
-    """The rows whose columns have these values (None: any), of one label, and of windows between these two."""
-    wanted = {name: value for name, value in equals.items() if value is not None}
+    """The rows whose columns have these values (None: any), of one label, of the windows in ``between``."""
+    values = {name: value for name, value in equals.items() if value is not None}
     if label is not ANY:
-        wanted["label"] = label_key(label)
+        values["label"] = label_key(label)
     if between is not None:
         statement = statement.where(table.c.window_start.between(*between))
-    return statement.where(*(table.c[name] == value for name, value in wanted.items()))
+    return statement.where(*(table.c[name] == value for name, value in values.items()))
 
 
 def _with_window_end(table: Table) -> Select[Any]:
-    """The rows with the end of their window, which only the run knows (days are not always 24 h)."""
+    """The rows with the end of their window. Only the run has it: days are not always 24 h long."""
     runs = tables.runs
     same = and_(runs.c.schedule == table.c.schedule, runs.c.window_start == table.c.window_start)
     return select(table, runs.c.window_end).select_from(table.outerjoin(runs, same))
@@ -333,19 +339,19 @@ def _with_window_end(table: Table) -> Select[Any]:
 
 def _window(row: Mapping[str, Any] | RowMapping) -> Window:
     start: datetime = row["window_start"]
-    end = row["window_end"] or start + _LENGTH[row["schedule"]]  # stored without a run: the usual length
+    end = row["window_end"] or start + _LENGTH[row["schedule"]]  # no run is stored: the usual length
     return Window(start, end, row["window_name"], row["schedule"])
 
 
 def _estimate_row(estimate: Estimate) -> Row:
     interval = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
-    counted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail)}
+    converted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail)}
     segment = {"segment": segment_key(estimate.subject.segment), "population": estimate.where}
-    return row_of(tables.estimates, estimate, **_about(estimate), **segment, **interval, **counted)
+    return row_of(tables.estimates, estimate, **_key_columns(estimate), **segment, **interval, **converted)
 
 
 def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
-    """The estimate of a row, with the end of its window (None: the usual length)."""
+    """The estimate of a row; if its ``window_end`` is None, the window has the usual length."""
     return Estimate(
         subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
         window=_window(row),
@@ -360,8 +366,8 @@ def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
 
 def _shift_row(shift: ShiftResult) -> Row:
     numbers = {name: number(getattr(shift, name)) for name in ("statistic", "p_value")}
-    counted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail)}
-    return row_of(tables.shifts, shift, **_about(shift), **numbers, **counted)
+    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail)}
+    return row_of(tables.shifts, shift, **_key_columns(shift), **numbers, **converted)
 
 
 def _shift(row: RowMapping) -> ShiftResult:
@@ -380,11 +386,11 @@ def _shift(row: RowMapping) -> ShiftResult:
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
     numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
-    counted = {"n": int(verdict.n), "windows": int(verdict.windows), "threshold": float(verdict.threshold)}
-    said = {"population": verdict.where, "reason": verdict.reason.value, "actions": list(verdict.actions)}
-    kept = {"detail": plain(verdict.detail), "stored_at": now, "current": True, "window_end": verdict.window.end}
-    kept["condition"] = verdict.detail.get("condition")
-    return row_of(tables.verdicts, verdict, **_about(verdict), **numbers, **counted, **said, **kept)
+    converted = {"n": int(verdict.n), "windows": int(verdict.windows), "threshold": float(verdict.threshold)}
+    decision = {"population": verdict.where, "reason": verdict.reason.value, "actions": list(verdict.actions)}
+    stored = {"detail": plain(verdict.detail), "stored_at": now, "current": True, "window_end": verdict.window.end}
+    stored["condition"] = verdict.detail.get("condition")
+    return row_of(tables.verdicts, verdict, **_key_columns(verdict), **numbers, **converted, **decision, **stored)
 
 
 def _verdict(row: RowMapping) -> Verdict:

@@ -1,4 +1,4 @@
-"""What each acting rule found last about each label, changed only where nobody else changed it."""
+"""The last evaluated outcomes of each acting rule on each label. A change is refused if another one came first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
 
 def lock(connection: Connection, source: str) -> None:
-    """Hold off every other change of a source's evidence until the end of this transaction."""
+    """Block every other change of a source's evidence until the end of this transaction."""
     one_at_a_time(connection, f"evidence {source}")
 
 
 def read(connection: Connection, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
-    """What each acting rule found last about each label, by source, label and rule."""
+    """The evidence of each acting rule on each label, by source, label and rule."""
     values = {"source": source, "label": None if label is ANY else label_key(label)}
     statement = _select_evidence(of_source=source is not None, of_label=label is not ANY)
     return [_evidence(row) for row in connection.execute(statement, values).mappings()]
@@ -39,7 +39,7 @@ def _select_evidence(*, of_source: bool, of_label: bool) -> Select[Any]:
 
 
 def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -> None:
-    """Store evidence whose ``version`` is the one that was read; raises :class:`LostRace` where it is not any more."""
+    """Store changed evidence. Raises :class:`LostRace` if the stored ``version`` is no longer the one that was read."""
     lock(connection, source)
     table = tables.evidence
     for each in changed:
@@ -50,9 +50,9 @@ def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -
 
 
 def refuse_other(connection: Connection, source: str, label: str | None, seen: Sequence[RuleEvidence]) -> None:
-    """Raise :class:`LostRace` unless the evidence that was seen, row by row, is stored still.
+    """Raise :class:`LostRace` if the evidence in ``seen`` is no longer stored, row by row.
 
-    Rules that are not among them say nothing here: alerts.yaml may have lost them.
+    Other rules are ignored: they may have been removed from alerts.yaml.
     """
     lock(connection, source)
     stored = {each.rule: each.version for each in read(connection, source, label)}
@@ -66,5 +66,5 @@ def _evidence(row: RowMapping) -> RuleEvidence:
 
 def _outcome(stored: dict[str, Any]) -> WindowOutcome:
     end, blocked = datetime.fromisoformat(stored["window_end"]), tuple(map(tuple, stored["blocked"]))
-    segments = tuple(map(tuple, stored.get("segments", ())))  # stored before there were any: none
+    segments = tuple(map(tuple, stored.get("segments", ())))  # older rows have no segments
     return WindowOutcome(**{**stored, "window_end": end, "blocked": blocked, "segments": segments})

@@ -1,4 +1,4 @@
-"""What a page shows of many windows at once, read without the details of verdicts and events."""
+"""Queries for pages that show many windows at once. They do not read the details of verdicts and events."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_
 
 
 class GridCell(NamedTuple):
-    """All rules on one label in one window, the ``place``-th of those asked for.
+    """All rules on one label in one window; ``place`` is the window's index in the requested ``starts``.
 
-    ``worst`` and ``least`` are ranks of outcomes (0 not evaluated, 1 ok, 2 unconfirmed, 3 breach), ``share`` is how far
-    the farthest one went towards its threshold (1: at it), None where no rule has a number.
+    ``worst`` and ``least`` are ranks of outcomes (0 not evaluated, 1 ok, 2 unconfirmed, 3 breach). ``share`` is the
+    largest share of its threshold that a rule reached (1: at the threshold); None if no rule has a number.
     """
 
     label: str | None
@@ -41,14 +41,14 @@ def cells(
     schedule: Schedule,
     shares: Mapping[str, tuple[float, float, float]],
 ) -> list[GridCell]:
-    """Each of these labels in each of these windows, where it has a verdict; ``starts`` ascend.
+    """The cells of these labels in these windows, without those that have no verdict. ``starts`` ascend.
 
-    ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is how far a value went towards its threshold;
-    rules that are not among them are left out.
+    ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is the share of the threshold that a value
+    reached. Other rules are left out.
     """
     table = tables.verdicts
     rank = case(_RANK, value=table.c.outcome, else_=0)
-    wanted = (
+    conditions = (
         table.c.source == source,
         table.c.label.in_([label_key(label) for label in labels]),
         table.c.current.is_(True),
@@ -59,8 +59,8 @@ def cells(
     by = (table.c.label, table.c.window_start)
     start = type_coerce(
         table.c.window_start, NullType()
-    )  # as it is stored: to convert each takes longer than the query
-    found = select(table.c.label, start, func.max(rank), func.min(rank), share).where(*wanted).group_by(*by)
+    )  # as it is stored: converting each one takes longer than the query
+    found = select(table.c.label, start, func.max(rank), func.min(rank), share).where(*conditions).group_by(*by)
     places = {_stored(connection, each): place for place, each in enumerate(starts)}
     return [
         GridCell(label_of(label), places[at], worst, least, far)
@@ -70,9 +70,9 @@ def cells(
 
 
 def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Verdicts of these windows, to be found by what was judged: a window has the verdicts of all labels.
+    """Conditions for verdicts of these windows, which must be found by their series: a window has all labels' verdicts.
 
-    As expressions, else SQLite looks for windows first.
+    They are expressions, not columns; otherwise SQLite would search by window first.
     """
     table = tables.verdicts
     begins = func.coalesce(table.c.window_start, table.c.window_start)
@@ -80,7 +80,7 @@ def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[Colu
 
 
 def _stored(connection: Connection, at: datetime) -> object:
-    """A time as the driver gives it where nothing converts it."""
+    """A time as the driver returns it without conversion."""
     plain = at.astimezone(UTC).replace(tzinfo=None)
     return f"{plain:%Y-%m-%d %H:%M:%S.%f}" if connection.dialect.name == "sqlite" else plain
 
@@ -101,18 +101,18 @@ def verdict_lines(
     sources: Collection[str],
     label: LabelFilter = ANY,
 ) -> list[Verdict]:
-    """The current verdicts of these windows with their condition as their only detail: what states and marks show."""
+    """The current verdicts of these windows, with their condition as their only detail: enough for states and marks."""
     table = tables.verdicts
     names = (
         "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
         "population", "outcome", "reason", "severity", "threshold", "n", "windows", "condition", *_NUMBERS,
     )  # fmt: skip
-    mine: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
+    conditions: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
     if label is ANY:
-        mine += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
+        conditions += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
     else:
-        mine += [table.c.label == label_key(label), *_by_series(schedule, min(starts), max(starts))]
-    found = connection.execute(select(*(table.c[name] for name in names)).where(*mine))
+        conditions += [table.c.label == label_key(label), *_by_series(schedule, min(starts), max(starts))]
+    found = connection.execute(select(*(table.c[name] for name in names)).where(*conditions))
     return [_line(row) for row in found]
 
 
@@ -138,12 +138,11 @@ def numbers(
 ) -> list[Row[Any]]:
     """label, window_start, metric, population, value, low, high and n of the estimates of these windows and series.
 
-    Of all rows, or of one ``segment``.
-    Each is found by its key, so what is beside it in the history costs nothing.
+    Of all rows, or of one ``segment``. Each is found by its key, so the cost does not grow with the history.
     """
     table = tables.estimates
     columns = ("label", "window_start", "metric", "population", "value", "low", "high", "n")
-    wanted = (
+    conditions = (
         table.c.schedule == schedule,
         table.c.window_start.in_(list(windows)),
         table.c.source == source,
@@ -152,31 +151,31 @@ def numbers(
         table.c.metric.in_({metric for metric, _ in series}),
         table.c.population.in_({where for _, where in series}),
     )
-    statement = select(*(table.c[name] for name in columns)).where(*wanted)
+    statement = select(*(table.c[name] for name in columns)).where(*conditions)
     return list(connection.execute(statement.order_by(table.c.window_start)))
 
 
 def switch_steps(
     connection: Connection, source: str, labels: Collection[str | None] | None = None, *, since: datetime | None = None
 ) -> list[Row[Any]]:
-    """Every event of these labels (None: of all) and of the source's own switch (""), in order, without who and why."""
+    """Every event of these labels (None: all) and of the source's own switch (""), in order; no actors or reasons."""
     table = tables.switch_events
-    wanted = [table.c.source == source]
+    conditions = [table.c.source == source]
     if labels is not None:
-        wanted.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
+        conditions.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
     if since is not None:
-        wanted.append(table.c.at >= since)
+        conditions.append(table.c.at >= since)
     columns = (table.c[name] for name in _STEP)
-    return list(connection.execute(select(*columns).where(*wanted).order_by(table.c.id)))
+    return list(connection.execute(select(*columns).where(*conditions).order_by(table.c.id)))
 
 
 def versions_seen(
     connection: Connection, source: str, since: datetime, until: datetime, *, schedule: Schedule
 ) -> list[tuple[datetime, list[str]]]:
-    """The model versions that each window had rows of, newest window first."""
+    """(window start, model versions that it had rows of), newest window first."""
     table = tables.readings
-    mine = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(since, until))
-    found = select(table.c.window_start, table.c.versions).where(*mine).order_by(table.c.window_start.desc())
+    conditions = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(since, until))
+    found = select(table.c.window_start, table.c.versions).where(*conditions).order_by(table.c.window_start.desc())
     return [(start, sorted(versions)) for start, versions in connection.execute(found)]
 
 
@@ -191,7 +190,7 @@ def segment_numbers(
 ) -> list[tuple[tuple[str, str], datetime, float | None, int]]:
     """(segment, window start, value, n) of one metric of all rows in each segment of a label, by window."""
     table = tables.estimates
-    wanted = (
+    conditions = (
         table.c.schedule == schedule,
         table.c.window_start.in_(list(windows)),
         table.c.source == source,
@@ -201,6 +200,6 @@ def segment_numbers(
         table.c.population == "all",
     )
     columns = (table.c.segment, table.c.window_start, table.c.value, table.c.n)
-    found = connection.execute(select(*columns).where(*wanted).order_by(table.c.window_start, table.c.segment))
+    found = connection.execute(select(*columns).where(*conditions).order_by(table.c.window_start, table.c.segment))
     pairs = ((segment_of(segment), start, value, n) for segment, start, value, n in found)
     return [(segment, start, value, n) for segment, start, value, n in pairs if segment is not None]

@@ -1,7 +1,8 @@
-"""Which history this is, and how far it has come: what gates compare, so that no yes comes from the past.
+"""The identity of a history and how far it has come. Gates compare it, so that none answers yes from an older copy.
 
-One row, made with the tables: an id, an epoch that operators raise (`calmon db confirm`), and a version that
-each change of a switch or threshold raises. Not confirmed: an older copy was put back, and every gate is closed.
+It is one row, created with the tables: an id, an epoch that operators raise (`calmon db confirm`), and a version that
+each change of a switch or threshold raises. If it is not confirmed, an older copy was put back, and every gate is
+closed.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ _ADVANCE_AT = _ADVANCE.values(
 
 
 def vouch(connection: Connection) -> None:
-    """An operator made this history in the place of one that was lost: gates that knew the other accept it."""
+    """Let gates that knew another history accept this one: an operator created it to replace one that was lost."""
     connection.execute(_SET, {"epoch": int(time.time())})
 
 
 def refuse_replica(connection: Connection) -> None:
-    """Nothing is automated by what a read replica of PostgreSQL says, which may be behind: a label that was turned off
-    would still be on there. Raises :class:`StoreUnreachable`.
+    """Raise :class:`StoreUnreachable` for a read replica of PostgreSQL.
+
+    It may be behind: a label that was turned off could still be on there.
     """
     if connection.dialect.name == "postgresql" and connection.scalar(_IS_REPLICA):
         why = "the history is a read replica, on which a switch that was turned off may still be on"
@@ -47,7 +49,7 @@ def refuse_replica(connection: Connection) -> None:
 
 
 def read(connection: Connection) -> Identity:
-    """The identity. Raises :class:`HistoryDamaged` where the row is gone."""
+    """The identity. Raises :class:`HistoryDamaged` if its row is missing."""
     row = connection.execute(_READ).mappings().first()
     if row is None:
         raise HistoryDamaged("the history has lost its identity (table history is empty): restore a backup")
@@ -63,9 +65,9 @@ def read(connection: Connection) -> Identity:
 
 
 def _content(connection: Connection) -> str:
-    """Every change of a switch raises its version, and thresholds are published all at once: old rows make it less.
+    """The sum of all switches' versions and the time of the published thresholds: with older rows it is less.
 
-    "" of PostgreSQL, which never mixes copies, and where two statements of a writer may see two moments.
+    "" for PostgreSQL: it never mixes copies, and there two statements of a writer may see two moments.
     """
     if connection.dialect.name != "sqlite":
         return ""
@@ -73,27 +75,27 @@ def _content(connection: Connection) -> str:
     return f"{int(versions)} {published.isoformat() if published else ''}".strip()
 
 
-def heed(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
-    """Close every gate where an older copy was put back without a word; whether that is so, and was not known yet.
+def close_if_older_copy(connection: Connection, seen: Recorded | None, now: datetime) -> bool:
+    """Close every gate if an older copy was put back without `calmon db restore`. Returns whether it did so now.
 
-    For whoever is about to change something: the version of the older copy would overtake what is recorded.
+    Call it before any change: the version of the older copy could otherwise pass the one that is recorded.
     """
     found = replace(read(connection), seen=seen)
     if seen is None or not found.went_back or not found.confirmed:
         return False
-    there, before = found.mark, seen.mark
+    stored, recorded = found.mark, seen.mark
     why = (
-        f"an older copy was put back: it is at version {there.version} of epoch {there.epoch}, and "
-        f"version {before.version} of epoch {before.epoch} was there before"
+        f"an older copy was put back: it is at version {stored.version} of epoch {stored.epoch}, and "
+        f"version {recorded.version} of epoch {recorded.epoch} was there before"
     )
     if found.is_mixed:
         why = "an older copy was put back under the journal (-wal) of the newer one: what is in it is of both"
-    doubt(connection, why=why, by="calmon", now=now, beyond=before.epoch)
+    close_until_confirmed(connection, why=why, by="calmon", now=now, beyond=recorded.epoch)
     return True
 
 
 def advance(connection: Connection, at: datetime | None = None) -> Identity:
-    """One more version; ``at`` is the date of the change, where it may be compared with a clock."""
+    """Raise the version by one. ``at`` is the time of the change, if it may be compared with a clock."""
     if at is None:
         connection.execute(_ADVANCE)
     else:
@@ -101,23 +103,23 @@ def advance(connection: Connection, at: datetime | None = None) -> Identity:
     return read(connection)
 
 
-def doubt(connection: Connection, *, why: str, by: str, now: datetime, beyond: int = 0) -> Identity:
-    """An older copy was put back: every gate is closed until an operator confirms.
+def close_until_confirmed(connection: Connection, *, why: str, by: str, now: datetime, beyond: int = 0) -> Identity:
+    """Close every gate until an operator confirms: an older copy was put back.
 
-    A new epoch, too: what is changed from here on is another line of versions than the one that was lost.
+    This starts a new epoch, higher than ``beyond``: versions from here on do not continue those that were lost.
     """
     values = {"confirmed": False, "epoch": _next_epoch(connection, beyond, now)}
     return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
 
 def confirm(connection: Connection, *, beyond: int, why: str, by: str, now: datetime) -> Identity:
-    """An operator vouches for what is stored: a new epoch, higher than ``beyond`` and than any before it."""
+    """Store that an operator confirms this history. Starts a new epoch, higher than ``beyond`` and any earlier one."""
     values = {"confirmed": True, "epoch": _next_epoch(connection, beyond, now), "newest_at": now}
     return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
 
 def _next_epoch(connection: Connection, beyond: int, now: datetime) -> int:
-    """The time in seconds, so that it is higher than an epoch that nobody here remembers."""
+    """The time in seconds, which is higher also than an epoch that is not recorded here."""
     return max(read(connection).mark.epoch + 1, beyond + 1, int(now.timestamp()))
 
 

@@ -1,4 +1,4 @@
-"""Incidents, what happened to them, and the messages about them: written in one transaction."""
+"""Incidents, their events, and the messages about them, written in one transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
 _OF_MONITOR = _table.c.rule.startswith(MONITOR_RULE, autoescape=True)
-_UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite has an index only for this
+_UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite uses its index only for this form
 _IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.rule)
 
 
@@ -41,11 +41,11 @@ def apply_incidents(
     deliveries: Sequence[Delivery],
     events: Sequence[IncidentEvent] = (),
 ) -> None:
-    """Store decisions, their events and the messages they call for, all or nothing.
+    """Store decisions, their events and their messages, all or nothing.
 
-    An incident is updated where its ``version`` is one more than the stored one's, and is not opened beside one
-    of its fingerprint that is not resolved; an edit needs the next ``sequence`` of its message. Raises
-    :class:`LostRace` where somebody else was first, so that the decisions are made again on what is stored now.
+    An update needs a ``version`` that is one more than the stored one's. An incident is opened only if no
+    unresolved one has its fingerprint. An edit needs the next ``sequence`` of its message. Raises :class:`LostRace`
+    if somebody else was first, so that the decisions are made again on what is stored now.
     """
     one_at_a_time(connection, "incidents")
     table = tables.incidents
@@ -53,7 +53,7 @@ def apply_incidents(
         if not put_version(connection, table, _incident_row(incident)):
             raise LostRace
     add_missing(connection, table, [_incident_row(incident) for incident in opened])
-    for incident in opened:  # another of the same fingerprint keeps one out
+    for incident in opened:  # not inserted if another unresolved one has its fingerprint
         if connection.execute(by_id(table), {"id": incident.id}).first() is None:
             raise LostRace
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
@@ -70,12 +70,12 @@ _LAST_EDIT = select(func.coalesce(func.max(_messages.c.sequence), 0)).where(
 
 
 def last_edit(connection: Connection, root: str) -> int:
-    """The sequence of the newest edit of a message; 0 where it was never edited."""
+    """The sequence of the newest edit of a message; 0 if it was never edited."""
     return int(connection.execute(_LAST_EDIT, {"root": root}).scalar_one())
 
 
 def compositions(connection: Connection, roots: Collection[str]) -> dict[str, Delivery]:
-    """Root -> how that message was composed last: its newest edit, else the message itself."""
+    """Root -> the newest edit of that message, or the message itself if it was never edited."""
     found = connection.execute(_select_compositions(), {"roots": list(roots)}).mappings()
     return {row["root"] or row["id"]: Delivery(**row) for row in found}
 
@@ -95,7 +95,7 @@ def _select_compositions() -> Select[Any]:
 
 
 def thread(connection: Connection, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
-    """A living message with all its edits, replies and files (or those of ``operations``), as they were composed."""
+    """A living message with all its edits, replies and files (or those of ``operations``), by composition time."""
     values: Row = {"root": root, "operations": None if operations is None else list(operations)}
     statement = _select_thread(of_operations=operations is not None)
     return [Delivery(**row) for row in connection.execute(statement, values).mappings()]
@@ -103,10 +103,10 @@ def thread(connection: Connection, root: str, *, operations: Collection[Operatio
 
 @cache
 def _select_thread(*, of_operations: bool) -> Select[Any]:
-    mine = _messages.c.root == bindparam("root")
+    is_follow_up = _messages.c.root == bindparam("root")
     if of_operations:
-        mine = and_(mine, among(_messages.c.operation, "operations"))
-    statement = select(_messages).where(or_(_messages.c.id == bindparam("root"), mine))
+        is_follow_up = and_(is_follow_up, among(_messages.c.operation, "operations"))
+    statement = select(_messages).where(or_(_messages.c.id == bindparam("root"), is_follow_up))
     return statement.order_by(_messages.c.created_at, _messages.c.sequence, _messages.c.id)
 
 
@@ -122,7 +122,7 @@ _DELETED = (
 
 
 def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
-    """A living message as it was composed first, and whether a person has deleted it since."""
+    """A living message as first composed (None: not stored), and whether a person has deleted it since."""
     row = connection.execute(by_id(_messages), {"id": root}).mappings().first()
     deleted = connection.execute(_DELETED, {"root": root}).first() is not None
     return (None if row is None else Delivery(**row)), deleted
@@ -131,31 +131,31 @@ def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
 def incidents(
     connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
 ) -> list[Incident]:
-    """All incidents of labels, or of the monitor itself (in one state), by the time they were opened."""
+    """All incidents of labels, or those of the monitor itself, by the time they were opened; ``state`` selects one."""
     statement = _in_state(of_state=state is not None, open=state not in (None, "resolved"), of_monitor=of_monitor)
     return _incidents(connection, statement, {"state": state})
 
 
 @cache
 def _in_state(*, of_state: bool, open: bool, of_monitor: bool) -> Select[Any]:
-    wanted = [_table.c.state == bindparam("state")] if of_state else []
-    return _about(of_monitor=of_monitor).where(*wanted, *([_UNRESOLVED] if open else []))
+    conditions = [_table.c.state == bindparam("state")] if of_state else []
+    return _about(of_monitor=of_monitor).where(*conditions, *([_UNRESOLVED] if open else []))
 
 
 def unresolved(
     connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
 ) -> list[Incident]:
-    """The incidents that are not resolved, or with ``since`` were not yet resolved then; of one source, or of all."""
+    """The unresolved incidents of one source, or of all; ``since`` adds those that were resolved since then."""
     statement = _select_unresolved(of_source=source is not None, is_since=since is not None, of_monitor=of_monitor)
     return _incidents(connection, statement, {"source": source, "since": since})
 
 
 @cache
 def _select_unresolved(*, of_source: bool, is_since: bool, of_monitor: bool) -> Select[Any]:
-    wanted = [or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since")) if is_since else _UNRESOLVED]
+    conditions = [or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since")) if is_since else _UNRESOLVED]
     if of_source:
-        wanted.append(_table.c.source == bindparam("source"))
-    return _about(of_monitor=of_monitor).where(*wanted)
+        conditions.append(_table.c.source == bindparam("source"))
+    return _about(of_monitor=of_monitor).where(*conditions)
 
 
 def _about(*, of_monitor: bool) -> Select[Any]:
@@ -172,25 +172,25 @@ def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident
 
 
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
-    """The incidents of one label that were opened since then, or are not resolved, by the time they were opened."""
+    """The incidents of one label that were opened since then or are unresolved, by the time they were opened."""
     table = tables.incidents
     own = (table.c.source == source, table.c.label == label_key(label), ~_OF_MONITOR)
     return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
 
 
 def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
-    """Of each label of a source the newest incident that has a message."""
+    """The newest incident with a message, for each label of a source."""
     return _incidents(connection, _select_newest_of_labels(), {"source": source})
 
 
 @cache
 def _select_newest_of_labels() -> Select[Any]:
     newest = _table.alias()
-    label = each_label(tables.verdict_series)  # whatever has an incident has been judged
-    mine = and_(newest.c.source == bindparam("source"), newest.c.label == label.c.label, newest.c.root.is_not(None))
+    label = each_label(tables.verdict_series)  # every label with an incident has a verdict
+    same = and_(newest.c.source == bindparam("source"), newest.c.label == label.c.label, newest.c.root.is_not(None))
     ids = (
         select(newest.c.id)
-        .where(mine, ~newest.c.rule.startswith(MONITOR_RULE, autoescape=True))
+        .where(same, ~newest.c.rule.startswith(MONITOR_RULE, autoescape=True))
         .order_by(newest.c.opened_at.desc(), newest.c.id.desc())
         .limit(1)
         .scalar_subquery()
@@ -198,12 +198,12 @@ def _select_newest_of_labels() -> Select[Any]:
     return _IN_ORDER.where(_table.c.id.in_(select(ids).select_from(label)))
 
 
-def messages_beside(connection: Connection, incident: Incident) -> set[str]:
+def messages_resolved_since(connection: Connection, incident: Incident) -> set[str]:
     """The messages of incidents of the same label that were resolved after this one had been opened."""
     table = tables.incidents
-    same = and_(table.c.source == incident.source, table.c.label == label_key(incident.label), ~_OF_MONITOR)
-    beside = and_(same, table.c.resolved_at >= incident.opened_at, table.c.root.is_not(None))
-    return set(connection.execute(select(table.c.root).where(beside)).scalars())
+    is_of_label = and_(table.c.source == incident.source, table.c.label == label_key(incident.label), ~_OF_MONITOR)
+    resolved_later = and_(is_of_label, table.c.resolved_at >= incident.opened_at, table.c.root.is_not(None))
+    return set(connection.execute(select(table.c.root).where(resolved_later)).scalars())
 
 
 def incident(connection: Connection, prefix: str) -> Incident:
@@ -219,7 +219,7 @@ def events(
     since: datetime | None = None,
     kinds: Collection[str] | None = None,
 ) -> list[IncidentEvent]:
-    """What happened to one incident, or to all, in order; of these kinds and from ``since`` on, where given."""
+    """The events of one incident, or of all, by time; only of these ``kinds`` and from ``since`` on, if given."""
     table = tables.incident_events
     statement = select(table).order_by(table.c.at, table.c.key)
     if incident is not None:

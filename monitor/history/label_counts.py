@@ -1,4 +1,4 @@
-"""The counts of a reading as bytes. Those of the source as a whole are not stored where its labels' give them."""
+"""The counts of a reading as bytes. Those of the source as a whole are not stored if its labels' counts give them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from monitor.core.counts import KEYS, SUMS, Counts, counts_from_bytes, pool
 
 POOLED = b"\x02"
-"""The first byte where the labels' counts put together are meant; what :mod:`monitor.core.compact` writes begins with
-another one."""
+"""The first byte of data that means "the labels' counts added up". :mod:`monitor.core.compact` never writes it
+first."""
 
 
 def to_bytes(labels: Mapping[str | None, Counts]) -> dict[str | None, bytes]:
@@ -26,7 +26,7 @@ def _effects(whole: Counts) -> bytes:
 
 
 def from_bytes(stored: Mapping[str | None, bytes]) -> dict[str | None, Counts]:
-    """The counts that :func:`to_bytes` wrote, to the bit; ValueError for those of labels put together without any."""
+    """The counts that :func:`to_bytes` wrote, bit for bit. Raises ValueError for added-up counts without any label."""
     whole = stored.get(None)
     if whole is None or not is_pooled(whole):
         return {label: counts_from_bytes(data) for label, data in stored.items()}
@@ -36,22 +36,22 @@ def from_bytes(stored: Mapping[str | None, bytes]) -> dict[str | None, Counts]:
     pooled = _pooled(found)
     if pooled is None:
         raise ValueError("the counts of a source as a whole are those of its labels, and there are none")
-    own, predicted, automated = json.loads(whole[len(POOLED) :])
-    return {None: replace(pooled, design_effect=own, acting_effects=(predicted, automated)), **found}
+    design_effect, predicted, automated = json.loads(whole[len(POOLED) :])
+    return {None: replace(pooled, design_effect=design_effect, acting_effects=(predicted, automated)), **found}
 
 
 def is_pooled(data: bytes) -> bool:
-    """Whether these bytes stand for the labels' counts put together."""
+    """Whether these bytes mean the labels' counts added up."""
     return data[: len(POOLED)] == POOLED
 
 
 def _pooled(labels: Mapping[str | None, Counts]) -> Counts | None:
-    """By name: sums of very many rows depend on the order in which they are added."""
+    """The labels' counts added up, in the order of their names: rounding of large sums depends on the order."""
     names = sorted(label for label in labels if label is not None)
     return pool([labels[name] for name in names]) if names else None
 
 
 def _are_same(whole: Counts, pooled: Counts) -> bool:
-    """To the bit, but for their effects."""
+    """Whether both are the same bit for bit, apart from their design effects."""
     pairs = ((getattr(whole, name), getattr(pooled, name)) for name in KEYS + SUMS)
     return whole.score_is == pooled.score_is and all(one.tobytes() == other.tobytes() for one, other in pairs)

@@ -1,4 +1,4 @@
-"""The labels of a source that the history knows, found without reading its verdicts: a stop must not wait."""
+"""The labels of a source in the history, found without reading its verdicts: an emergency stop must not wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.history.values import label_of
 
 
 def known(connection: Connection, source: str) -> set[str | None]:
-    """Labels that were judged, pinned or switched (None: the source as a whole), in as many steps as there are."""
+    """Labels that were judged, pinned or switched (None: the source as a whole), in one index step for each."""
     judged = {
         key for table in (tables.verdict_series, tables.baselines) for key in _distinct(connection, table, source)
     }
@@ -30,9 +30,9 @@ def _select_labels(table: Table) -> Select[tuple[str]]:
 
 
 def each_label(table: Table) -> Subquery:
-    """Every label of a ``source`` once: from each to the next one in the index, whatever lies between them.
+    """Every label of a ``source`` once, by stepping from each label to the next in the index.
 
-    The source is given when it is executed. SELECT DISTINCT would read the whole index, which has several rows for
+    The source is passed at execution. SELECT DISTINCT would read the whole index, which has several rows for
     each label.
     """
     first = select(func.min(table.c.label).label("label")).where(table.c.source == bindparam("source"))

@@ -1,8 +1,8 @@
-"""A small record beside the history of how far it had come: what an older copy, or none at all, is compared with.
+"""The marker: a small file that records how far the history had come. It shows if the history is older, or is gone.
 
 For SQLite it is ``history.sqlite.epoch`` beside the file, for PostgreSQL a file under ``var/state`` of this machine.
-It is written after each change of a switch or threshold, never before, so it is never ahead of the history it
-belongs to. Read it before the history. Only the standard library: gates read it, too.
+It is written after each change of a switch or threshold, so it is never ahead of its history. Read it before the
+history. Gates read it too.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from monitor.core.records import Identity, Mark, Recorded
 from monitor.history.connect import database_file
 
 STATE = Path("var/state")
-#: Of an address's query; `options` may name a schema.
-_WHERE = ("host", "hostaddr", "port", "dbname", "service", "options")
+#: The parameters of an address's query that say which database it is; `options` may name a schema.
+_LOCATING = ("host", "hostaddr", "port", "dbname", "service", "options")
 
 
 def marker_file(address: URL, folder: Path | None = None) -> Path | None:
-    """Where the record of this history is; None for one in memory. ``folder``: what relative paths begin at."""
+    """The path of this history's marker; None for a history in memory. Relative paths begin at ``folder``."""
     here = folder or Path()
     if address.get_backend_name() == "sqlite":
         file = database_file(address)
-        return None if file is None else beside(here / file)
-    where = [address.host, address.port, address.database, *(address.query.get(name) for name in _WHERE)]
-    return here / STATE / f"history-{hashlib.sha256(json.dumps(where).encode()).hexdigest()[:16]}.json"
+        return None if file is None else _sqlite_marker(here / file)
+    location = [address.host, address.port, address.database, *(address.query.get(name) for name in _LOCATING)]
+    return here / STATE / f"history-{hashlib.sha256(json.dumps(location).encode()).hexdigest()[:16]}.json"
 
 
-def beside(file: Path) -> Path:
-    """The record of a SQLite file; of a symbolic link, beside what it leads to."""
+def _sqlite_marker(file: Path) -> Path:
+    """The marker of a SQLite file. For a symbolic link it is beside the file that the link leads to."""
     real = Path(os.path.realpath(file))
     return real.with_name(f"{real.name}.epoch")
 
 
 def read_marker(file: Path | None) -> Recorded | None:
-    """What is recorded; None where there is no record, or none that can be read."""
+    """What the marker records; None if there is no marker, or it cannot be read."""
     if file is None:
         return None
     try:
@@ -53,7 +53,7 @@ def read_marker(file: Path | None) -> Recorded | None:
 
 
 def write_marker(file: Path | None, identity: Identity) -> None:
-    """Record how far the history has come, unless more is recorded. A folder that cannot be written is no error."""
+    """Record how far the history has come, unless a newer state is recorded. Ignores errors of the file system."""
     if file is None:
         return
     known, mark = read_marker(file), identity.mark
@@ -69,6 +69,6 @@ def write_marker(file: Path | None, identity: Identity) -> None:
 
 
 def remove_marker(file: Path | None) -> None:
-    """Forget it: an operator makes a new history in the place of the old one."""
+    """Delete the marker: an operator creates a new history in the place of the old one."""
     if file is not None:
         file.unlink(missing_ok=True)

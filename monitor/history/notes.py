@@ -1,4 +1,4 @@
-"""Notes that the flows leave for the watch over the monitor: one a key, the newest replaces it."""
+"""Notes that the flows leave for the watchdog: one for each key, replaced by the newest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from monitor.history.values import plain
 
 
 def put(connection: Connection, note: Note) -> None:
-    """Write a note in place of the one before with its key."""
+    """Write a note. It replaces the one with the same key."""
     put_row(connection, tables.notes, row_of(tables.notes, note, detail=plain(note.detail)))
 
 
 def drop(connection: Connection, key: str) -> None:
-    """Forget a note; one that is not there is forgotten already."""
+    """Delete a note, if it exists."""
     connection.execute(delete(tables.notes).where(tables.notes.c.key == key))
 
 

@@ -1,6 +1,6 @@
-"""JSON in few bytes: the form in which the history keeps what is said again and again with other numbers.
+"""JSON in few bytes, for documents in the history that differ only in their numbers.
 
-A text is compressed after a dictionary of what such texts have in common, so that little more than its numbers is left.
+A text is compressed with a dictionary of what such texts have in common, so that little more than its numbers is left.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import zlib
 from typing import Any
 
 _FORM = b"\x01"
-"""The first byte: of which dictionary. What is stored needs it for good: another dictionary gets another byte."""
+"""The first byte names the dictionary. Stored data needs this one for good: another dictionary gets another byte."""
 
 _COMMON = (
     b'{"why":"","cause":"","causes":[],"part":{},"local":{},"times_judged":1,"newest_alone":false,"rebinned":true,'
@@ -44,11 +44,11 @@ _COMMON = (
     b'"could_be_seen",true,["n","rows_needed","detectable","seen_at_most"]]],"rate":0.01,"family":20,"rules":6,'
     b'"beyond":false,"streak":true,"adequate":true,"p_rate":null,"rank":1'
 )
-_RAW = -15  # a stream of deflate without head and checksum: six bytes that say nothing here
+_RAW = -15  # deflate without header and checksum, which saves six bytes
 
 
 def to_bytes(value: Any) -> bytes:
-    """What JSON can hold.
+    """A value that JSON can hold, as packed bytes.
 
     >>> len(to_bytes({"worst_range": [0.0, 0.0489], "worst_n": 113, "worst_gap": -0.0200795337560497})) < 40
     True
@@ -59,7 +59,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
-    """What :func:`to_bytes` was given. Raises ValueError for bytes of another form."""
+    """The value that :func:`to_bytes` packed. Raises ValueError for bytes of another form."""
     if data[:1] != _FORM:
         raise ValueError(f"packed JSON begins with the byte {data[:1]!r}: it was written by another version")
     unpacking = zlib.decompressobj(_RAW, _COMMON)

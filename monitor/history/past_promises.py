@@ -1,4 +1,4 @@
-"""What every label promised and kept in the windows of a year, without their counts."""
+"""Promises of every label in past windows, without the counts: what scores claimed, and what came true."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 def as_json(counts: Counts) -> Any:
-    """The promises of counts, as the history keeps them: rows, effective rows, mean score and hit rate."""
-    from monitor.core.promises import promises_of  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    """The promises of counts, as stored: population -> [rows, effective rows, mean score, hit rate]."""
+    from monitor.core.promises import promises_of  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
 
     found = promises_of(counts)
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
 
 
 def fill(connection: Connection, schedule: str, window_start: datetime) -> None:
-    """Store the promises of a window that an older version stored without, before its counts are removed."""
+    """Store the promises of a window if an older version did not, before its counts are removed."""
     from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     table = tables.counts
-    mine = (table.c.schedule == schedule, table.c.window_start == window_start, table.c.data.is_not(None))
-    without = select(table.c.source).where(*mine, table.c.promises.is_(None)).distinct()
-    for source in connection.execute(without).scalars().all():
-        here = (*mine, table.c.source == source)
-        found = connection.execute(select(table.c.label, table.c.data).where(*here)).all()
+    conditions = (table.c.schedule == schedule, table.c.window_start == window_start, table.c.data.is_not(None))
+    sources = select(table.c.source).where(*conditions, table.c.promises.is_(None)).distinct()
+    for source in connection.execute(sources).scalars().all():
+        of_source = (*conditions, table.c.source == source)
+        found = connection.execute(select(table.c.label, table.c.data).where(*of_source)).all()
         for label, counts in label_counts.from_bytes({label_of(label): data for label, data in found}).items():
-            lacks = (*here, table.c.label == label_key(label), table.c.promises.is_(None))
-            connection.execute(update(table).where(*lacks).values(promises=as_json(counts)))
+            to_fill = (*of_source, table.c.label == label_key(label), table.c.promises.is_(None))
+            connection.execute(update(table).where(*to_fill).values(promises=as_json(counts)))
 
 
 def of_label(kept: Mapping[Where, Any]) -> Promises:
@@ -51,7 +51,7 @@ def of_label(kept: Mapping[Where, Any]) -> Promises:
 
 
 def segments_as_json(segments: SegmentPromises | None) -> Any:
-    """The promises of segments, as the history keeps them: by column, then value; None where none are known."""
+    """The promises of segments, as stored: column -> value -> population -> numbers; None if none are known."""
     if not segments:
         return None
     found: dict[str, dict[str, Any]] = {}
@@ -72,16 +72,16 @@ def segments_from_json(kept: Mapping[str, Mapping[str, Any]] | None) -> dict[Seg
 
 
 def _numbers(promise: Promise) -> list[float]:
-    """Rows, then the others in nine digits: there are many of these, and evidence shows four."""
+    """Rows, effective rows, mean score and hit rate; the last three in nine digits, of which evidence shows four."""
     return [promise.rows, *(float(f"{each:.9g}") for each in (promise.effective, promise.promised, promise.kept))]
 
 
 def load(
     connection: Connection, source: str, until: Window, count: int, zone: ZoneInfo, *, segments: bool = False
 ) -> list[PastWindow]:
-    """The ``count`` windows before ``until``, as far as one was read without an error, newest first.
+    """The ``count`` windows before ``until``, newest first, without those whose reading failed.
 
-    With what labels promised in their ``segments`` only where asked for: a year of these is long.
+    The promises of segments are read only if ``segments``: a year of them is large.
     """
     from monitor.core.promises import PastWindow  # noqa: PLC0415 - as above
 
@@ -113,17 +113,17 @@ def _labels(
     connection: Connection, source: str, until: Window, span: tuple[Any, Any]
 ) -> dict[Any, dict[str | None, Promises]]:
     counts = tables.counts
-    # the cells themselves only of windows that an older version stored
+    # the cells are read only for windows that an older version stored without promises
     data = case((counts.c.promises.is_(None), counts.c.data), else_=None).label("data")
     statement = select(counts.c.window_start, counts.c.label, counts.c.promises, data)
     found: dict[Any, dict[str | None, Promises]] = {}
-    without: dict[Any, dict[str | None, bytes]] = {}
+    cells_of: dict[Any, dict[str | None, bytes]] = {}
     for start, label, kept, cells in connection.execute(statement.where(_within(counts, source, until, span))):
         if kept is None:
-            without.setdefault(start, {})[label_of(label)] = cells
+            cells_of.setdefault(start, {})[label_of(label)] = cells
         else:
             found.setdefault(start, {})[label_of(label)] = of_label(kept)
-    for start, stored in without.items():
+    for start, stored in cells_of.items():
         found.setdefault(start, {}).update(_promises(stored))
     return found
 

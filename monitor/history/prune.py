@@ -1,7 +1,7 @@
-"""Removing what is old and only describes: counts, further estimates and shift tests, examples of rejected rows.
+"""Pruning: remove old counts, estimates and shift tests that no rule judges, and examples of rejected rows.
 
-Verdicts, switches, their events, incidents, messages, baselines, annotations and what labels promised stay for good.
-One window is one transaction, so that ending the process at any line leaves whole windows; again, it goes on.
+Verdicts, switches, their events, incidents, messages, baselines, annotations and promises stay for good.
+Each window is one transaction: if the process ends, each window is done or untouched, and the next call continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from monitor.history import estimate_rows, evaluations, notes, past_promises, sh
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
-"""The share of a SQLite file that must be free before it is written anew."""
+"""The share of a SQLite file that must be free before it is rewritten."""
 _BYTES_OF_ROW = {"estimates": 20, "shift_tests": 60}
 
 
@@ -45,10 +45,10 @@ PRUNED_NOTE = "history pruned"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What stays. Of windows that begin before ``counts_from`` the counts go, by schedule.
+    """What stays. Counts are removed from windows that begin before ``counts_from`` of their schedule.
 
-    Of windows that begin before ``details_from`` the estimates go whose metric is not in ``metrics`` (of segments:
-    ``of_segments``), the shift tests that are not in ``tests``, and the examples of rejected rows.
+    From windows that begin before ``details_from``, these are removed: estimates whose metric is not in ``metrics``
+    (for segments: ``of_segments``), shift tests that are not in ``tests``, and examples of rejected rows.
     """
 
     details_from: datetime
@@ -60,7 +60,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How much is removed: windows, labels' counts and their bytes, and rows of the others."""
+    """How much is removed: windows, labels' counts and their bytes, and rows of the other tables."""
 
     windows: int = 0
     counts: int = 0
@@ -71,7 +71,7 @@ class Removed:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate number of bytes that are removed."""
         return self.bytes_of_counts + sum(size * int(getattr(self, name)) for name, size in _BYTES_OF_ROW.items())
 
     def __add__(self, other: Removed) -> Removed:
@@ -79,36 +79,36 @@ class Removed:
 
 
 def judged_measures(connection: Connection) -> frozenset[str]:
-    """Every metric and test of which a verdict is stored."""
+    """Every metric and test that a stored verdict is about."""
     return frozenset(connection.execute(select(tables.verdict_series.c.metric).distinct()).scalars())
 
 
 def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule, datetime]]:
-    """The windows of which something is to be removed, oldest first."""
+    """The windows from which something is to be removed, oldest first."""
     parts = [
         select(table.c.schedule, table.c.window_start).where(condition)
         for schedule in SCHEDULES
-        for table, condition in _going(keep, schedule)
+        for table, condition in _to_prune(keep, schedule)
     ]
     found = connection.execute(union(*parts)).all()
     return sorted(((schedule, start) for schedule, start in found), key=lambda each: (each[1], each[0]))
 
 
 def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> Removed:
-    """How much of one window is to be removed."""
-    going = dict(_going(keep, schedule))
+    """How much is to be removed from one window."""
+    where = dict(_to_prune(keep, schedule))
     count = {
         table.name: int(connection.execute(_of_window(select(func.count()), table, start, condition)).scalar_one())
-        for table, condition in going.items()
+        for table, condition in where.items()
     }
-    data, parts = tables.counts.c.data, tables.counts.c.segment_data
-    size = select(func.coalesce(func.sum(func.length(data) + func.coalesce(func.length(parts), 0)), 0))
-    taken = connection.execute(_of_window(size, tables.counts, start, going[tables.counts])).scalar_one()
-    return Removed(1, count["counts"], int(taken), count["estimates"], count["shifts"], count["quality"])
+    data, segment_data = tables.counts.c.data, tables.counts.c.segment_data
+    size = select(func.coalesce(func.sum(func.length(data) + func.coalesce(func.length(segment_data), 0)), 0))
+    counts_bytes = connection.execute(_of_window(size, tables.counts, start, where[tables.counts])).scalar_one()
+    return Removed(1, count["counts"], int(counts_bytes), count["estimates"], count["shifts"], count["quality"])
 
 
 def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
-    """Remove what is due of one window, and note up to which one its details are gone; oldest windows first."""
+    """Remove what is due from one window, and store up to which window details are removed. Call it oldest first."""
     one_at_a_time(connection, f"evaluation {schedule} {start.isoformat()}")
     sources = select(tables.readings.c.source).where(
         tables.readings.c.schedule == schedule, tables.readings.c.window_start == start
@@ -116,17 +116,17 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     for source in sorted(connection.execute(sources).scalars()):
         one_at_a_time(connection, f"reading {schedule} {start.isoformat()} {source}")
     found = due_of(connection, schedule, start, keep)
-    going = dict(_going(keep, schedule))
+    where = dict(_to_prune(keep, schedule))
     past_promises.fill(connection, schedule, start)
-    gone = {name: null() for name in ("data", "segment_data", "segments")}
-    connection.execute(_of_window(update(tables.counts), tables.counts, start, going[tables.counts]).values(gone))
+    empty = {name: null() for name in ("data", "segment_data", "segments")}
+    connection.execute(_of_window(update(tables.counts), tables.counts, start, where[tables.counts]).values(empty))
     if start < keep.details_from:
-        further = _further(tables.estimate_series, keep)
-        estimate_rows.remove(connection, schedule, start, further)
-        others = tables.shift_series.c.test.not_in(sorted(keep.tests))
-        shift_rows.remove(connection, schedule, start, others)
+        not_judged = _is_not_judged(tables.estimate_series, keep)
+        estimate_rows.remove(connection, schedule, start, not_judged)
+        not_tested = tables.shift_series.c.test.not_in(sorted(keep.tests))
+        shift_rows.remove(connection, schedule, start, not_tested)
     connection.execute(
-        _of_window(update(tables.quality), tables.quality, start, going[tables.quality]).values(examples=[])
+        _of_window(update(tables.quality), tables.quality, start, where[tables.quality]).values(examples=[])
     )
     until = removed_until(connection)
     if start < keep.details_from:
@@ -138,45 +138,45 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
 
 
 def loose_bytes(connection: Connection) -> int:
-    """About how many bytes were removed since the file of the history was last written anew."""
+    """The approximate number of bytes removed since the file of the history was last rewritten."""
     note = notes.read(connection).get(PRUNED_NOTE)
     return 0 if note is None else int(note.detail["loose"])
 
 
 def note_shrunk(connection: Connection) -> None:
-    """Nothing is loose in the file any more."""
+    """Store that the file was rewritten, so that no removed bytes are left in it."""
     note = notes.read(connection).get(PRUNED_NOTE)
     if note is not None:
         notes.put(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
 
 
 def removed_until(connection: Connection) -> datetime | None:
-    """The start of the newest window of which details (not only counts) were removed; None where none were."""
+    """The start of the newest window whose details (not only counts) were removed; None if none were."""
     note = notes.read(connection).get(PRUNED_NOTE)
     until = None if note is None else note.detail["until"]
     return None if until is None else datetime.fromisoformat(until)
 
 
 def is_removed(connection: Connection, window: Window) -> bool:
-    """Whether details of a window were removed, and it was not evaluated once more since."""
+    """Whether details of a window were removed and it was not evaluated again since."""
     note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection)
     run = evaluations.run_of(connection, window)
     ended = None if run is None else run["finished_at"]
     return note is not None and until is not None and window.start <= until and (ended is None or ended < note.at)
 
 
-def _going(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
-    """The tables of which rows go, or a part of each, and which rows these are."""
+def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """The tables to prune, each with the condition of the rows that are removed or emptied."""
     counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
     yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.data.is_not(None))
-    yield estimates, and_(_before(estimates, schedule, keep.details_from), _further(estimates, keep))
+    yield estimates, and_(_before(estimates, schedule, keep.details_from), _is_not_judged(estimates, keep))
     yield shifts, and_(_before(shifts, schedule, keep.details_from), shifts.c.test.not_in(sorted(keep.tests)))
     shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
     yield quality, and_(_before(quality, schedule, keep.details_from), shown)
 
 
-def _further(table: Table, keep: Retention) -> ColumnElement[bool]:
-    """The estimates (or series of them) that no rule judges."""
+def _is_not_judged(table: Table, keep: Retention) -> ColumnElement[bool]:
+    """The condition for estimates (or their series) that no rule judges."""
     of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics)))
     return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments))))
 
@@ -190,31 +190,31 @@ def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnE
 
 
 def _shorten_former(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> None:
-    """Of the estimates before late truths, those that stay of the window: what was known then stays answerable."""
+    """Remove the same metrics from the estimates of before late truths; the rest still shows what was known then."""
     table = tables.restatements
-    mine = (table.c.schedule == schedule, table.c.window_start == start)
+    is_window = (table.c.schedule == schedule, table.c.window_start == start)
     for source, at, kept in connection.execute(
-        select(table.c.source, table.c.restated_at, table.c.estimates).where(*mine)
+        select(table.c.source, table.c.restated_at, table.c.estimates).where(*is_window)
     ):
         rows = json.loads(zlib.decompress(kept))
         left = [row for row in rows if row["metric"] in (keep.of_segments if row["segment"] else keep.metrics)]
         if len(left) < len(rows):
-            here = (*mine, table.c.source == source, table.c.restated_at == at)
-            connection.execute(update(table).where(*here).values(estimates=zlib.compress(json.dumps(left).encode())))
+            this = (*is_window, table.c.source == source, table.c.restated_at == at)
+            connection.execute(update(table).where(*this).values(estimates=zlib.compress(json.dumps(left).encode())))
 
 
 def shrink(file: Path, loose: int, busy_s: float) -> bool:
-    """Write a SQLite file anew where much of it is free, so that it becomes smaller; whether that was done.
+    """Rewrite a SQLite file if much of it is free, so that it becomes smaller. Returns whether it was done.
 
-    ``loose`` bytes were removed since that was done last: most are free within pages that hold other rows, where SQLite
-    does not use them again. An upgrade leaves whole pages free. Raises sqlite3.Error where somebody else has it, or the
-    disk has no room for the copy; nothing is lost then.
+    ``loose`` bytes were removed since it was last rewritten. Most of them are free within pages that hold other rows,
+    where SQLite does not reuse them; an upgrade leaves whole pages free. Raises sqlite3.Error if another process uses
+    the file or the disk has no room for the copy; then nothing is lost.
     """
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
-        asked = ("PRAGMA freelist_count", "PRAGMA page_size")
-        pages, size = (int(connection.execute(each).fetchone()[0]) for each in asked)
-        anew = max(loose, pages * size) > FREE_AT_LEAST * file.stat().st_size
-        if anew:
+        pragmas = ("PRAGMA freelist_count", "PRAGMA page_size")
+        pages, size = (int(connection.execute(each).fetchone()[0]) for each in pragmas)
+        is_due = max(loose, pages * size) > FREE_AT_LEAST * file.stat().st_size
+        if is_due:
             connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # into the file, as far as nobody reads what was before
-    return anew
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # unless somebody still reads the old pages
+    return is_due

@@ -1,6 +1,6 @@
-"""What a gate reads of the history: switches and thresholds, at one moment, within a time limit, changing nothing.
+"""Reads switches and thresholds for a gate: at one moment, within a time limit, without changing anything.
 
-Routers import this, so it needs SQLAlchemy and nothing heavier: neither Alembic nor numpy.
+Routers import this module, so it imports SQLAlchemy and nothing heavier: neither Alembic nor numpy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, S
 from monitor.history.marker import marker_file, read_marker
 
 REVISION = "0031"
-"""The newest migration's; a test compares, since Alembic takes too long to import."""
+"""The revision of the newest migration. A test compares them, since Alembic takes too long to import."""
 REVISION_TABLE = "calmon_revision"
-BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock itself, and says so
+BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock before it, with an error of its own
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchReading:
-    """Every switch and threshold, and when: by PostgreSQL's clock, or for SQLite by this machine's."""
+    """Every switch and threshold, and the time of reading: by PostgreSQL's clock, or this machine's for SQLite."""
 
     at: datetime
     switches: list[SwitchState]
@@ -44,11 +44,10 @@ class SwitchReading:
 
 
 class SwitchReader:
-    """Reads the switches of a history again and again, each time on a connection of its own.
+    """Reads the switches of a history repeatedly, each time on a new connection.
 
-    So nothing is shared with a process that is forked, and a database that was replaced is noticed.
-    A relative path is looked for in ``folder``. Raises WrongStoreAddress for an address that can
-    never be read.
+    So forked processes share nothing, and a replaced database is noticed. Relative paths begin at
+    ``folder``. Raises WrongStoreAddress for an address that can never be read.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class SwitchReader:
 
     @property
     def is_file(self) -> bool:
-        """Whether it reads SQLite: native code with locks that a fork must not cut in two."""
+        """Whether it reads SQLite, whose native locks must not be held while the process forks."""
         return self._file is not None
 
     def read(self) -> SwitchReading:
@@ -83,23 +82,23 @@ class SwitchReader:
         try:
             return self._read_database() if self._file is None else self._read_file(self._file)
         except SQLAlchemyError as error:
-            cause = getattr(error, "orig", None)  # the whole text holds the statement
+            cause = getattr(error, "orig", None)  # the text of the error itself contains the statement
             reason = str(cause).strip().split("\n")[0] if cause else type(error).__name__
             raise StoreUnreachable(f"the history cannot be read: {reason}") from error
 
     def cancel(self) -> None:
-        """End what :meth:`read` waits for; called from another thread."""
+        """Interrupt :meth:`read` while it waits; called from another thread."""
         with self._lock:
             if self._cancel is not None:
                 self._cancel()
 
     def _read_file(self, file: Path) -> SwitchReading:
-        """Of a history that nobody has open, only the file itself is touched.
+        """Read the file. If nobody has the history open, only the file itself is opened, as immutable.
 
-        Otherwise SQLite would put its two files for readers beside it, owned by whoever runs the
-        router. If somebody writes meanwhile, that reading is thrown away. SQLite follows a symbolic link
-        and has its two files beside what it leads to: whoever looked for them beside the link would take a
-        history in use for one at rest, and miss every change until it is closed.
+        Otherwise SQLite would create its -wal and -shm files beside it, owned by the router's user. If somebody writes
+        meanwhile, the result is discarded and the file is read again. For a symbolic link these files are beside the
+        link's target, so they are looked for there: else a history in use would seem to be at rest, and its changes
+        would be missed until it is closed.
         """
         for _ in range(3):
             self._opened = real = Path(os.path.realpath(file))
@@ -145,7 +144,7 @@ class SwitchReader:
 
     def _postgresql(self, address: URL) -> Engine:
         def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
-            parameters.setdefault("connect_timeout", max(2, round(self._limit_s)))  # 2 is the least that libpq knows
+            parameters.setdefault("connect_timeout", max(2, round(self._limit_s)))  # libpq's minimum is 2
             connection = dialect.connect(*arguments, **parameters)
             self._remember(lambda: _hang_up(connection.fileno()))
             return connection
@@ -173,7 +172,7 @@ def _refuse_other_revision(connection: Connection) -> None:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """What changes when the file does; None while somebody has the database open, or has left work to be done."""
+    """Values that change when the file does; None while somebody has the database open or left a journal."""
     if any(Path(f"{file}{ending}").exists() for ending in ("-wal", "-journal")):
         return None
     with suppress(OSError):
@@ -183,7 +182,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _hang_up(descriptor: int) -> None:
-    """Shut a socket down, so that whatever driver waits for it sees that it has ended."""
+    """Shut a socket down, so that the driver that waits on it sees the end of the connection."""
     with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""What was read: counts, bad rows and baselines, with the cells kept whole."""
+"""Readings in the history (counts and rejected rows), and baselines; their cells are stored without loss."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 COUNTS_REMOVED = "counts_removed"
-"""The state of a reading whose counts were removed since they were old."""
+"""The state of a reading whose counts were removed because they were old."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReading:
-    """What reading one source for one window gave.
+    """The result of reading one source in one window.
 
-    ``state`` is ok, relation_error or warehouse_failed, the last two with their ``error``, or :data:`COUNTS_REMOVED`:
-    `calmon db prune` has removed the counts, and ``promises`` are what is left of labels;
-    ``labels`` maps each label to its counts, None to those of the source as a whole; ``versions``
-    maps a model version to its rows; ``rows`` counts the pairs read and ``digest`` hashes them all.
-    ``cells`` are the rejected rows, ``rejected`` what was concluded from them; ``segments`` what each label promised in
-    each part of its rows, ``segment_counts`` the counts of these: None where they are not kept, or were not asked for.
+    ``state`` is ok, relation_error or warehouse_failed (the last two with their ``error``), or :data:`COUNTS_REMOVED`:
+    `calmon db prune` has removed the counts, and of each label only ``promises`` is left.
+    ``labels`` maps each label to its counts (None: the source as a whole); ``versions`` maps a model version to its
+    number of rows. ``rows`` is the number of pairs read, ``digest`` a hash of all of them.
+    ``cells`` are the rejected rows, ``rejected`` the conclusions from them. ``segments`` are the promises of each label
+    by segment, ``segment_counts`` their counts: None if they are not stored or were not requested.
     """
 
     source: str
@@ -58,11 +58,11 @@ class StoredReading:
 
 
 Prepared = tuple[Row, list[Row], list[Row]]
-"""The rows of one reading, of its counts and of its bad rows."""
+"""The row of one reading, the rows of its counts, and the rows of its rejected rows."""
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
-    """The rows of one reading, its counts and its bad rows; compressing is done before any lock is held."""
+    """The rows to store for one reading. It compresses the counts, so that no lock is held meanwhile."""
     at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
     row = {
         **at,
@@ -96,19 +96,19 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
 
 
 def _data(labels: Mapping[str | None, Counts]) -> Mapping[str | None, bytes]:
-    from monitor.history import label_counts  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.history import label_counts  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
 
     return label_counts.to_bytes(labels)
 
 
 def _segment_data(parts: Mapping[str | None, SegmentCounts] | None, label: str | None) -> bytes | None:
-    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - as above
 
     return None if parts is None else to_bytes(parts.get(label, {}))
 
 
 def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Sequence[Row]) -> None:
-    """Replace the reading of one source in one window, with its counts and bad rows."""
+    """Replace the reading of one source in one window, with its counts and rejected rows."""
     one_at_a_time(connection, f"reading {row['schedule']} {row['window_start'].isoformat()} {row['source']}")
     put(connection, tables.readings, row)
     for table, rows in ((tables.counts, counts), (tables.quality, quality)):
@@ -120,15 +120,15 @@ def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Seque
 def load(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str, *, segment_counts: bool = False
 ) -> StoredReading | None:
-    """What was read of one source in one window, or None; with the counts of segments only where asked for."""
+    """The reading of one source in one window, or None; with the counts of segments only if ``segment_counts``."""
     readings, counts = tables.readings, tables.counts
     found = connection.execute(select(readings).where(_is_reading(readings, schedule, window_start, source)))
     row = found.mappings().first()
     if row is None:
         return None
     columns = (counts.c.label, counts.c.data, counts.c.segments)
-    mine = _is_reading(counts, schedule, window_start, source)
-    stored = connection.execute(select(*columns).where(mine).order_by(counts.c.label)).all()
+    is_of_reading = _is_reading(counts, schedule, window_start, source)
+    stored = connection.execute(select(*columns).where(is_of_reading).order_by(counts.c.label)).all()
     cells, rejected = from_json(row["rejected"])
     reading = StoredReading(
         source=source,
@@ -143,7 +143,7 @@ def load(
         fingerprint=row["fingerprint"],
     )
     if any(data is None for _, data, _ in stored):
-        promised = connection.execute(select(counts.c.label, counts.c.promises).where(mine)).all()
+        promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()
         promises = {label_of(label): past_promises.of_label(kept) for label, kept in promised if kept is not None}
         return replace(reading, state=COUNTS_REMOVED, promises=promises)
     from monitor.history import label_counts  # noqa: PLC0415 - as above
@@ -152,16 +152,16 @@ def load(
         reading,
         labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
         segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
-        segment_counts=_segment_counts(connection, mine) if segment_counts else None,
+        segment_counts=_segment_counts(connection, is_of_reading) if segment_counts else None,
     )
 
 
-def _segment_counts(connection: Connection, mine: Any) -> dict[str | None, SegmentCounts] | None:
-    """The counts of segments by label; None where any label was stored without."""
+def _segment_counts(connection: Connection, is_of_reading: Any) -> dict[str | None, SegmentCounts] | None:
+    """The counts of segments by label; None if any label has none stored."""
     from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
 
     counts = tables.counts
-    kept = connection.execute(select(counts.c.label, counts.c.segment_data).where(mine)).all()
+    kept = connection.execute(select(counts.c.label, counts.c.segment_data).where(is_of_reading)).all()
     if any(data is None for _, data in kept):
         return None
     return {label_of(label): from_bytes(data) for label, data in kept}
@@ -170,25 +170,25 @@ def _segment_counts(connection: Connection, mine: Any) -> dict[str | None, Segme
 def counts_of(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str, label: str | None
 ) -> Counts | None:
-    """The counts of one label in one window; None where there are none, or they were removed."""
+    """The counts of one label in one window; None if there are none, or they were removed."""
     from monitor.history import label_counts  # noqa: PLC0415 - as above
 
     table = tables.counts
-    reading = _is_reading(table, schedule, window_start, source)
-    found = connection.execute(select(table.c.data).where(reading, table.c.label == label_key(label))).scalar()
+    is_of_reading = _is_reading(table, schedule, window_start, source)
+    found = connection.execute(select(table.c.data).where(is_of_reading, table.c.label == label_key(label))).scalar()
     if found is None:
         return None
     stored = {label: found}
     if label_counts.is_pooled(found):
-        every = connection.execute(select(table.c.label, table.c.data).where(reading))
-        stored = {label_of(each): data for each, data in every}
+        all_labels = connection.execute(select(table.c.label, table.c.data).where(is_of_reading))
+        stored = {label_of(each): data for each, data in all_labels}
     return label_counts.from_bytes(stored)[label]
 
 
 def quality(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str | None = None
 ) -> list[RejectedRows]:
-    """The rows set aside in one window, by source and reason."""
+    """The rejected rows of one window, by source and reason."""
     table = tables.quality
     statement = select(table).where(table.c.schedule == schedule, table.c.window_start == window_start)
     if source is not None:
@@ -198,7 +198,7 @@ def quality(
 
 
 def rejected_by_reason(connection: Connection, since: datetime, until: datetime) -> list[Row]:
-    """How many rows of each source were set aside for each reason, in windows from ``since`` to ``until``."""
+    """How many rows of each source were rejected for each reason, in windows from ``since`` to ``until``."""
     table = tables.quality
     columns = (table.c.schedule, table.c.source, table.c.reason)
     within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
@@ -208,7 +208,7 @@ def rejected_by_reason(connection: Connection, since: datetime, until: datetime)
 
 
 def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:
-    """What kept subjects of a source from being judged in one window, since rows were rejected."""
+    """Which subjects of a source could not be judged in one window, because too many rows were rejected."""
     kept = connection.execute(
         select(tables.readings.c.rejected).where(_is_reading(tables.readings, schedule, window_start, source))
     ).scalar()
@@ -216,7 +216,7 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
-    """What every reading of a window from ``since`` to ``until`` gave, without its counts, newest first."""
+    """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
     found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings()
     return [dict(row) | {"rejected": int(row["rejected"])} for row in found]
 
@@ -239,7 +239,7 @@ def _select_seen() -> Select[Any]:
         table.c.error,
         rejected,
     )
-    # both schedules by name: the key begins with it
+    # names both schedules, since the primary key begins with the schedule
     between = table.c.window_start.between(bindparam("since"), bindparam("until"))
     within = and_(table.c.schedule.in_(SCHEDULES), between)
     return select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
@@ -250,7 +250,7 @@ def _is_reading(table: Table, schedule: str, window_start: datetime, source: str
 
 
 def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
-    """Add baselines. Raises VersionClash where a version exists: it is never overwritten, and none is added."""
+    """Add baselines, all or none. Raises VersionClash if a version exists already: none is ever overwritten."""
     try:
         if rows:
             connection.execute(tables.baselines.insert(), list(rows))
@@ -262,7 +262,7 @@ def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
 
 
 def baseline_row(baseline: Baseline) -> Row:
-    """The row of one baseline; the cells are compressed here."""
+    """The row of one baseline, with its cells compressed."""
     label, counts = label_key(baseline.label), baseline.counts
     from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - as above
 
@@ -274,7 +274,7 @@ def baseline_row(baseline: Baseline) -> Row:
 def baselines(
     connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, version: int | None = None
 ) -> list[Baseline]:
-    """Every version (or one), by source, label and version."""
+    """Baselines of every version (or of one), by source, label and version."""
     table = tables.baselines
     statement = select(*_WITHOUT_SEGMENTS).order_by(table.c.source, table.c.label, table.c.version)
     if source is not None:
@@ -287,14 +287,14 @@ def baselines(
 
 
 def baseline_versions(connection: Connection, source: str) -> list[int]:
-    """The versions that any label of a source has, the newest first."""
+    """The baseline versions of all labels of a source together, newest first."""
     table = tables.baselines
     found = select(table.c.version).where(table.c.source == source).distinct().order_by(table.c.version.desc())
     return list(connection.execute(found).scalars())
 
 
 def latest_baselines(connection: Connection, source: str) -> dict[str | None, Baseline]:
-    """The newest version of each label (None: the source as a whole)."""
+    """The newest baseline of each label (None: the source as a whole)."""
     table = tables.baselines
     newer = table.alias()
     exists_newer = (
@@ -302,13 +302,13 @@ def latest_baselines(connection: Connection, source: str) -> dict[str | None, Ba
         .where(newer.c.source == table.c.source, newer.c.label == table.c.label, newer.c.version > table.c.version)
         .exists()
     )
-    mine = select(*_WITHOUT_SEGMENTS).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
-    found = [_baseline(row) for row in connection.execute(mine).mappings()]
+    newest = select(*_WITHOUT_SEGMENTS).where(table.c.source == source, ~exists_newer).order_by(table.c.label)
+    found = [_baseline(row) for row in connection.execute(newest).mappings()]
     return {baseline.label: baseline for baseline in found}
 
 
 def baseline_segments(connection: Connection, source: str) -> dict[tuple[str | None, int], SegmentCounts]:
-    """(label, version) -> the counts of each segment; of baselines that were pinned while a rule asked for them."""
+    """(label, version) -> the counts of each segment, for baselines that were pinned while a rule needed them."""
     from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
 
     table = tables.baselines
@@ -317,12 +317,12 @@ def baseline_segments(connection: Connection, source: str) -> dict[tuple[str | N
     return {(label_of(label), version): from_bytes(data) for label, version, data in kept}
 
 
-# long, and of use to few rules: read by themselves
+# segment_data is large and few rules need it, so it is read separately
 _WITHOUT_SEGMENTS = [column for column in tables.baselines.c if column.name != "segment_data"]
 
 
 def _baseline(row: RowMapping) -> Baseline:
-    from monitor.core.baseline import Baseline  # noqa: PLC0415 - brings NumPy, which a stop never needs
+    from monitor.core.baseline import Baseline  # noqa: PLC0415 - as above
     from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
 
     return Baseline(

@@ -1,4 +1,4 @@
-"""How many items of a window have their truth, by when it was known; and the estimates of before late truths."""
+"""How many items of a window have their truth, over time; and estimates as they were before late truths."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Key = tuple[datetime, str | None]
 
 
 def save_maturities(connection: Connection, found: Sequence[Maturity], now: datetime) -> None:
-    """Add what is new: another number of items or truths, or final by now. What was known before stays."""
+    """Add each maturity that differs from the last: in items, in truths, or in being final. Earlier ones stay."""
     by_source: dict[tuple[Schedule, str], list[Maturity]] = {}
     for each in found:
         by_source.setdefault((each.window.schedule, each.subject.source), []).append(each)
-    for (schedule, source), own in by_source.items():
-        known = maturities(connection, schedule, source, since=min(each.window.start for each in own))
-        pairs = [(each, known.get((each.window.start, each.subject.label))) for each in own]
+    for (schedule, source), of_source in by_source.items():
+        known = maturities(connection, schedule, source, since=min(each.window.start for each in of_source))
+        pairs = [(each, known.get((each.window.start, each.subject.label))) for each in of_source]
         changed = [each for each, before in pairs if before is None or not each.says_the_same(before)]
         add_missing(connection, tables.maturities, [_row(each, now) for each in changed])
 
@@ -41,17 +41,17 @@ def maturities(
     until: datetime | None = None,
     as_of: datetime | None = None,
 ) -> dict[Key, Maturity]:
-    """What is known last (or was at ``as_of``) of each label in the windows from ``since`` on, to ``until``."""
+    """The newest maturity (or the newest at ``as_of``) of each label and window, from ``since`` to ``until``."""
     table = tables.maturities
-    mine = [table.c.schedule == schedule, table.c.source == source, table.c.window_start >= since]
+    conditions = [table.c.schedule == schedule, table.c.source == source, table.c.window_start >= since]
     if until is not None:
-        mine.append(table.c.window_start <= until)
+        conditions.append(table.c.window_start <= until)
     if as_of is not None:
-        mine.append(table.c.known_at <= as_of)
+        conditions.append(table.c.known_at <= as_of)
     keys = (table.c.window_start, table.c.label)
-    last = select(*keys, func.max(table.c.known_at).label("last")).where(*mine).group_by(*keys).subquery("last")
+    last = select(*keys, func.max(table.c.known_at).label("last")).where(*conditions).group_by(*keys).subquery("last")
     same = and_(*(table.c[name] == last.c[name] for name in ("window_start", "label")), table.c.known_at == last.c.last)
-    rows = connection.execute(select(table).join(last, same).where(*mine).order_by(*keys)).mappings()
+    rows = connection.execute(select(table).join(last, same).where(*conditions).order_by(*keys)).mappings()
     return {(row["window_start"], label_of(row["label"])): _maturity(row) for row in rows}
 
 
@@ -70,10 +70,10 @@ def _maturity(row: RowMapping) -> Maturity:
 
 
 def keep_former(connection: Connection, window: Window, source: str, now: datetime) -> None:
-    """Keep the estimates of a source in a window as they are, before late truths give others."""
+    """Store a copy of the estimates of a source in a window, before late truths change them."""
     table = tables.estimates
-    mine = (table.c.schedule == window.schedule, table.c.window_start == window.start, table.c.source == source)
-    rows = [dict(row) for row in connection.execute(select(table).where(*mine)).mappings()]
+    conditions = (table.c.schedule == window.schedule, table.c.window_start == window.start, table.c.source == source)
+    rows = [dict(row) for row in connection.execute(select(table).where(*conditions)).mappings()]
     text = json.dumps([{name: value for name, value in row.items() if name != "window_start"} for row in rows])
     kept = {"schedule": window.schedule, "window_start": window.start, "source": source, "restated_at": now}
     add_missing(connection, tables.restatements, [{**kept, "estimates": zlib.compress(text.encode())}])
@@ -82,16 +82,16 @@ def keep_former(connection: Connection, window: Window, source: str, now: dateti
 def former_estimates(
     connection: Connection, schedule: Schedule, at: datetime, between: Between = None
 ) -> Mapping[tuple[datetime, str], list[Estimate]]:
-    """(start of a window, source) -> its estimates as they were at a time, where they were restated since."""
+    """(start of a window, source) -> its estimates as they were at the time ``at``, if they were restated since."""
     table = tables.restatements
-    mine = [table.c.schedule == schedule, table.c.restated_at > at]
+    conditions = [table.c.schedule == schedule, table.c.restated_at > at]
     if between is not None:
-        mine.append(table.c.window_start.between(*between))
+        conditions.append(table.c.window_start.between(*between))
     found: dict[tuple[datetime, str], list[Estimate]] = {}
-    for row in connection.execute(select(table).where(*mine).order_by(table.c.restated_at.desc())).mappings():
+    for row in connection.execute(select(table).where(*conditions).order_by(table.c.restated_at.desc())).mappings():
         start = row["window_start"].replace(tzinfo=UTC)
         rows = json.loads(zlib.decompress(row["estimates"]))
         found[start, row["source"]] = [
             estimate_of({**each, "window_start": start, "window_end": None}) for each in rows
         ]
-    return found  # the earliest that came after that time was written last
+    return found  # newest first, so the earliest restatement after `at` remains

@@ -1,4 +1,4 @@
-"""How often each rule said what, window by window and label by label, counted by the database."""
+"""Outcomes of each rule by window and by label, counted by the database."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from monitor.history.values import label_of
 
 
 def outcomes(connection: Connection, since: datetime) -> list[Row[Any]]:
-    """rule, schedule, window_start, outcome and how many labels, of windows from ``since`` on, by window.
+    """rule, schedule, window_start, outcome and the number of labels, for windows from ``since`` on, by window.
 
-    They are counted by the number of their evaluation, which is quicker to sort than times and names.
+    The database groups by the evaluation's id, which is quicker to sort than times and names.
     """
     judged, series, evaluations = tables.judged.c, tables.verdict_series.c, tables.evaluations.c
     recent = select(evaluations.id).where(evaluations.window_start >= since)
-    of = (judged.evaluation_id, series.rule, series.outcome)
-    mine = (series.id == judged.series_id, judged.current.is_(True), judged.evaluation_id.in_(recent))
-    each = select(*of, func.count().label("labels")).where(*mine).group_by(*of).subquery()
-    by = (each.c.rule, evaluations.schedule, evaluations.window_start, each.c.outcome)
-    statement = select(*by, cast(func.sum(each.c.labels), Integer).label("labels")).group_by(*by)
-    together = statement.where(evaluations.id == each.c.evaluation_id)
-    return list(connection.execute(together.order_by(evaluations.window_start)))
+    keys = (judged.evaluation_id, series.rule, series.outcome)
+    conditions = (series.id == judged.series_id, judged.current.is_(True), judged.evaluation_id.in_(recent))
+    counted = select(*keys, func.count().label("labels")).where(*conditions).group_by(*keys).subquery()
+    by = (counted.c.rule, evaluations.schedule, evaluations.window_start, counted.c.outcome)
+    statement = select(*by, cast(func.sum(counted.c.labels), Integer).label("labels")).group_by(*by)
+    joined = statement.where(evaluations.id == counted.c.evaluation_id)
+    return list(connection.execute(joined.order_by(evaluations.window_start)))
 
 
 def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[str, str, str | None, int]]:
-    """(rule, source, label, windows in breach) of windows from ``since`` on, most breaches first."""
+    """(rule, source, label, number of windows in breach), for windows from ``since`` on, most breaches first."""
     table = tables.verdicts
     by, count = (table.c.rule, table.c.source, table.c.label), func.count()
     statement = select(*by, count).where(_recent(since), table.c.outcome == "breach").group_by(*by)

@@ -1,6 +1,6 @@
-"""The revision of the tables: reading it, and bringing it to this program's with Alembic.
+"""Read the schema revision of the tables, and upgrade them with Alembic.
 
-Alembic takes long to import, so that is done only where tables are made, upgraded or refused.
+Alembic takes long to import, so it is imported only where tables are created, upgraded or refused.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-# Not Alembic's usual name: a Prefect server in the same database has a table of that name.
+# Not Alembic's default name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
-    """The configuration of the migrations in the installed package; no file is needed."""
+    """The Alembic configuration of the migrations in the installed package. It needs no file."""
     from alembic.config import Config  # noqa: PLC0415 - see above
 
     config = Config()
@@ -34,13 +34,13 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def head() -> str:
-    """The revision this program writes."""
+    """The newest revision, which this program writes."""
     (revision,) = _scripts().get_heads()
     return revision
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The revision of the tables; None where there are none."""
+    """The revision of the tables; None if there are no tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
@@ -48,9 +48,9 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
-    """Bring the tables to :func:`head`, all or nothing; a second caller waits and finds it done.
+    """Upgrade the tables to :func:`head`, all or nothing. A second caller waits and finds it done.
 
-    ``by_operator``: tables made now are of a history that gates accept in the place of another one.
+    ``by_operator``: if the tables are created now, gates accept this history in the place of another one.
     """
     from alembic import command  # noqa: PLC0415 - see above
 

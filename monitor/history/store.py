@@ -1,8 +1,8 @@
-"""The history: the one door to its database. Every method is one transaction and can be repeated.
+"""The store: all access to the history database. Every method is one transaction and can be repeated.
 
-Reading sees one moment; writing replaces, inserts what is missing, or changes a row only if it is still what the
-caller saw. Most methods are a function of the module that has the tables, called with a connection: read them there.
-Reading raises HistoryDamaged where rows are no records.
+Reading sees one snapshot. Writing replaces rows, inserts missing ones, or changes a row only if it is still as the
+caller read it. Most methods call a function of the module that has the tables; see its docstring there.
+Reading raises HistoryDamaged if rows cannot be turned into records.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Claimed: TypeAlias = Literal["applied", "conflict"]
 
 @dataclass(frozen=True, slots=True)
 class StoredSwitches:
-    """Every switch and threshold at one moment, and of which history."""
+    """Every switch and threshold at one moment, with the identity of the history."""
 
     identity: Identity
     switches: list[SwitchState]
@@ -71,7 +71,7 @@ class StoredSwitches:
 
 
 def _reading(query: Callable[Concatenate[Connection, _P], _R]) -> Callable[Concatenate[Store, _P], _R]:
-    """A method of the store that asks this, and sees one moment."""
+    """A method of the store that runs this query in one snapshot."""
 
     @wraps(query)
     def method(store: Store, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -93,7 +93,7 @@ def _writing(change: Callable[Concatenate[Connection, _P], _R]) -> Callable[Conc
 
 
 def _claiming(change: Callable[Concatenate[Connection, _P], None]) -> Callable[Concatenate[Store, _P], Claimed]:
-    """A method of the store that makes this change: all of it, or "conflict" where somebody else was first."""
+    """A method of the store that makes this change: "applied" as a whole, or "conflict" if somebody else was first."""
 
     @wraps(change)
     def method(store: Store, /, *args: _P.args, **kwargs: _P.kwargs) -> Claimed:
@@ -127,10 +127,10 @@ class Store:
 
     @classmethod
     def from_url(cls, url: str, *, create: bool = True, check: bool = True, anew: bool = False) -> Self:
-        """Open a history; with ``create``, make folders, database file and tables where there never were any.
+        """Open a history. ``create`` makes folders, database file and tables if there never was a history.
 
-        ``check=False`` leaves the revision unlooked at, for the one command that changes it. ``anew``: an operator
-        wants a new history where one was lost. Raises :class:`StoreMissing`, :class:`HistoryLost`,
+        ``check=False`` skips the check of the revision, for the one command that changes it. ``anew``: an operator
+        asks for a new history in the place of a lost one. Raises :class:`StoreMissing`, :class:`HistoryLost`,
         :class:`SchemaOutdated` or :class:`StoreUnreachable`.
         """
         address = store_url(url)
@@ -138,7 +138,7 @@ class Store:
         marker = marker_file(address)
         if anew:
             remove_marker(marker)
-        lost = _lost(shown, marker)  # asked first: one that is made by another process meanwhile is not lost
+        lost = _lost(shown, marker)  # before anything else: a history that another process creates now is not lost
         _make_folder(address, shown, lost, create=create)
         store = cls(open_engine(address), marker)
         try:
@@ -157,7 +157,7 @@ class Store:
         elif check:
             schema.refuse_other_revision(found)
             if create:
-                self.notice_past()
+                self.close_if_older_copy()
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +173,7 @@ class Store:
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        """What this thread reads within is of one moment of the history; writing is for afterwards."""
+        """Within it, this thread reads one snapshot of the history, and cannot write."""
         if self._moment() is not None:
             yield
             return
@@ -195,10 +195,10 @@ class Store:
             assert connection is not None  # noqa: S101 - one_moment has just made it
             try:
                 yield connection
-            except (ValueError, TypeError, KeyError) as error:  # rows of a damaged file are no records
-                said = f"{type(error).__name__}: {error}"
+            except (ValueError, TypeError, KeyError) as error:  # a row of a damaged file
+                cause = f"{type(error).__name__}: {error}"
                 remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
-                raise HistoryDamaged(f"something in the history cannot be read ({said}); {remedy}") from error
+                raise HistoryDamaged(f"something in the history cannot be read ({cause}); {remedy}") from error
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
@@ -215,7 +215,7 @@ class Store:
         write_marker(self._marker, self.identity())
 
     def revision(self) -> str | None:
-        """The revision of the tables; None where there are none. Raises :class:`StoreUnreachable`."""
+        """The revision of the tables; None if there are no tables. Raises :class:`StoreUnreachable`."""
         try:
             with self._read() as connection:
                 return schema.revision_of(connection)
@@ -223,7 +223,7 @@ class Store:
             raise _unreachable(self._engine.url, error) from error
 
     def ping(self) -> None:
-        """Ask for an answer. Raises :class:`StoreUnreachable`."""
+        """Check that the database answers. Raises :class:`StoreUnreachable`."""
         try:
             with self._read() as connection:
                 connection.execute(select(1))
@@ -231,23 +231,23 @@ class Store:
             raise _unreachable(self._engine.url, error) from error
 
     def now(self) -> datetime | None:
-        """The time by the clock of the database's server; None of SQLite, which has only this machine's."""
+        """The time by the clock of the database server; None for SQLite, which has only this machine's clock."""
         if self._engine.dialect.name == "sqlite":
             return None
         with self._read() as connection:
             found: datetime = connection.execute(select(func.now())).scalar_one()
         return found.astimezone(UTC)
 
-    # Which history it is
+    # The identity of the history
 
     def identity(self) -> Identity:
-        """Which history it is, how far it has come, and what this machine has recorded of it."""
+        """The identity of the history, how far it has come, and what this machine has recorded about it."""
         recorded = read_marker(self._marker)  # first: it must not be newer than what is read
         with self._read() as connection:
             return replace(identity.read(connection), seen=recorded)
 
     def stored_switches(self) -> StoredSwitches:
-        """Switches, thresholds and identity at one moment: what a snapshot is made of. Raises StoreUnreachable."""
+        """Switches, thresholds and identity at one moment, for a gate's snapshot. Raises StoreUnreachable."""
         recorded = read_marker(self._marker)
         with self._read() as connection:
             identity.refuse_replica(connection)
@@ -257,30 +257,30 @@ class Store:
                 threshold_rows.read(connection),
             )
 
-    def notice_past(self) -> bool:
-        """Close every gate where an older copy of the history was put back without a word; whether that is so.
+    def close_if_older_copy(self) -> bool:
+        """Close every gate if an older copy of the history was put back without `calmon db restore`.
 
-        Every gate, also one on another machine that knows nothing of the record beside this one.
+        This includes gates on other machines, which cannot read this machine's record. Returns whether it closed them.
         """
         found = self.identity()
         if not found.went_back or not found.confirmed:
             return False
         with self._write() as connection:
-            done = identity.heed(connection, found.seen, datetime.now(UTC))
+            done = identity.close_if_older_copy(connection, found.seen, datetime.now(UTC))
             found = identity.read(connection)
         write_marker(self._marker, found)
         return done
 
-    def doubt(self, *, why: str, by: str, now: datetime) -> Identity:
+    def close_until_confirmed(self, *, why: str, by: str, now: datetime) -> Identity:
         """Close every gate until an operator confirms this history."""
         recorded = read_marker(self._marker)
         with self._write() as connection:
-            found = identity.doubt(connection, why=why, by=by, now=now, beyond=_epoch_of(recorded))
+            found = identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=_epoch_of(recorded))
         write_marker(self._marker, found)
         return found
 
     def confirm(self, *, why: str, by: str, now: datetime) -> Identity:
-        """An operator vouches for this history: gates that have seen a newer one accept it from now on."""
+        """Store that an operator confirms this history. Gates that have seen a newer one accept it from now on."""
         recorded = read_marker(self._marker)
         with self._write() as connection:
             found = identity.confirm(connection, beyond=_epoch_of(recorded), why=why, by=by, now=now)
@@ -314,14 +314,14 @@ class Store:
     keep_former = _writing(restatements.keep_former)
     former_estimates = _reading(restatements.former_estimates)
 
-    # What was read, and baselines
+    # Readings and baselines
 
     def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
         """Replace what was read of one source in one window."""
         self.save_prepared(readings.prepare(window, reading, now))
 
     def save_prepared(self, rows: readings.Prepared) -> None:
-        """The same of rows that were prepared already."""
+        """Replace what was read of one source in one window, from prepared rows."""
         with self._write() as connection:
             readings.save(connection, *rows)
 
@@ -333,7 +333,7 @@ class Store:
     rejected_by_reason = _reading(readings.rejected_by_reason)
 
     def save_baselines(self, baselines: Sequence[Baseline]) -> None:
-        """Add baselines, all or none. Raises VersionClash where a version exists."""
+        """Add baselines, all or none. Raises VersionClash if a version exists already."""
         rows = [readings.baseline_row(baseline) for baseline in baselines]
         with self._write() as connection:
             readings.save_baselines(connection, rows)
@@ -343,7 +343,7 @@ class Store:
     baseline_segments = _reading(readings.baseline_segments)
     known_labels = _reading(labels.known)
 
-    # What is old
+    # Pruning
 
     judged_measures = _reading(prune.judged_measures)
     windows_due = _reading(prune.windows_due)
@@ -353,7 +353,7 @@ class Store:
     is_removed = _reading(prune.is_removed)
 
     def size(self) -> int:
-        """The bytes that the history takes on its disk: the file and its journal, or the tables with their indexes."""
+        """The bytes of the history on disk: the file and its journal, or the tables with their indexes."""
         file = database_file(self._engine.url)
         if file is not None:
             return sum(part.stat().st_size for part in (file, file.with_name(f"{file.name}-wal")) if part.exists())
@@ -362,9 +362,9 @@ class Store:
             return sum(int(connection.execute(select(each)).scalar_one()) for each in sizes)
 
     def shrink(self) -> bool:
-        """Give free space of a SQLite file back to the disk, where it is much; whether that was done.
+        """Give free space of a SQLite file back to the disk, if there is much. Returns whether it was done.
 
-        PostgreSQL uses what is free for new rows. Raises :class:`StoreUnreachable` where somebody else has the file.
+        PostgreSQL reuses free space for new rows. Raises :class:`StoreUnreachable` if another process uses the file.
         """
         file = database_file(self._engine.url)
         if file is None:
@@ -397,16 +397,16 @@ class Store:
         once: str | None = None,
         evidence: Sequence[RuleEvidence] | None = None,
     ) -> Applied:
-        """Store a change with its event: "already" if it was, "conflict" if ``before`` is no longer stored.
+        """Store a change with its event: "already" if the event is stored, "conflict" if ``before`` no longer is.
 
-        ``event`` is None where only the bookkeeping moves (the streak of good windows). With ``once``,
-        "already" too where any event's key begins so. With ``evidence``, on which it was decided, "conflict" too where
-        that is no longer stored.
+        ``event`` is None if only the streak of good windows changes. With ``once``, the result is "already" also if
+        any event's key begins with it. With ``evidence``, on which the decision was based, the result is "conflict"
+        also if that evidence is no longer stored.
         """
         recorded = read_marker(self._marker)
         try:
             with self._write() as connection:
-                identity.heed(connection, recorded, datetime.now(UTC))
+                identity.close_if_older_copy(connection, recorded, datetime.now(UTC))
                 done = switch_rows.apply(connection, before, after, event, once, evidence)
                 found = None if done == "already" else identity.advance(connection, event.at if event else None)
         except LostRace:
@@ -430,11 +430,11 @@ class Store:
         reason: str = "",
         notices: Callable[[Publication], Sequence[Delivery]] = lambda _: (),
     ) -> Publication | None:
-        """Make these the scores from which labels may act alone, if they lower none and ``by`` is of no older revision.
+        """Make these the scores from which labels may act alone, if none is lowered and ``by`` is no older revision.
 
-        Else only higher ones are stored; ``anyway`` stores all and makes it the newest revision. Gives the entry that
-        was made, None where nothing was to be done. ``notices`` are stored with it, so that a lowered score is never
-        published unnoticed. Without ``by`` the set is a revision of its own.
+        Otherwise only higher ones are stored; ``anyway`` stores all and makes it the newest revision. Returns the entry
+        that was made; None if there was nothing to do. ``notices`` are stored with it, so that a lowered score is
+        never published unnoticed. Without ``by`` the set is a revision of its own.
         """
         publisher = by or Publisher(_digest_of(wanted), "", "")
         with self._read() as connection:
@@ -442,7 +442,7 @@ class Store:
                 return None
         recorded = read_marker(self._marker)
         with self._write() as connection:
-            identity.heed(connection, recorded, now)
+            identity.close_if_older_copy(connection, recorded, now)
             done = threshold_rows.publish(connection, wanted, publisher, now, anyway=anyway, reason=reason)
             if done is None or done.kind == "refused":
                 return done
@@ -457,7 +457,7 @@ class Store:
     drop_note = _writing(note_rows.drop)
     notes = _reading(note_rows.read)
 
-    # Annotations, and what else happened at which time
+    # Annotations and the timeline
 
     add_annotation = _writing(annotation_rows.add)
     remove_annotation = _writing(annotation_rows.remove)
@@ -465,7 +465,7 @@ class Store:
     annotation = _reading(annotation_rows.one)
     timeline = _reading(timeline_rows.events)
 
-    # Many windows at once, for pages
+    # Many windows at once, for the pages of the dashboard
 
     grid_cells = _reading(grid_rows.cells)
     grid_numbers = _reading(grid_rows.numbers)
@@ -483,7 +483,7 @@ class Store:
     unresolved_incidents = _reading(incident_rows.unresolved)
     incidents_of = _reading(incident_rows.of_messages)
     newest_incidents = _reading(incident_rows.newest_of_labels)
-    messages_beside = _reading(incident_rows.messages_beside)
+    messages_resolved_since = _reading(incident_rows.messages_resolved_since)
     incident = _reading(incident_rows.incident)
     incident_events = _reading(incident_rows.events)
     apply_incidents = _claiming(incident_rows.apply_incidents)
@@ -493,9 +493,9 @@ class Store:
     compositions = _reading(incident_rows.compositions)
 
     def last_edit(self, root: str) -> int:
-        """The sequence of the newest edit of a message, to be read in :meth:`one_moment` with what the next one shows.
+        """The sequence of the newest edit of a message. Raises RuntimeError outside :meth:`one_moment`.
 
-        So whatever changes in between makes that edit a conflict. Raises RuntimeError elsewhere.
+        Read it in the same snapshot as what the next edit shows. A change in between then makes that edit a conflict.
         """
         if self._moment() is None:
             raise RuntimeError("the last edit of a message must be read at one moment with its incidents")
@@ -533,7 +533,7 @@ def _missing(shown: str) -> StoreMissing:
 
 
 def _lost(shown: str, marker: Path | None) -> HistoryLost | None:
-    """The error where a history is recorded and none is found: nobody makes an empty one in its place."""
+    """The error for a history that is recorded but not found: an empty one must not be created in its place."""
     if read_marker(marker) is None:
         return None
     return HistoryLost(

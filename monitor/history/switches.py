@@ -1,4 +1,4 @@
-"""The switches: their states, and every change with its reason, applied exactly once."""
+"""The switches: their states, and every change with its reason, stored exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
 CHANGES = ("disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled")
-"""The kinds of events by which what may act becomes another."""
+"""The kinds of events that change what may act."""
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
 _SWITCHES = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
 _SWITCH = select(tables.switches).where(
@@ -31,7 +31,7 @@ def switches(connection: Connection) -> list[SwitchState]:
 
 
 def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
-    """One switch; never set, version 0, where there is no row."""
+    """One switch. If it is not stored: never set, version 0."""
     row = connection.execute(_SWITCH, {"source": source, "label": label_key(label)}).mappings().first()
     return SwitchState(source, label) if row is None else _state(row)
 
@@ -39,9 +39,9 @@ def switch(connection: Connection, source: str, label: str | None) -> SwitchStat
 def events(
     connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, since: datetime | None = None
 ) -> list[SwitchEvent]:
-    """Every change, in the order in which it happened.
+    """Every event of the switches, in the order in which it happened.
 
-    With ``since``, of those before only the last of each sort: what ``automation.as_of`` needs for any later time.
+    With ``since``, only the last event of each sort before it: what ``automation.as_of`` needs for any later time.
     """
     values = {"source": source, "label": None if label is ANY else label_key(label), "since": since}
     statement = _events(of_source=source is not None, of_label=label is not ANY, is_since=since is not None)
@@ -51,10 +51,10 @@ def events(
 @cache
 def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
     table, since = tables.switch_events, bindparam("since", type_=tables.switch_events.c.at.type)
-    mine = [table.c.source == bindparam("source")] if of_source else []
+    conditions = [table.c.source == bindparam("source")] if of_source else []
     if of_label:
-        mine.append(table.c.label == bindparam("label"))
-    statement = select(table).where(*mine)
+        conditions.append(table.c.label == bindparam("label"))
+    statement = select(table).where(*conditions)
     if is_since:
         sort = (
             table.c.source,
@@ -64,7 +64,7 @@ def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
             table.c.lease_until.is_(None),
             table.c.until.is_(None),
         )
-        last = select(func.max(table.c.id)).where(*mine, table.c.at <= since).group_by(*sort)
+        last = select(func.max(table.c.id)).where(*conditions, table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
     return statement.order_by(table.c.id)
 
@@ -72,18 +72,18 @@ def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
 def changes(
     connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, since: datetime
 ) -> list[SwitchEvent]:
-    """What was turned off and on, and which scores were blocked, from ``since`` on, in order; no renewal of a lease."""
+    """The events from ``since`` on that changed what may act (:data:`CHANGES`), in order; no renewals of a lease."""
     table = tables.switch_events
-    wanted = [table.c.at >= since, table.c.kind.in_(CHANGES)]
+    conditions = [table.c.at >= since, table.c.kind.in_(CHANGES)]
     if source is not None:
-        wanted.append(table.c.source == source)
+        conditions.append(table.c.source == source)
     if label is not ANY:
-        wanted.append(table.c.label == label_key(label))
-    return [_event(row) for row in connection.execute(select(table).where(*wanted).order_by(table.c.id)).mappings()]
+        conditions.append(table.c.label == label_key(label))
+    return [_event(row) for row in connection.execute(select(table).where(*conditions).order_by(table.c.id)).mappings()]
 
 
 def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:
-    """The changes whose key begins so, in order."""
+    """The events whose key begins with ``beginning``, in order."""
     table = tables.switch_events
     statement = select(table).where(table.c.key.startswith(beginning, autoescape=True)).order_by(table.c.id)
     return [_event(row) for row in connection.execute(statement).mappings()]
@@ -99,18 +99,18 @@ def apply(
 ) -> Applied:
     """Store a change and its event together.
 
-    "already" where the event, or with ``once`` any event whose key begins so, was stored before; raises
-    :class:`LostRace` where ``before`` is no longer the stored state, so that the event is rolled back with it.
-    Where ``after`` is ``before`` only the event is stored: a dry run says what it would have done. ``evidence`` is what
-    the decision was made on: where it is not stored any more, that is a lost race as well.
+    Returns "already" if the event is stored, or with ``once`` any event whose key begins with it. Raises
+    :class:`LostRace` if ``before`` is no longer the stored state, so that the event is rolled back too.
+    If ``after`` equals ``before`` only the event is stored, such as that of a dry run. ``evidence`` is the basis of the
+    decision: if it is no longer stored, that is a lost race too.
     """
-    if evidence is not None:  # first, so that everybody takes the locks in the same order
+    if evidence is not None:  # first, so that all callers take the locks in the same order
         evidence_rows.refuse_other(connection, before.source, before.label, evidence)
     if once is not None:
-        one_at_a_time(connection, once)  # else two requests with one key could each change another label
+        one_at_a_time(connection, once)  # else two requests with one key could change two labels
         if events_of(connection, once):
             return "already"
-    # before the event gets its number: the events of a switch are numbered in the order in which they held
+    # before the event gets its id, so that the ids of a switch's events are in the order of their validity
     one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
     if event is not None and not is_added(connection, tables.switch_events, event_row(event)):
         return "already"
@@ -154,7 +154,7 @@ def _state(row: RowMapping) -> SwitchState:
 
 
 def event_row(event: SwitchEvent) -> Row:
-    """A change as it is stored."""
+    """The row of an event."""
     parts = {"blocked": plain(event.blocked), "segments": _segment_rows(event.segments)}
     return row_of(tables.switch_events, event, label=label_key(event.label), **parts)
 

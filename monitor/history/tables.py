@@ -1,7 +1,7 @@
 """The tables of the history database. Only ``monitor.history`` reads or writes them.
 
-Keys are chosen so that evaluating a window twice replaces rows and never adds any. The label ``""``
-and the segment ``""`` mean "the source as a whole" and "no segment", since keys cannot be NULL.
+With these keys, evaluating a window twice replaces rows and never adds any. The label ``""`` means
+"the source as a whole" and the segment ``""`` "no segment", since keys cannot be NULL.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To naive UTC. Raises ValueError for a naive value, since nobody can know what it means."""
+        """To naive UTC. Raises ValueError for a naive value, whose time zone is unknown."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -52,32 +52,32 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class ErrorText(TypeDecorator[str]):
-    """Why something failed, without secrets: hidden when it is written, and when a row of an older version is read."""
+    """The text of an error. Secrets are hidden when it is written, and again when it is read, for older rows."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """What is stored."""
+        """The text to store."""
         return None if value is None else without_secrets(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """What is read."""
+        """The text that is read."""
         return None if value is None else without_secrets(value)
 
 
 class PackedJson(TypeDecorator[Any]):
-    """What JSON can hold, as :mod:`monitor.history.packed_json` writes it; None is NULL."""
+    """A value that JSON can hold, stored by :mod:`monitor.history.packed_json`; None is NULL."""
 
     impl = LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
-        """What is stored."""
+        """The bytes to store."""
         return None if value is None else packed_json.to_bytes(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """What is read."""
+        """The value that is read."""
         return None if value is None else packed_json.from_bytes(value)
 
 
@@ -89,11 +89,11 @@ metadata = MetaData(
     }
 )
 
-_WHEN = UtcDateTime
+_TIME = UtcDateTime
 
 
-# What comes from data, people or alerts.yaml has no length of its own. An index of PostgreSQL takes keys of
-# about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept short enough for that.
+# Names from data, people or alerts.yaml have no maximum length. PostgreSQL's indexes take keys of at most
+# about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept shorter than that.
 _NAME = Text()
 
 
@@ -105,30 +105,30 @@ def _required(name: str, kind: Any, **options: Any) -> Column[Any]:
     return Column(name, kind, nullable=False, **options)
 
 
-# One evaluation of one window; a repeated run renews the row.
+# One row for each evaluated window; a repeated run replaces it.
 runs = Table(
     "runs", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _required("window_end", _WHEN),
+    _key("schedule"), _key("window_start", _TIME), _required("window_end", _TIME),
     _required("window_name", String(32)), _required("run", String(64)), _required("state", String(32)),
-    _required("started_at", _WHEN), Column("finished_at", _WHEN), _required("attempts", Integer),
+    _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
     _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", ErrorText),
 )  # fmt: skip
 
 Index("ix_runs_window_start", runs.c.window_start)
 
-# What reading one source for one window gave: state is ok, relation_error or warehouse_failed.
+# The result of reading one source in one window: state is ok, relation_error or warehouse_failed.
 readings = Table(
     "readings", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _required("state", String(32)),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("state", String(32)),
     Column("error", ErrorText), _required("rows", Integer), _required("versions", JSON),
-    _required("digest", String(64)), _required("read_at", _WHEN), Column("rejected", JSON),
+    _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", JSON),
     Column("fingerprint", String(64)),
 )  # fmt: skip
 
-# data is NULL where `calmon db prune` has removed the counts: what labels promised stays.
+# `data` is NULL if `calmon db prune` has removed the counts. The promises stay.
 counts = Table(
     "counts", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"),
     _required("rows", Integer), _required("digest", String(64)), Column("data", LargeBinary),
     Column("promises", PackedJson), Column("segments", PackedJson), Column("segment_data", LargeBinary),
 )  # fmt: skip
@@ -137,16 +137,16 @@ quality = Table(
     "quality",
     metadata,
     _key("schedule"),
-    _key("window_start", _WHEN),
+    _key("window_start", _TIME),
     _key("source"),
     _key("reason"),
     _required("rows", Integer),
     _required("examples", JSON),
 )
 
-# What is estimated, and in which window, each by a number: there are many estimates, and their names are long. A line
-# has three parts of nine places: the metrics of one population of a label (or segment) share parts, and the parts of a
-# label share lines. `detailed`: of its part the one whose detail is in the line.
+# Estimates refer to their series and window by id: there are many estimates, and the names are long. A line has three
+# parts of nine places. The metrics of one population of a label (or segment) share parts, and the parts of a label
+# share lines. `detailed`: this series' detail is in the line; one series of a part at most.
 PARTS, PLACES_OF_PART = 3, 9
 PLACES = PARTS * PLACES_OF_PART
 estimate_series = Table(
@@ -163,13 +163,13 @@ estimate_windows = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     _required("schedule", Text),
-    _required("window_start", _WHEN),
+    _required("window_start", _TIME),
     _required("window_name", String(32)),
     UniqueConstraint("schedule", "window_start"),
 )
 
-# A line of estimates in a window: numbers of each place in billionths, whole and of four bytes. A plug_in is NULL where
-# it is the value, ONLY_VALUE where only the value is known, NEITHER where neither is. What is no such number is EXACT.
+# A line of estimates in a window: the numbers of each place, in whole billionths of four bytes. A plug_in is NULL if it
+# equals the value, ONLY_VALUE if only the value is known, NEITHER if neither is. EXACT: the number is in the extras.
 NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
 LARGEST_BILLIONTHS = 2**31 - 2
 ONLY_VALUE, NEITHER, EXACT = 2**31 - 1, 1 - 2**31, -(2**31)
@@ -184,8 +184,8 @@ estimated = Table(
     sqlite_with_rowid=False,
 )
 
-# What an estimate has besides: its detail where the line has none, its EXACT numbers in billionths, and its own n and
-# positives where its part has others (else NULL).
+# What does not fit into the line of an estimate: its detail if that is not in the line, its EXACT numbers in
+# billionths, and n and positives if they differ from those of its part (else NULL).
 estimate_extras = Table(
     "estimate_extras",
     metadata,
@@ -196,10 +196,10 @@ estimate_extras = Table(
     sqlite_with_rowid=False,
 )
 
-# A view of these four: it is read only (see monitor.history.estimate_rows).
+# A view of these four tables, only for reading (see monitor.history.estimate_rows).
 estimates = Table(
     "estimates", MetaData(),
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("segment"),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("segment"),
     _key("metric", String(64)), _key("population", String(16)),
     _required("window_name", String(32)), Column("value", Float(53)), Column("plug_in", Float(53)),
     Column("low", Float(53)), Column("high", Float(53)), _required("n", Integer), _required("positives", Float(53)),
@@ -208,15 +208,15 @@ estimates = Table(
 
 baselines = Table(
     "baselines", metadata,
-    _key("source"), _key("label"), _key("version", Integer), _required("start", _WHEN), _required("end", _WHEN),
+    _key("source"), _key("label"), _key("version", Integer), _required("start", _TIME), _required("end", _TIME),
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
     _required("edges", JSON), _required("digest", String(64)), _required("data", LargeBinary),
-    _required("pinned_at", _WHEN), _required("pinned_by", Text), _required("reason", Text),
+    _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
     Column("segment_data", LargeBinary),
 )  # fmt: skip
 
-# What is judged, how, and with which result: verdicts name it by a number, since it is said again and again. A save of
-# verdicts is an evaluation; no two of its verdicts are of one series. `condition` is "" where there is none.
+# What was judged, how, and with which result. Verdicts refer to it by id, since the same series comes again and again.
+# Verdicts saved together are an evaluation, with at most one of each series. `condition` is "" if there is none.
 verdict_series = Table(
     "verdict_series", metadata,
     _required("threshold", Float(53)), Column("id", Integer, primary_key=True), _required("source", Text),
@@ -232,11 +232,11 @@ evaluations = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     _required("schedule", String(16)),
-    _required("window_start", _WHEN),
-    _required("window_end", _WHEN),
+    _required("window_start", _TIME),
+    _required("window_end", _TIME),
     _required("window_name", String(32)),
     _required("rules_revision", String(32)),
-    _required("stored_at", _WHEN),
+    _required("stored_at", _TIME),
 )
 
 Index("ix_evaluations_schedule", evaluations.c.schedule, evaluations.c.window_start)
@@ -247,8 +247,8 @@ NUMBERS_OF_VERDICT = (
     "detectable",
 )  # fmt: skip
 
-# `current` is False for a verdict whose (window, rule, subject) has been judged again on other data. Longest columns
-# first: PostgreSQL leaves gaps before them.
+# `current` is False for a verdict whose (window, rule, subject) was judged again on other data. The longest columns
+# come first, since PostgreSQL pads before longer ones.
 judged = Table(
     "judged",
     metadata,
@@ -264,32 +264,32 @@ judged = Table(
     sqlite_with_rowid=False,
 )
 
-# A view of these three: it is read only (see monitor.history.verdict_rows).
+# A view of these three tables, only for reading (see monitor.history.verdict_rows).
 verdicts = Table(
     "verdicts", MetaData(),
-    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _WHEN),
-    _required("window_end", _WHEN), _required("window_name", String(32)), _required("source", Text),
+    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _TIME),
+    _required("window_end", _TIME), _required("window_name", String(32)), _required("source", Text),
     _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
     _required("population", String(16)), _required("outcome", String(16)), _required("reason", String(64)),
     _required("severity", String(16)), _required("threshold", Float(53)),
     *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", JSON),
-    _required("detail", PackedJson), _required("stored_at", _WHEN), _required("current", Boolean),
+    _required("detail", PackedJson), _required("stored_at", _TIME), _required("current", Boolean),
     Column("condition", String(16)),
 )  # fmt: skip
 
-# open_key is the fingerprint while the incident is open and NULL afterwards: one open incident each.
+# `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(
     "incidents", metadata,
     _key("id", String(32)), Column("open_key", String(400), unique=True), _required("rule", String(80)),
     _required("source", Text), _required("label", Text), _required("severity", String(16)),
-    _required("state", String(16)), _required("schedule", String(16)), _required("opened_at", _WHEN),
+    _required("state", String(16)), _required("schedule", String(16)), _required("opened_at", _TIME),
     _required("opened_window", String(32)), _required("first_verdict", String(32)),
-    _required("last_verdict", String(32)), _required("last_window_start", _WHEN), _required("breaches", Integer),
-    _required("reason", String(64)), Column("resolved_at", _WHEN), Column("resolved_window", String(32)),
-    Column("resolved_by", Text), Column("acknowledged_at", _WHEN), Column("acknowledged_by", Text),
-    Column("silenced_until", _WHEN), Column("silenced_by", Text), _required("ok_windows", Integer, server_default="0"),
+    _required("last_verdict", String(32)), _required("last_window_start", _TIME), _required("breaches", Integer),
+    _required("reason", String(64)), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
+    Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
+    Column("silenced_until", _TIME), Column("silenced_by", Text), _required("ok_windows", Integer, server_default="0"),
     _required("reopened", Integer, server_default="0"), Column("root", String(64)),
     _required("version", Integer, server_default="1"), Column("further_reasons", JSON),
 )  # fmt: skip
@@ -298,25 +298,25 @@ Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
 Index("ix_incidents_root", incidents.c.root)
 Index("ix_incidents_resolved_at", incidents.c.resolved_at)
 
-# What happened to incidents, who did it and why; written once by its key.
+# The events of incidents, with actor and reason. `key` makes an event happen once.
 incident_events = Table(
     "incident_events", metadata,
-    _key("key", String(64)), _required("incident", String(32), index=True), _required("at", _WHEN),
+    _key("key", String(64)), _required("incident", String(32), index=True), _required("at", _TIME),
     _required("kind", String(16)), _required("reason", Text), _required("actor", Text),
     _required("window", String(32)), Column("verdict", String(32)), _required("detail", JSON),
 )  # fmt: skip
 
-# Every message, and every change of one, written as pending before it is sent. state: pending, sending, sent,
-# failed (will be tried again), dead (will not), not_sent (no token), superseded (a later edit says it all).
+# Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,
+# failed (will be tried again), dead (will not), not_sent (no token), superseded (by a later edit).
 deliveries = Table(
     "deliveries", metadata,
     _key("id", String(64)), _required("kind", String(32)), _required("channel", Text), _required("payload", JSON),
-    _required("state", String(16), index=True), _required("attempts", Integer), _required("created_at", _WHEN),
-    _required("next_attempt_at", _WHEN), Column("claimed_at", _WHEN), Column("claimed_by", Text),
-    Column("sent_at", _WHEN), Column("external_channel", String(64)), Column("external_id", String(64)),
+    _required("state", String(16), index=True), _required("attempts", Integer), _required("created_at", _TIME),
+    _required("next_attempt_at", _TIME), Column("claimed_at", _TIME), Column("claimed_by", Text),
+    Column("sent_at", _TIME), Column("external_channel", String(64)), Column("external_id", String(64)),
     Column("error", ErrorText), _required("operation", String(16), server_default="post"), Column("root", String(64)),
     _required("sequence", Integer, server_default="0"), Column("error_code", String(64)),
-    _required("uncertain", Boolean, server_default=false()), Column("compared_at", _WHEN),
+    _required("uncertain", Boolean, server_default=false()), Column("compared_at", _TIME),
 )  # fmt: skip
 
 Index("ix_deliveries_edit", deliveries.c.root, deliveries.c.operation, deliveries.c.sequence)
@@ -326,20 +326,20 @@ Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 switches = Table(
     "switches", metadata,
     _key("source"), _key("label"), _required("state", String(16)), _required("blocked", JSON),
-    Column("lease_until", _WHEN), Column("hold_until", _WHEN), _required("by_operator", Boolean),
+    Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
-    _required("ok_streak", Integer), Column("last_window_end", _WHEN), _required("changed_at", _WHEN),
+    _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
     _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
     Column("segments", JSON(none_as_null=True)),
 )  # fmt: skip
 
-# `key` makes an event happen once: the evaluation (schedule, window, digest) or the command's id.
+# `key` makes an event happen once: it is the evaluation (schedule, window, digest) or the command's id.
 switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
-    _required("source", Text), _required("label", Text), _required("at", _WHEN), _required("kind", String(32)),
+    _required("source", Text), _required("label", Text), _required("at", _TIME), _required("kind", String(32)),
     _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", JSON),
-    Column("lease_until", _WHEN), Column("until", _WHEN), _required("actor", Text), _required("reason", Text),
+    Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
     Column("verdict", String(32)), Column("waits_for", String(80)),
     Column("segments", JSON(none_as_null=True)),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
@@ -348,11 +348,11 @@ switch_events = Table(
 Index("ix_switch_events_switch", switch_events.c.source, switch_events.c.label)
 Index("ix_switch_events_at", switch_events.c.at)
 
-# What each acting rule found last about a label: `windows` are the newest evaluated ones, newest first.
+# The evidence of each acting rule on a label: `windows` are the outcomes of the newest evaluated ones, newest first.
 evidence = Table(
     "evidence", metadata,
     _key("source"), _key("label"), _key("rule", String(80)), _required("schedule", String(16)),
-    _required("windows", JSON), Column("judged_until", _WHEN), Column("since", _WHEN), _required("version", Integer),
+    _required("windows", JSON), Column("judged_until", _TIME), Column("since", _TIME), _required("version", Integer),
 )  # fmt: skip
 
 # The newest published set; the gate reads it instead of alerts.yaml.
@@ -362,7 +362,7 @@ thresholds = Table(
     _key("source"),
     _key("label"),
     _required("automate_at", Float(53)),
-    _required("published_at", _WHEN),
+    _required("published_at", _TIME),
 )
 
 shift_series = Table(
@@ -376,7 +376,7 @@ shift_series = Table(
     UniqueConstraint("source", "label", "test", "column"),
 )
 
-# window_id is of estimate_windows, detail is NULL where there is none.
+# `window_id` is an id of estimate_windows; `detail` is NULL if there is none.
 shifted = Table(
     "shifted",
     metadata,
@@ -390,66 +390,66 @@ shifted = Table(
     sqlite_with_rowid=False,
 )
 
-# A view of them: it is read only (see monitor.history.shift_rows).
+# A view of these tables, only for reading (see monitor.history.shift_rows).
 shifts = Table(
     "shifts", MetaData(),
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("test", String(32)),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("test", String(32)),
     _key("column"), _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
     _required("n", Integer), _required("n_baseline", Integer), Column("detail", PackedJson),
 )  # fmt: skip
 
-# Every set of thresholds that changed what is stored: `kind` is published (all scores of a file, none lower
-# or confirmed by a person), raised (only its higher ones) or refused (lower ones that nobody has confirmed).
+# Every set of thresholds that was published or refused. `kind`: published (all scores of a file: none is lower, or a
+# person confirmed it), raised (only the higher ones), refused (lower ones that nobody has confirmed).
 publications = Table(
     "publications",
     metadata,
     Column("sequence", Integer, primary_key=True, autoincrement=True),
     _required("revision", String(32)),
     _required("kind", String(16)),
-    _required("at", _WHEN),
+    _required("at", _TIME),
     _required("host", Text),
     _required("actor", Text),
     _required("reason", Text),
     _required("changes", JSON),
 )
 
-# One row: which history this is and how far it has come (see monitor.history.identity).
+# One row: the identity of this history and how far it has come (see monitor.history.identity).
 history = Table(
     "history", metadata,
     Column("id", Integer, primary_key=True, autoincrement=False), _required("history_id", String(36)),
     _required("epoch", BigInteger), _required("version", BigInteger), _required("confirmed", Boolean),
-    Column("newest_at", _WHEN), _required("why", Text), _required("changed_by", Text), Column("changed_at", _WHEN),
+    Column("newest_at", _TIME), _required("why", Text), _required("changed_by", Text), Column("changed_at", _TIME),
 )  # fmt: skip
 
-# What people have noted at a time of a source (label "": of all its labels). A removed one stays, with who and why.
-annotation_table = Table(  # not "annotations": that is what `from __future__` has brought
+# Notes of people at a time of a source (label "": for all its labels). A removed one stays, with actor and reason.
+annotation_table = Table(  # not "annotations": `from __future__` imports that name
     "annotations", metadata,
-    _key("id", String(32)), _required("source", Text), _required("label", Text), _required("at", _WHEN),
-    _required("text", Text), _required("added_at", _WHEN), _required("added_by", Text), Column("removed_at", _WHEN),
+    _key("id", String(32)), _required("source", Text), _required("label", Text), _required("at", _TIME),
+    _required("text", Text), _required("added_at", _TIME), _required("added_by", Text), Column("removed_at", _TIME),
     Column("removed_by", Text), Column("removed_reason", Text), Column("key", String(400), unique=True),
 )  # fmt: skip
 
 Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 
-# How many items of a window had their truth, and which share is expected to have one, whenever that changed.
+# How many items of a window had their truth, and the expected share; one row each time that this changed.
 maturities = Table(
     "maturities", metadata,
-    _key("schedule"), _key("window_start", _WHEN), _key("source"), _key("label"), _key("known_at", _WHEN),
-    _required("window_end", _WHEN), _required("window_name", String(32)), _required("items", Integer),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("known_at", _TIME),
+    _required("window_end", _TIME), _required("window_name", String(32)), _required("items", Integer),
     _required("known", Integer), *(Column(name, Float(53)) for name in ("expected", "low", "high")),
     _required("windows", Integer), _required("over", Boolean),
 )  # fmt: skip
 
-# The estimates of a source in a window as they were until late truths gave others: compressed JSON of their rows.
+# The estimates of a source in a window as they were before late truths changed them: compressed JSON of their rows.
 restatements = Table(
     "restatements",
     metadata,
     _key("schedule"),
-    _key("window_start", _WHEN),
+    _key("window_start", _TIME),
     _key("source"),
-    _key("restated_at", _WHEN),
+    _key("restated_at", _TIME),
     _required("estimates", LargeBinary),
 )
 
-# What the flows leave for the watch: when the watchdog last looked, which runs wait, which flow failed last.
-notes = Table("notes", metadata, _key("key", String(200)), _required("at", _WHEN), _required("detail", JSON))
+# Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.
+notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", JSON))

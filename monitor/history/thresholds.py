@@ -1,8 +1,8 @@
 """The score from which each label may act alone, by the newest rules revision that a run or the service published.
 
-A gate asks the history only: it does not read alerts.yaml, which may be on another machine. There may be several such
-files, and nothing in a file says which is the newer: a revision that this history has never seen may be an old copy. So
-every file may raise a score at once, and a lower one takes effect only where a person publishes it by name.
+A gate reads only the history, not alerts.yaml, which may be on another machine. There may be several copies of that
+file, and nothing in it says which is newer: a revision that is new to this history may be an old copy. So any copy may
+raise a score at once, but a lower score takes effect only if a person publishes it explicitly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WAS_PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Whose alerts.yaml it is: its revision, the machine, and the system user."""
+    """Which alerts.yaml is published: its revision, the machine, and the system user."""
 
     revision: str
     host: str
@@ -44,7 +44,10 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdChange:
-    """The score from which a label acts (label None: labels without their own): None is never, the gate is closed."""
+    """A change of the score from which a label acts. A score of None: never, the gate is closed.
+
+    A ``label`` of None means the labels without a score of their own.
+    """
 
     source: str
     label: str | None
@@ -53,7 +56,7 @@ class ThresholdChange:
 
     @property
     def is_lowered(self) -> bool:
-        """Whether more would act than before."""
+        """Whether the label would act from a lower score than before."""
         return _or_never(self.after) < _or_never(self.before)
 
 
@@ -61,7 +64,7 @@ class ThresholdChange:
 class Publication:
     """One entry: *published* as the newest revision, *raised* by another file, or *refused* until a person confirms.
 
-    The ``changes`` of a refused one are those that were not made.
+    The ``changes`` of a refused entry were not made.
     """
 
     sequence: int
@@ -73,19 +76,19 @@ class Publication:
 
     @property
     def lowered(self) -> tuple[ThresholdChange, ...]:
-        """The labels that act at lower scores than before; not those of a source that is new."""
+        """The changes that were made to a lower score; not those of labels that had no score before."""
         done = self.kind != "refused"
         return tuple(c for c in self.changes if done and c.is_lowered and c.before is not None)
 
 
 def read(connection: Connection) -> dict[tuple[str, str | None], float]:
-    """(source, label) -> automate_at; label None is the source's, for labels without their own."""
+    """(source, label) -> automate_at. Label None is the source's score, for labels without their own."""
     rows = connection.execute(_READ).mappings()
     return {(row["source"], label_of(row["label"])): row["automate_at"] for row in rows}
 
 
 def publications(connection: Connection, limit: int | None = None) -> list[Publication]:
-    """Every entry, the newest first."""
+    """The entries, newest first; at most ``limit``."""
     table = tables.publications
     rows = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(limit)).mappings()
     return [
@@ -102,7 +105,7 @@ def publications(connection: Connection, limit: int | None = None) -> list[Publi
 
 
 def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> bool:
-    """Whether nothing is to be done: these are stored, and nobody has to learn of a newer revision."""
+    """Whether nothing is to be done: these scores are stored, and ``revision`` need not become the newest."""
     newest = _newest_revision(connection)
     return read(connection) == dict(wanted) and (newest == revision or _is_superseded(connection, revision, newest))
 
@@ -110,30 +113,30 @@ def is_settled(connection: Connection, wanted: Thresholds, revision: str) -> boo
 def publish(
     connection: Connection, wanted: Thresholds, by: Publisher, now: datetime, *, anyway: bool = False, reason: str = ""
 ) -> Publication | None:
-    """Make these the only ones, if they lower none and ``by`` is of no older revision; what is left out closes.
+    """Store these scores instead of all others, if none is lowered and ``by`` is no older revision.
 
-    Else only higher scores are stored; ``anyway``, a person's word, stores all and makes it the newest revision. None
-    where nothing changes and nothing is new. Whoever publishes at the same moment waits for the end of this
-    transaction, so that one whole set is stored.
+    A label that is left out is closed. Otherwise only higher scores are stored; ``anyway``, which a person sets,
+    stores all and makes it the newest revision. Returns None if nothing changes. Others that publish meanwhile wait
+    for the end of this transaction, so that one whole set is stored.
     """
     one_at_a_time(connection, "thresholds")
     before, newest = read(connection), _newest_revision(connection)
-    lowers = any(c.is_lowered and c.before is not None for c in _changes(before, wanted))
-    if anyway or not before or not (lowers or _is_superseded(connection, by.revision, newest)):
+    is_lowering = any(c.is_lowered and c.before is not None for c in _changes(before, wanted))
+    if anyway or not before or not (is_lowering or _is_superseded(connection, by.revision, newest)):
         if before == dict(wanted) and newest == by.revision:
             return None
         _replace(connection, wanted, now)
         return _note(connection, "published", by, now, reason, _changes(before, wanted))
-    kept = _raised(before, wanted)
-    refused = [change for change in _changes(kept, wanted) if change.is_lowered]
-    if kept != before:
-        _replace(connection, kept, now)
-        return _note(connection, "raised", by, now, reason, _changes(before, kept))
+    raised = _raised(before, wanted)
+    refused = [change for change in _changes(raised, wanted) if change.is_lowered]
+    if raised != before:
+        _replace(connection, raised, now)
+        return _note(connection, "raised", by, now, reason, _changes(before, raised))
     return _refused(connection, by, now, refused) if refused else None
 
 
 def _raised(before: Thresholds, wanted: Thresholds) -> dict[tuple[str, str | None], float]:
-    """What is stored, with the scores that ``wanted`` has higher; of sources that both know."""
+    """The stored scores, raised to those that are higher in ``wanted``, for sources that are in both."""
     shared = {source for source, _ in before} & {source for source, _ in wanted}
     found = dict(before)
     for key in {*before, *wanted}:
@@ -144,7 +147,7 @@ def _raised(before: Thresholds, wanted: Thresholds) -> dict[tuple[str, str | Non
 
 
 def _refused(connection: Connection, by: Publisher, now: datetime, changes: list[ThresholdChange]) -> Publication:
-    """The entry of a refusal; the same one twice in a row, by whomever, is one entry."""
+    """The entry of a refusal. The same refusal twice in a row is one entry, whoever published."""
     last = next(iter(publications(connection, 1)), None)
     if last is not None and (last.kind, last.by.revision, last.changes) == ("refused", by.revision, tuple(changes)):
         return last
@@ -157,13 +160,13 @@ def _newest_revision(connection: Connection) -> str | None:
 
 
 def _is_superseded(connection: Connection, revision: str, newest: str | None) -> bool:
-    """Whether a revision was published once and another one after it."""
+    """Whether this revision was published, and another one after it."""
     return newest != revision and connection.execute(_WAS_PUBLISHED, {"revision": revision}).first() is not None
 
 
 def _effective(scores: Thresholds, source: str, label: str | None) -> float:
-    own = scores.get((source, label))
-    return _or_never(scores.get((source, None)) if own is None else own)
+    of_label = scores.get((source, label))
+    return _or_never(scores.get((source, None)) if of_label is None else of_label)
 
 
 def _or_never(score: float | None) -> float:
@@ -171,12 +174,12 @@ def _or_never(score: float | None) -> float:
 
 
 def _changes(before: Thresholds, after: Thresholds) -> list[ThresholdChange]:
-    """What differs for anybody: a label that loses its own score acts from its source's."""
+    """The changes of effective scores: a label that loses its own score acts from its source's."""
     found = []
     for source, label in sorted({*before, *after}, key=lambda key: (key[0], key[1] or "")):
-        was, becomes = _effective(before, source, label), _effective(after, source, label)
-        if was != becomes:
-            found.append(ThresholdChange(source, label, *(None if math.isinf(s) else s for s in (was, becomes))))
+        old, new = _effective(before, source, label), _effective(after, source, label)
+        if old != new:
+            found.append(ThresholdChange(source, label, *(None if math.isinf(s) else s for s in (old, new))))
     return found
 
 

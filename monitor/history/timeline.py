@@ -1,6 +1,6 @@
-"""What happened around the labels, at which time: annotations, model versions, pins, rules and thresholds.
+"""The timeline of labels: annotations, model versions, pins, revisions of the rules, and thresholds.
 
-Only annotations are stored as such; the others follow from what runs, pins and publications have stored.
+Only annotations are stored for it; the others are derived from stored readings, baselines, runs and publications.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def events(
     until: datetime,
     schedule: Schedule = "weekly",
 ) -> list[TimelineEvent]:
-    """Everything from ``since`` to ``until`` (left out), by time: of all sources, of one, or of one label.
+    """The events from ``since`` to ``until`` (exclusive), by time: of all sources, of one, or of one label.
 
-    What is about a whole source is of each of its labels, too. A model version counts from the first window of
-    ``schedule`` that had rows of it, a revision of the rules from the first window that was judged by it.
+    The events of a label include those of its whole source. A model version begins with the first window of
+    ``schedule`` that had rows of it, a revision of the rules with the first window that was judged by it.
     """
     noted = annotation_rows.read(connection, source, label, since=since, until=until)
     found = [TimelineEvent(a.at, "annotation", a.text, a.source, a.label, a.added_by, a.id) for a in noted]
@@ -42,11 +42,11 @@ def events(
 def _versions(
     connection: Connection, source: str | None, since: datetime, until: datetime, schedule: Schedule
 ) -> list[TimelineEvent]:
-    """Versions that no window before had; those of a source's first window are not new."""
+    """Model versions that no earlier window had. Those of a source's first window are not events."""
     table = tables.readings
-    mine = and_(table.c.schedule == schedule, table.c.window_start < until, table.c.state == "ok")
+    conditions = and_(table.c.schedule == schedule, table.c.window_start < until, table.c.state == "ok")
     statement = (
-        select(table.c.source, table.c.window_start, table.c.versions).where(mine).order_by(table.c.window_start)
+        select(table.c.source, table.c.window_start, table.c.versions).where(conditions).order_by(table.c.window_start)
     )
     if source is not None:
         statement = statement.where(table.c.source == source)
@@ -64,7 +64,7 @@ def _versions(
 def _pins(
     connection: Connection, source: str | None, label: LabelFilter, since: datetime, until: datetime
 ) -> list[TimelineEvent]:
-    """Pinned baselines; those of several labels that were pinned together are one event."""
+    """Pinned baselines. Labels that were pinned together are one event."""
     table = tables.baselines
     columns = (
         table.c.source,
@@ -76,10 +76,10 @@ def _pins(
         table.c.reason,
     )
     statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
-    together: dict[tuple[Any, ...], list[str]] = {}
+    pinned_together: dict[tuple[Any, ...], list[str]] = {}
     for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(*columns)):
-        together.setdefault((row.source, *row[2:]), []).append(row.label)
-    return [_pin(key, labels) for key, labels in together.items()]
+        pinned_together.setdefault((row.source, *row[2:]), []).append(row.label)
+    return [_pin(key, labels) for key, labels in pinned_together.items()]
 
 
 def _pin(key: tuple[Any, ...], keys: list[str]) -> TimelineEvent:
@@ -92,8 +92,8 @@ def _pin(key: tuple[Any, ...], keys: list[str]) -> TimelineEvent:
 
 def _revisions(connection: Connection, since: datetime, until: datetime, schedule: Schedule) -> list[TimelineEvent]:
     table = tables.runs
-    mine = and_(table.c.schedule == schedule, table.c.window_start < until)
-    statement = select(table.c.window_start, table.c.rules_revision).where(mine).order_by(table.c.window_start)
+    conditions = and_(table.c.schedule == schedule, table.c.window_start < until)
+    statement = select(table.c.window_start, table.c.rules_revision).where(conditions).order_by(table.c.window_start)
     found, before = [], None
     for start, revision in connection.execute(statement):
         if before is not None and revision != before and start >= since:
@@ -106,18 +106,18 @@ def _thresholds(
     connection: Connection, source: str | None, label: LabelFilter, since: datetime, until: datetime
 ) -> list[TimelineEvent]:
     table = tables.publications
-    mine = and_(table.c.kind != "refused", table.c.at >= since, table.c.at < until)
+    conditions = and_(table.c.kind != "refused", table.c.at >= since, table.c.at < until)
     found = []
-    for at, actor, stored in connection.execute(select(table.c.at, table.c.actor, table.c.changes).where(mine)):
+    for at, actor, stored in connection.execute(select(table.c.at, table.c.actor, table.c.changes).where(conditions)):
         changes = [ThresholdChange(*each) for each in stored]
         for name in sorted({change.source for change in changes if source in (None, change.source)}):
-            own = [c for c in changes if c.source == name and (label is ANY or c.label in (None, label))]
-            found += [_published(at, actor, own)] if own else []
+            of_source = [c for c in changes if c.source == name and (label is ANY or c.label in (None, label))]
+            found += [_published(at, actor, of_source)] if of_source else []
     return found
 
 
 def _published(at: datetime, by: str, changes: list[ThresholdChange]) -> TimelineEvent:
-    """The changes of one source that were published together."""
+    """The event of the changes of one source that were published together."""
     only, several = changes[0], len(changes) > 1
     text = f"acts from {_score(only.after)} (was {_score(only.before)})"
     text = f"{len(changes)} scores from which labels act were changed" if several else text
@@ -129,5 +129,5 @@ def _score(score: float | None) -> str:
 
 
 def _of(table: Table, source: str | None, label: LabelFilter) -> list[Any]:
-    wanted = [] if source is None else [table.c.source == source]
-    return wanted if label is ANY else [*wanted, table.c.label.in_({"", label_key(label)})]
+    conditions = [] if source is None else [table.c.source == source]
+    return conditions if label is ANY else [*conditions, table.c.label.in_({"", label_key(label)})]

@@ -1,4 +1,4 @@
-"""Python values to database values and back: labels as keys, numbers without NaN, plain JSON."""
+"""Convert Python values to database values and back: labels as keys, numbers without NaN, plain JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _AnyLabel(Enum):
 
 
 ANY: Final = _AnyLabel.ANY
-"""Any label; None is a label of its own: the source as a whole."""
+"""Any label. None is not any label: it is the source as a whole."""
 LabelFilter: TypeAlias = str | _AnyLabel | None
 
 _SEGMENT_BYTES = 400
@@ -24,7 +24,7 @@ _SHORTENED = 24
 
 
 def label_key(label: str | None) -> str:
-    """The key of a label; ``""`` is the source as a whole. Raises ValueError for an empty label.
+    """The key of a label; ``""`` for the source as a whole. Raises ValueError for an empty label.
 
     >>> label_key(None), label_key("billing")
     ('', 'billing')
@@ -40,9 +40,9 @@ def label_of(key: str) -> str | None:
 
 
 def segment_key(segment: tuple[str, str] | None) -> str:
-    """A segment as JSON; ``""`` is none.
+    """A segment as JSON; ``""`` for no segment.
 
-    A value too long for a key is stored as its beginning with a hash, so that two stay two.
+    A value too long for a key is shortened to its beginning and a hash, so that different values stay different.
 
     >>> segment_key(("channel", "web"))
     '{"channel": "web"}'
@@ -66,7 +66,7 @@ def segment_of(key: str) -> tuple[str, str] | None:
 
 
 def number(value: float | None) -> float | None:
-    """A finite number, or None: NaN and infinity are never stored.
+    """The number if it is finite, else None: NaN and infinity are never stored.
 
     >>> number(float("nan")), number(0.5)
     (None, 0.5)
@@ -75,7 +75,7 @@ def number(value: float | None) -> float | None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: numpy to Python, tuples to lists, dates to text, NaN to None.
+    """The value in types that JSON has: numpy to Python, tuples to lists, dates to text, NaN to None.
 
     >>> import numpy as np
     >>> plain({"blocked": ((0.8, np.float64(0.9)),), "rate": float("nan")})
@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return plain(value.value)
     tolist = getattr(value, "tolist", None)
-    if tolist is not None:  # of numpy, which is not imported here: a gate reads the history without it
+    if tolist is not None:  # numpy is not imported here: a gate reads the history without it
         return plain(tolist())
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}

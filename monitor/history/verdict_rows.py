@@ -1,6 +1,7 @@
-"""Writing verdicts: a row holds numbers; what was judged, with which result, and when is named once.
+"""Write verdicts. The view ``verdicts`` reads them.
 
-They are read from the view ``verdicts``.
+A series is what was judged and with which result: source, label, rule, outcome and so on. Series and evaluations are
+named once; a row has their ids and the numbers.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _SERIES = (
     "actions",
 )  # fmt: skip
 _EVALUATION = ("schedule", "window_start", "window_end", "window_name", "rules_revision", "stored_at")
-_OWN = (*tables.NUMBERS_OF_VERDICT, "n", "windows", "baseline_version", "current", "id", "data_digest", "detail")
+_FIELDS = (*tables.NUMBERS_OF_VERDICT, "n", "windows", "baseline_version", "current", "id", "data_digest", "detail")
 _CHUNK = 500
 _Key = tuple[Any, ...]
 
 
 def add(connection: Connection, rows: Sequence[Row]) -> None:
-    """Add these rows (of the view) whose ids do not exist yet; leave the others as they are."""
+    """Add the rows (of the view) whose ids do not exist yet. Leaves existing rows as they are."""
     new = [_with_keys(row) for row in {row["id"]: row for row in rows}.values()]
     if not new:
         return
@@ -33,12 +34,12 @@ def add(connection: Connection, rows: Sequence[Row]) -> None:
     numbered = [(series[_key(row, _SERIES)], row) for row in new]
     for evaluation, part in _evaluations(connection, numbered):
         numbers = ({"evaluation_id": evaluation, "series_id": number} for number, _ in part)
-        own = ({name: row[name] for name in _OWN} for _, row in part)
-        add_missing(connection, tables.judged, [a | b for a, b in zip(numbers, own, strict=True)])
+        fields = ({name: row[name] for name in _FIELDS} for _, row in part)
+        add_missing(connection, tables.judged, [a | b for a, b in zip(numbers, fields, strict=True)])
 
 
-def turn(connection: Connection, ids: Sequence[str]) -> None:
-    """Let ``current`` of these verdicts be what it was not."""
+def toggle_current(connection: Connection, ids: Sequence[str]) -> None:
+    """Toggle ``current`` of these verdicts."""
     table = tables.judged
     for start in range(0, len(ids), _CHUNK):
         chunk = ids[start : start + _CHUNK]
@@ -46,28 +47,28 @@ def turn(connection: Connection, ids: Sequence[str]) -> None:
 
 
 def _with_keys(row: Row) -> Row:
-    """As the table of series has it."""
+    """The row with its actions and condition as the table of series stores them."""
     actions = json.dumps(row["actions"], separators=(",", ":"))
     return {**row, "actions": actions, "condition": row["condition"] or ""}
 
 
-_COLUMNS = [tables.verdict_series.c[name] for name in (*_SERIES, "id")]
-_KNOWN = select(*_COLUMNS).where(among(tables.verdict_series.c.source, "sources"))
+_SERIES_COLUMNS = [tables.verdict_series.c[name] for name in (*_SERIES, "id")]
+_KNOWN = select(*_SERIES_COLUMNS).where(among(tables.verdict_series.c.source, "sources"))
 
 
 def _series(connection: Connection, rows: Sequence[Row]) -> dict[_Key, int]:
-    """What is judged -> its number; what never was before gets one."""
-    keys, asked = (
+    """Series -> its id. A new series gets one."""
+    keys, parameters = (
         dict.fromkeys(_key(row, _SERIES) for row in rows),
         {"sources": sorted({row["source"] for row in rows})},
     )
-    known = _found(connection.execute(_KNOWN, asked))
+    known = _found(connection.execute(_KNOWN, parameters))
     new = [dict(zip(_SERIES, key, strict=True)) for key in keys if key not in known]
     if new:
-        missing = insert_missing(connection, tables.verdict_series).returning(*_COLUMNS)
+        missing = insert_missing(connection, tables.verdict_series).returning(*_SERIES_COLUMNS)
         known |= _found(connection.execute(missing, new))
-    if not keys.keys() <= known.keys():  # another one has added them meanwhile
-        known = _found(connection.execute(_KNOWN, asked))
+    if not keys.keys() <= known.keys():  # another process has added them meanwhile
+        known = _found(connection.execute(_KNOWN, parameters))
     return known
 
 
@@ -79,17 +80,17 @@ _Numbered = tuple[int, Row]
 
 
 def _evaluations(connection: Connection, numbered: Sequence[_Numbered]) -> Iterator[tuple[int, list[_Numbered]]]:
-    """The number of each new evaluation, and its verdicts: of each series one."""
+    """The id of each new evaluation, with its verdicts: at most one of each series."""
     parts: dict[_Key, list[_Numbered]] = {}
     times: dict[_Key, int] = {}
     for each in numbered:
-        at = _key(each[1], _EVALUATION)
-        again = times[(*at, each[0])] = times.get((*at, each[0]), 0) + 1
-        parts.setdefault((*at, again), []).append(each)
+        key = _key(each[1], _EVALUATION)
+        repeat = times[(*key, each[0])] = times.get((*key, each[0]), 0) + 1
+        parts.setdefault((*key, repeat), []).append(each)
     table = tables.evaluations
-    for at, part in parts.items():
-        made = table.insert().values(dict(zip(_EVALUATION, at[:-1], strict=True))).returning(table.c.id)
-        yield int(connection.execute(made).scalar_one()), sorted(part, key=lambda each: each[0])
+    for key, part in parts.items():
+        insert = table.insert().values(dict(zip(_EVALUATION, key[:-1], strict=True))).returning(table.c.id)
+        yield int(connection.execute(insert).scalar_one()), sorted(part, key=lambda each: each[0])
 
 
 def _key(row: Row, names: Sequence[str]) -> _Key:

@@ -1,4 +1,4 @@
-"""The numbers of windows, by which estimates and shift tests name theirs."""
+"""The ids of windows, by which rows of estimates and shift tests refer to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.history.connect import insert
 
 
 def number_of(connection: Connection, schedule: str, start: datetime, name: str) -> int:
-    """The number of a window, which gets one where it has none."""
+    """The id of a window. A new window gets one."""
     table = tables.estimate_windows
     new = insert(connection, table).values(schedule=schedule, window_start=start, window_name=name)
     named = new.on_conflict_do_update(index_elements=["schedule", "window_start"], set_={"window_name": name})
@@ -19,6 +19,6 @@ def number_of(connection: Connection, schedule: str, start: datetime, name: str)
 
 
 def window_of(schedule: str, start: datetime) -> Select[tuple[int]]:
-    """The query for the number of a window."""
+    """The query for the id of a window."""
     table = tables.estimate_windows
     return select(table.c.id).where(table.c.schedule == schedule, table.c.window_start == start)

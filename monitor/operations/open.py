@@ -65,7 +65,7 @@ def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Ite
     url = settings.store_url.get_secret_value()
     if writes and not creates:
         with Store.from_url(url, create=False) as existing:
-            existing.notice_past()
+            existing.close_if_older_copy()
             yield existing
         return
     try:

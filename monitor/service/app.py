@@ -345,7 +345,7 @@ class ThresholdBody(_Body):
 
 
 class MarkBody(_Body):
-    """How far the history has come; one that goes back is of the past."""
+    """The version of the history: operators raise `epoch`, changes raise `version`. A lower one means an old copy."""
 
     history: str
     epoch: int

@@ -48,7 +48,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "open incidents": lambda s: s.incidents("open"),
     "incidents of a message": lambda s: s.incidents_of(["r1", "r2"]),
     "newest incident of each label": lambda s: s.newest_incidents("tickets"),
-    "messages that name a label": lambda s: s.messages_beside(INCIDENT),
+    "messages that name a label": lambda s: s.messages_resolved_since(INCIDENT),
     "events of an incident": lambda s: s.incident_events("i1"),
     "the message": lambda s: s.message("r1"),
     "the thread": lambda s: s.thread("r1"),

@@ -51,7 +51,7 @@ def test_intervals_cover_the_truth_over_all_populations_and_hardly_any_of_them_m
     cells = findings["coverage"]
     assert len(cells) == len(POPULATIONS) * len(QUICK.sizes)
     assert covered(cells, kind) >= 0.94
-    assert sum(cell.surely_below(f"{kind} held", 0.93) for cell in cells) <= 1  # 1 of 100 by chance
+    assert sum(cell.is_significantly_below(f"{kind} held", 0.93) for cell in cells) <= 1  # 1 of 100 by chance
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_the_textbook_interval_never_holds_the_truth_of_a_calibrated_label(findi
     calibrated = [cell for cell in findings["coverage"] if str(cell.line[0]).endswith("calibrated")]
     assert len(calibrated) == 4 * len(QUICK.sizes)
     assert [cell.of("textbook held") for cell in calibrated] == [0.0] * len(calibrated)
-    assert all(cell.surely_below("textbook held", 0.93) for cell in calibrated)
+    assert all(cell.is_significantly_below("textbook held", 0.93) for cell in calibrated)
 
 
 @pytest.mark.slow
@@ -88,11 +88,11 @@ def test_clusters_are_covered_with_their_column_and_not_without(findings: Findin
     unknown = {(cell.line[0], cell.line[2]): cell for cell in findings["dependent"] if cell.line[1] == "not known"}
     for kind in KINDS:
         assert covered(known, kind) >= 0.93, kind
-        assert not any(cell.surely_below(f"{kind} held", 0.93) for cell in known), kind
+        assert not any(cell.is_significantly_below(f"{kind} held", 0.93) for cell in known), kind
     for population in ("calibrated", "temperature 1.5", "verbal, temperature 1.5"):
-        assert unknown["100% in fives", population].surely_below("analytic held", 0.93)
-        assert unknown["100% in fives", population].surely_below("mce held", 0.93)
-    assert unknown["30% in fives", "calibrated"].surely_below("analytic held", 0.93)
+        assert unknown["100% in fives", population].is_significantly_below("analytic held", 0.93)
+        assert unknown["100% in fives", population].is_significantly_below("mce held", 0.93)
+    assert unknown["30% in fives", "calibrated"].is_significantly_below("analytic held", 0.93)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ LOOKING_INTO = frozenset({
 MATCHING = frozenset({"match", "fullmatch", "search"})
 UNCHANGED = frozenset({"strip", "lower", "upper", "casefold"})
 ALLOWED = {
-    ("flows/hooks.py", "TOLD_BY_THE_RUN in (state.message or '')"):
+    ("flows/hooks.py", "REPORTED_BY_THE_RUN in (state.message or '')"):
         "Prefect hands a hook the state as its server keeps it: the type of the error is only in the message",
     ("monitor/history/migrations/versions/0010_named_reasons.py", "row.reason.split(', ')"):
         "converts what older versions stored as one text",

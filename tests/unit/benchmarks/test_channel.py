@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.channel import TROUBLES, Year, page, plain, played, short, told_of
+from benchmarks.channel import TROUBLES, Year, is_about, page, plain, played, short
 from benchmarks.populations import LABELS
 
 TROUBLE = replace(TROUBLES[0], first=2, until=4)  # precision above .8 of "label 20" falls
@@ -20,7 +20,7 @@ def year() -> Year:
 
 def test_what_goes_wrong_is_reported_in_one_message_of_its_label_and_ends_green(year: Year) -> None:
     (root,) = year.roots
-    assert told_of(root, TROUBLE.label)
+    assert is_about(root, TROUBLE.label)
     assert year.windows[2].start < root.created_at < year.windows[4].end
     last = year.last_edit(root).payload
     assert plain(last["blocks"][0]["text"]["text"]).startswith("(green) ")

@@ -228,7 +228,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop every table, with all that is in them."""
+    """Drop every table and all data."""
     op.drop_index(op.f('ix_verdicts_window_start'), table_name='verdicts')
     op.drop_table('verdicts')
     op.drop_table('switches')

@@ -1,4 +1,4 @@
-"""Incidents that are acknowledged, silenced and come back; messages that are edited in place.
+"""Incidents can be acknowledged, silenced and reopened; messages are edited in place.
 
 Revision ID: 0003
 Revises: 0002
@@ -47,7 +47,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take them away again."""
+    """Remove them."""
     op.drop_table("incident_events")
     op.drop_index(op.f("ix_deliveries_root"), "deliveries")
     for table, columns in (("deliveries", DELIVERY_COLUMNS), ("incidents", INCIDENT_COLUMNS)):

@@ -1,4 +1,4 @@
-"""Verdicts beyond their threshold that were not confirmed have an outcome of their own.
+"""Verdicts beyond their threshold that were not confirmed get their own outcome, unconfirmed.
 
 Revision ID: 0004
 Revises: 0003
@@ -24,10 +24,10 @@ def _rename(before: str, after: str) -> None:
 
 
 def upgrade() -> None:
-    """What was called ok although it was beyond the threshold is unconfirmed."""
+    """Change the outcome of verdicts that are ok although beyond the threshold to unconfirmed."""
     _rename("ok", "unconfirmed")
 
 
 def downgrade() -> None:
-    """Call it ok again."""
+    """Change it back to ok."""
     _rename("unconfirmed", "ok")

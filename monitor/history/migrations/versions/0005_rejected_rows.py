@@ -1,4 +1,4 @@
-"""The rejected rows of a reading by label, score and outcome, and what was concluded from them.
+"""The rejected rows of a reading by label, score and outcome, and the conclusions from them.
 
 Revision ID: 0005
 Revises: 0004
@@ -16,10 +16,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; of older readings nothing is known."""
+    """Add the column; it is empty for older readings."""
     op.add_column("readings", sa.Column("rejected", sa.JSON()))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     op.drop_column("readings", "rejected")

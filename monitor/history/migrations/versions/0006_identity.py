@@ -1,4 +1,4 @@
-"""Which history this is and how far it has come; who published which thresholds; labels found without reading verdicts.
+"""The identity of the history; who published which thresholds; an index that finds labels without reading verdicts.
 
 Revision ID: 0006
 Revises: 0005
@@ -29,7 +29,7 @@ deliveries = sa.table(
 
 
 def upgrade() -> None:
-    """Make the tables and the index, and give the history its identity."""
+    """Create the tables and the index, and give the history its identity."""
     op.create_table(
         "history",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -61,7 +61,7 @@ def upgrade() -> None:
 
 
 def _identify() -> None:
-    """The present history: dates of the future are of a clock that was ahead, and do not count."""
+    """Insert the identity. Times in the future come from a clock that was ahead, and are ignored."""
     now = datetime.now(UTC).replace(tzinfo=None)
     newest = op.get_bind().execute(sa.select(sa.func.max(events.c.at)).where(events.c.at <= now)).scalar()
     op.execute(history.insert().values(
@@ -70,14 +70,14 @@ def _identify() -> None:
 
 
 def _wake_deliveries() -> None:
-    """Messages that a clock ahead has put off for months are due now."""
+    """Make deliveries due now that a clock ahead has postponed for months."""
     now = datetime.now(UTC).replace(tzinfo=None)
     waiting = deliveries.c.state.in_(["pending", "failed"]) & (deliveries.c.next_attempt_at > now + timedelta(days=2))
     op.execute(deliveries.update().where(waiting).values(next_attempt_at=now))
 
 
 def downgrade() -> None:
-    """Take them away again."""
+    """Remove the tables and the index."""
     op.drop_index("ix_verdicts_source_label", "verdicts")
     op.drop_table("publications")
     op.drop_table("history")

@@ -1,4 +1,4 @@
-"""What each acting rule found last about each label, filled from the stored verdicts; which rule a lease waits for.
+"""The evidence of each acting rule on each label, filled from the stored verdicts; which rule a lease waits for.
 
 Revision ID: 0008
 Revises: 0007
@@ -38,7 +38,7 @@ verdicts = sa.table(
 
 
 def upgrade() -> None:
-    """Make the table and fill it. Which rules act only alerts.yaml knows, so there is a row for every rule."""
+    """Create the table and fill it. Only alerts.yaml says which rules act, so every rule gets a row."""
     op.create_table(
         "evidence",
         sa.Column("source", sa.Text(), nullable=False),
@@ -73,7 +73,7 @@ def _fill(connection: sa.Connection) -> None:
             "judged_until": found["until"],
             "version": 1,
         }
-        if key not in rows or rows[key]["judged_until"] < found["until"]:  # a rule that changed its schedule: the newer
+        if key not in rows or rows[key]["judged_until"] < found["until"]:  # the newer, if a rule changed its schedule
             rows[key] = row
     made = list(rows.values())
     for start in range(0, len(made), 500):
@@ -85,7 +85,7 @@ def _key() -> list[Any]:
 
 
 def _decisive(connection: sa.Connection) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The newest window of each rule that was within its threshold or in breach, of those that may have acted."""
+    """The newest window of each rule that was ok or in breach; none if that is a breach that could not act."""
     decides = verdicts.c.current & verdicts.c.outcome.in_(("ok", "breach"))
     newest = sa.select(*_key(), sa.func.max(verdicts.c.window_end).label("end")).where(decides).group_by(*_key())
     last = newest.subquery()
@@ -96,7 +96,7 @@ def _decisive(connection: sa.Connection) -> dict[tuple[str, ...], dict[str, Any]
 
 
 def _outcome(row: Any) -> dict[str, Any] | None:
-    """One window of the evidence; None for a breach of a rule that could not act."""
+    """One window of the evidence; None for a breach whose actions do not change the switch."""
     end: datetime = row["window_end"]
     actions = row["actions"]
     if row["outcome"] == "breach" and not set(actions) & set(ACTS):
@@ -113,7 +113,7 @@ def _outcome(row: Any) -> dict[str, Any] | None:
 
 
 def downgrade() -> None:
-    """Take the table and the column away again."""
+    """Drop the table and the column."""
     with op.batch_alter_table("switch_events") as batch:
         batch.drop_column("waits_for")
     op.drop_table("evidence")

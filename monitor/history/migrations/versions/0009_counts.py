@@ -1,4 +1,4 @@
-"""Whose good windows are counted, apart from who changed the switch last.
+"""The run whose good windows are counted for a switch, apart from who changed it last.
 
 Revision ID: 0009
 Revises: 0008
@@ -16,11 +16,11 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; where it is empty, who changed the switch is whose windows are counted, as before."""
+    """Add the column; if it is empty, the windows of the last one who changed the switch are counted, as before."""
     op.add_column("switches", sa.Column("counts", sa.Text()))
 
 
 def downgrade() -> None:
-    """Take it away again."""
+    """Drop the column."""
     with op.batch_alter_table("switches") as batch:
         batch.drop_column("counts")

@@ -1,4 +1,4 @@
-"""What was read out of sentences has columns of its own: Slack's error codes, why nothing was judged, several reasons.
+"""Columns for what was parsed from sentences: Slack's error codes, why nothing was judged, several reasons.
 
 Revision ID: 0010
 Revises: 0009
@@ -15,7 +15,7 @@ branch_labels = None
 depends_on = None
 
 UNCERTAIN, NOT_EVALUATED = "may have been sent: ", "not evaluated: "
-#: How an error began -> Slack's own name of it.
+#: The beginning of an error's text -> Slack's error code.
 CODES = {
     "message_deleted": "message_not_found", "ratelimited": "ratelimited", "channel_not_found": "channel_not_found",
     "is_archived": "is_archived", "not_in_channel": "not_in_channel", "restricted_action": "restricted_action",
@@ -63,7 +63,7 @@ def _split_reasons() -> None:
 
 
 def downgrade() -> None:
-    """Take them away again; of several reasons as many stay as the column takes."""
+    """Drop the columns. As many of several reasons stay as fit into the column."""
     several = sa.select(incidents.c.id, incidents.c.reason, incidents.c.further_reasons)
     for row in op.get_bind().execute(several.where(incidents.c.rule.startswith("monitor:"))).all():
         joined = row.reason

@@ -1,4 +1,4 @@
-"""Indexes for the questions that every run asks, so that its cost does not grow with the age of the history.
+"""Indexes for the queries of every run, so that their cost does not grow with the age of the history.
 
 Revision ID: 0011
 Revises: 0010
@@ -31,12 +31,12 @@ _OLD = (
 
 
 def upgrade() -> None:
-    """Make them; two of them take the place of shorter ones."""
+    """Create them; two of them replace shorter ones."""
     _replace(_OLD, _NEW)
 
 
 def downgrade() -> None:
-    """Bring the shorter ones back."""
+    """Restore the shorter ones."""
     _replace(_NEW, _OLD)
 
 

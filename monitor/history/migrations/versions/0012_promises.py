@@ -1,4 +1,4 @@
-"""What scores claimed and what came true of each population, beside the counts: evidence over a year reads only these.
+"""Promises of each population (what scores claimed, what came true), so that a year's evidence need not read counts.
 
 Revision ID: 0012
 Revises: 0011
@@ -16,10 +16,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; where it is empty, the counts themselves are read."""
+    """Add the column; if it is empty, the counts are read instead."""
     op.add_column("counts", sa.Column("promises", sa.JSON()))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     op.drop_column("counts", "promises")

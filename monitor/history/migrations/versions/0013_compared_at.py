@@ -1,4 +1,4 @@
-"""When a message was last found to say of switches what is so: until a switch moves again, it is not composed anew.
+"""When a message was last found true about the switches: until a switch changes, it need not be composed again.
 
 Revision ID: 0013
 Revises: 0012
@@ -16,10 +16,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; where it is empty, the message is compared once more."""
+    """Add the column; if it is empty, the message is compared once more."""
     op.add_column("deliveries", sa.Column("compared_at", sa.DateTime()))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     op.drop_column("deliveries", "compared_at")

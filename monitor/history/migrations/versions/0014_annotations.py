@@ -1,4 +1,4 @@
-"""What people note at a time of a source or label: shown on every axis of time.
+"""Annotations: notes of people at a time of a source or label, shown on every time axis.
 
 Revision ID: 0014
 Revises: 0013
@@ -37,6 +37,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it away again."""
+    """Drop the table."""
     op.drop_index("ix_annotations_source", table_name="annotations")
     op.drop_table("annotations")

@@ -1,4 +1,4 @@
-"""What scores claimed and what came true of each part of a label's rows: rules of scope segments read these.
+"""Promises of each segment of a label (what scores claimed, what came true), for rules with scope: segments.
 
 Revision ID: 0015
 Revises: 0014
@@ -16,10 +16,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; windows that were read before have none, and are left out."""
+    """Add the column; windows that were read before have no promises, and are left out."""
     op.add_column("counts", sa.Column("segments", sa.JSON()))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     op.drop_column("counts", "segments")

@@ -17,14 +17,14 @@ _GRID = ["source", "label", "schedule", "window_start", "current", "rule", "outc
 
 
 def upgrade() -> None:
-    """The one on subjects goes on with what the grid shows of each verdict."""
+    """Add the columns that the grid shows to the index on subjects, and index the times of switch events."""
     op.drop_index("ix_verdicts_subject", "verdicts")
     op.create_index("ix_verdicts_subject", "verdicts", _GRID)
     op.create_index("ix_switch_events_at", "switch_events", ["at"])
 
 
 def downgrade() -> None:
-    """Bring the shorter one back."""
+    """Restore the shorter index."""
     op.drop_index("ix_switch_events_at", "switch_events")
     op.drop_index("ix_verdicts_subject", "verdicts")
     op.create_index("ix_verdicts_subject", "verdicts", _GRID[:4])

@@ -1,6 +1,6 @@
 """Public views of the history, for SQL, notebooks and Grafana: their columns stay when tables change (docs/history.md).
 
-A later migration that changes a table below one of them drops the view first and makes it anew.
+A later migration that changes a table under one of them drops the view first and creates it again.
 
 Revision ID: 0017
 Revises: 0016
@@ -15,7 +15,7 @@ down_revision = "0016"
 branch_labels = None
 depends_on = None
 
-# the label "" and the segment "" are keys for "the source as a whole" and "none": here they are NULL
+# the label "" means "the source as a whole" and the segment "" means "none": in the views they are NULL
 _ABOUT = "source, NULLIF(label, '') AS label"
 _WINDOW = "schedule, window_name, window_start"
 VIEWS = {
@@ -57,12 +57,12 @@ VIEWS = {
 
 
 def upgrade() -> None:
-    """Make them; what they select was written by nobody but this file."""
+    """Create them. Their SQL contains only text from this file."""
     for name, select in VIEWS.items():
         op.execute(f"CREATE VIEW {name} AS {select}")
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the views."""
     for name in VIEWS:
         op.execute(f"DROP VIEW {name}")

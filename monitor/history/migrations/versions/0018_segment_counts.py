@@ -1,4 +1,4 @@
-"""The counts of each part of a label's rows, of windows and baselines: rules on segments by the window read them.
+"""The counts of each segment of a label, in windows and baselines, for rules that judge segments in one window.
 
 Revision ID: 0018
 Revises: 0017
@@ -18,12 +18,12 @@ _TABLES = ("counts", "baselines")
 
 
 def upgrade() -> None:
-    """Add the column; windows that were read before have none, and are read again where a rule needs them."""
+    """Add the column; windows that were read before have no such counts, and are read again if a rule needs them."""
     for table in _TABLES:
         op.add_column(table, sa.Column("segment_data", sa.LargeBinary()))
 
 
 def downgrade() -> None:
-    """Drop it."""
+    """Drop the column."""
     for table in _TABLES:
         op.drop_column(table, "segment_data")

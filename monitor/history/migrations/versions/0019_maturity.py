@@ -1,4 +1,4 @@
-"""How many items of a window have their truth, and what the history said before truths came late.
+"""How many items of a window have their truth, and estimates as they were before late truths.
 
 Revision ID: 0019
 Revises: 0018
@@ -49,6 +49,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take them away again."""
+    """Drop the tables."""
     op.drop_table("restatements")
     op.drop_table("maturities")

@@ -1,4 +1,4 @@
-"""The parts of a label's items that are off by themselves, with their events; the public views say them too.
+"""The segments of a label that are off while the label is on, with their events, also in the public views.
 
 Revision ID: 0020
 Revises: 0019
@@ -29,14 +29,14 @@ _VIEWS = {
 
 
 def upgrade() -> None:
-    """Add the columns, and the same at the end of the views."""
+    """Add the columns, also at the end of the views."""
     for table in _TABLES:
         op.add_column(table, sa.Column("segments", sa.JSON()))
     _make_views(", segments")
 
 
 def downgrade() -> None:
-    """Drop them. A label with a segment that is off is off as a whole from then on: nobody could say it otherwise."""
+    """Drop the columns. A label with a segment that is off becomes off as a whole: the older tables have no segments."""
     _make_views("")
     switches = sa.table("switches", sa.column("segments", sa.JSON()), sa.column("state", sa.String()))
     text = sa.cast(switches.c.segments, sa.Text())

@@ -1,7 +1,7 @@
-"""Counts in few bytes, and without them where `calmon db prune` has removed what is old.
+"""Counts in fewer bytes, and rows without counts, after `calmon db prune` has removed old ones.
 
-What is stored stays as it is: counts of either form are read. Going back, counts are written as revision 0020 reads
-them, and windows whose counts were removed are forgotten as if they had never been read: they have no counts to give.
+Stored counts stay as they are: both forms are read. The downgrade writes counts in the form that revision 0020 reads,
+and deletes windows whose counts were removed, as if they had never been read.
 
 Revision ID: 0021
 Revises: 0020
@@ -29,13 +29,13 @@ _WINDOW = ("schedule", "window_start", "source")
 
 
 def upgrade() -> None:
-    """Counts may be missing."""
+    """Allow counts to be missing."""
     with op.batch_alter_table("counts") as altered:
         altered.alter_column("data", existing_type=sa.LargeBinary(), nullable=True)
 
 
 def downgrade() -> None:
-    """Write counts in the older form, and forget windows that have none."""
+    """Write counts in the older form, and delete windows that have none."""
     for name in _KEYS:
         _rewrite(name)
     counts, readings = (
@@ -56,7 +56,7 @@ def _rewrite(name: str) -> None:
     table = sa.table(name, *columns, *(sa.column(blob, sa.LargeBinary()) for blob in blobs))
     connection = op.get_bind()
     found = connection.execute(sa.select(*(table.c[key] for key in keys))).all()
-    for row in found:  # one by one: all of them at once may be more than the memory holds
+    for row in found:  # one by one: all at once may not fit into memory
         mine = [table.c[key] == value for key, value in zip(keys, row, strict=True)]
         data, segments = connection.execute(sa.select(table.c.data, table.c.segment_data).where(*mine)).one()
         older = {"data": _older(data), "segment_data": _older(segments)}
@@ -65,8 +65,8 @@ def _rewrite(name: str) -> None:
 
 
 def _older(data: bytes | None) -> bytes | None:
-    """Arrays as NumPy keeps them, compressed: what revision 0020 reads."""
-    import numpy as np  # noqa: PLC0415 - takes long to import, and only going back needs it
+    """The counts as compressed NumPy arrays, which revision 0020 reads."""
+    import numpy as np  # noqa: PLC0415 - takes long to import, and only the downgrade needs it
 
     from monitor.core import compact  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""Estimates hold numbers and name what they are of by numbers: a quarter of the bytes. A view shows them as before.
+"""Estimates refer to their series and window by id, which takes a quarter of the bytes. A view shows them as before.
 
 Revision ID: 0022
 Revises: 0021
@@ -32,7 +32,7 @@ _PUBLIC = f"""
 
 
 def upgrade() -> None:
-    """Name each series and window once, and put the view in the place of the table."""
+    """Store the names of each series and window once, and replace the table by a view."""
     op.execute("DROP VIEW v1_estimates")
     _make_tables()
     op.execute(
@@ -54,7 +54,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to one table."""
+    """Store estimates in one table again."""
     for name in ("v1_estimates", "estimates"):
         op.execute(f"DROP VIEW {name}")
     _make_old_table()
@@ -70,7 +70,7 @@ def downgrade() -> None:
 
 
 def _nothing() -> str:
-    """An empty object: to SQLite a type of JSON is a number."""
+    """An empty JSON object. It is not cast in SQLite, where a cast to JSON gives a number."""
     return "CAST('{}' AS JSON)" if op.get_bind().dialect.name == "postgresql" else "'{}'"
 
 

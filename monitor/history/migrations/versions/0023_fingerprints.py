@@ -1,4 +1,4 @@
-"""By what a run sees that the rows of the window before are as they were: it then reads them no second time.
+"""Fingerprints of readings: if that of the previous window is unchanged, a run does not read its rows again.
 
 Revision ID: 0023
 Revises: 0022
@@ -16,10 +16,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; windows that were read before have none, and are read again as ever."""
+    """Add the column; windows that were read before have no fingerprint, and are read again as before."""
     op.add_column("readings", sa.Column("fingerprint", sa.String(length=64)))
 
 
 def downgrade() -> None:
-    """Take it away again."""
+    """Drop the column."""
     op.drop_column("readings", "fingerprint")

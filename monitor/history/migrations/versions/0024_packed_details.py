@@ -1,4 +1,4 @@
-"""Details of verdicts, promises of labels and details of shift tests in few bytes; shift tests without a second key.
+"""Details of verdicts and shift tests and promises of labels in fewer bytes; shift tests without a second key.
 
 Revision ID: 0024
 Revises: 0023
@@ -33,20 +33,20 @@ _VIEW = """
 
 
 def upgrade() -> None:
-    """Pack what is stored, and note each verdict's condition beside its detail."""
+    """Pack the stored JSON, and store each verdict's condition in a column."""
     op.execute("DROP VIEW v1_verdicts")
     op.add_column("verdicts", sa.Column("condition", sa.String(length=16)))
     if _is_postgresql():
         _change_types("bytea", "convert_to({0}::text, 'UTF8')")
         _rewrite(_pack)
-    else:  # in SQLite a column holds what it is given: packed first, the copied table has no gaps
+    else:  # SQLite columns take values of any type. Packing first leaves no gaps in the copied table
         _rewrite(_pack)
         _copy_tables(sa.JSON(), sa.LargeBinary(), sqlite_with_rowid=False)
     op.execute(_VIEW)
 
 
 def downgrade() -> None:
-    """Back to JSON as text."""
+    """Store JSON as text again."""
     op.execute("DROP VIEW v1_verdicts")
     _rewrite(_unpack)
     if _is_postgresql():
@@ -76,7 +76,7 @@ def _copy_tables(before: Any, after: Any, **of_shifts: Any) -> None:
 
 
 def _rewrite(change: Callable[[Any], Any]) -> None:
-    """Each packed column of each row, a window at a time: all of them at once may be more than the memory holds."""
+    """Change each packed column of each row, one window at a time: all at once may not fit into memory."""
     connection = op.get_bind()
     for name, columns in _PACKED.items():
         keys = _KEYS[name]

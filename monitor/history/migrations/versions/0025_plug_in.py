@@ -1,4 +1,4 @@
-"""Estimates hold a textbook value only where it is another than the debiased one, and their details in few bytes.
+"""Estimates store a plug-in value only if it differs from the debiased one, and details in fewer bytes.
 
 Revision ID: 0025
 Revises: 0024
@@ -38,7 +38,7 @@ _VIEWS = ("v1_estimates", "estimates")
 
 
 def upgrade() -> None:
-    """A textbook value that is missing, though the other is there, is infinity from now on: no estimate is infinite."""
+    """Store infinity for a missing plug-in value beside a known value (no estimate is infinite), and pack details."""
     _drop_views()
     op.execute(
         f"UPDATE estimated SET plug_in = CASE WHEN plug_in IS NULL THEN {_infinity()} ELSE NULL END "
@@ -47,14 +47,14 @@ def upgrade() -> None:
     if _is_postgresql():
         op.execute("ALTER TABLE estimated ALTER COLUMN detail TYPE bytea USING convert_to(detail::text, 'UTF8')")
         _rewrite(_pack)
-    else:  # in SQLite a column holds what it is given: packed first, the copied table has no gaps
+    else:  # SQLite columns take values of any type. Packing first leaves no gaps in the copied table
         _rewrite(_pack)
         _copy_table(sa.JSON(), sa.LargeBinary())
     _make_views(f"NULLIF(COALESCE(plug_in, value), {_infinity()})", "detail")
 
 
 def downgrade() -> None:
-    """Every textbook value, and details as JSON."""
+    """Store every plug-in value, and details as JSON."""
     _drop_views()
     op.execute(f"UPDATE estimated SET plug_in = NULLIF(COALESCE(plug_in, value), {_infinity()})")
     _rewrite(_unpack)
@@ -91,7 +91,7 @@ def _copy_table(before: Any, after: Any) -> None:
 
 
 def _rewrite(change: Callable[[Any], Any]) -> None:
-    """Each detail, a window at a time."""
+    """Change each detail, one window at a time."""
     connection = op.get_bind()
     table = sa.table("estimated", *map(sa.column, ("window_id", "series_id", "detail")))
     mine = (table.c.window_id == sa.bindparam("window"), table.c.series_id == sa.bindparam("series"))

@@ -1,6 +1,6 @@
-"""Counts of a source as a whole that are those of its labels put together are not stored once more.
+"""Counts of a source as a whole are not stored if they are its labels' counts added up.
 
-What is stored stays as it is until it is removed as old: counts of either form are read.
+Stored counts stay as they are until they are pruned: both forms are read.
 
 Revision ID: 0026
 Revises: 0025
@@ -20,11 +20,11 @@ _READING = ("schedule", "window_start", "source")
 
 
 def upgrade() -> None:
-    """Nothing: what is written from now on is shorter."""
+    """Change nothing: only new rows are shorter."""
 
 
 def downgrade() -> None:
-    """Write them out, a reading at a time."""
+    """Store the counts of sources as a whole again, one reading at a time."""
     connection = op.get_bind()
     keys = [sa.column(key, sa.DateTime() if key == "window_start" else sa.Text()) for key in _READING]
     table = sa.table("counts", *keys, sa.column("label", sa.Text()), sa.column("data", sa.LargeBinary()))
@@ -38,7 +38,7 @@ def downgrade() -> None:
 
 
 def _whole(stored: dict[str, bytes]) -> bytes:
-    from monitor.history import label_counts  # noqa: PLC0415 - brings NumPy, which only going back needs
+    from monitor.history import label_counts  # noqa: PLC0415 - imports NumPy, which only the downgrade needs
 
     if not label_counts.is_pooled(stored[""]):
         return stored[""]

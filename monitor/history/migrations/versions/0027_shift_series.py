@@ -1,4 +1,4 @@
-"""Shift tests hold numbers and name what they are of by numbers, as estimates do. A view shows them as before.
+"""Shift tests refer to their series and window by id, as estimates do. A view shows them as before.
 
 Revision ID: 0027
 Revises: 0026
@@ -18,12 +18,12 @@ _SERIES = 'source, label, test, "column"'
 _NUMBERS = "statistic, p_value, n, n_baseline, detail"
 _WINDOW = "schedule, window_start, window_name"
 _EMPTY = "\\x01abae0500"
-"""{} as monitor.history.packed_json writes it."""
+"""{} as monitor.history.packed_json packs it."""
 _JOINED = "shifted JOIN estimate_windows w ON w.id = window_id JOIN shift_series s ON s.id = series_id"
 
 
 def upgrade() -> None:
-    """Name each series and window once, and put the view in the place of the table."""
+    """Store the names of each series and window once, and replace the table by a view."""
     _make_tables()
     op.execute(f"""
         INSERT INTO estimate_windows ({_WINDOW})
@@ -45,7 +45,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to one table."""
+    """Store shift tests in one table again."""
     op.execute("DROP VIEW shifts")
     _make_old_table()
     nothing = f"CAST('{_EMPTY}' AS bytea)" if op.get_bind().dialect.name == "postgresql" else f"x'{_EMPTY[2:]}'"

@@ -1,7 +1,7 @@
-"""Counts in fewer bytes: each place of their numbers is compressed by itself.
+"""Counts in fewer bytes: each place of their numbers is compressed separately.
 
-What is stored stays as it is until it is removed as old: counts of every form are read. Going back, counts are written
-as revision 0027 reads them.
+Stored counts stay as they are until they are pruned: every form is read. The downgrade writes counts in the form that
+revision 0027 reads.
 
 Revision ID: 0028
 Revises: 0027
@@ -25,11 +25,11 @@ _BLOBS = ("data", "segment_data")
 
 
 def upgrade() -> None:
-    """Nothing: what is written from now on is shorter."""
+    """Change nothing: only new rows are shorter."""
 
 
 def downgrade() -> None:
-    """Write counts in the form of before, one by one: all of them at once may be more than the memory holds."""
+    """Write counts in the older form, one by one: all at once may not fit into memory."""
     connection = op.get_bind()
     for name, keys in _KEYS.items():
         columns = [sa.column(key, _TYPES.get(key, sa.Text())) for key in keys]
@@ -47,6 +47,6 @@ def _is_apart(data: bytes | None) -> bool:
 
 
 def _before(data: bytes) -> bytes:
-    from monitor.core import compact  # noqa: PLC0415 - brings NumPy, which only going back needs
+    from monitor.core import compact  # noqa: PLC0415 - imports NumPy, which only the downgrade needs
 
     return compact.together(*compact.from_bytes(bytes(data)))

@@ -1,6 +1,6 @@
-"""Estimates share lines: nine of one population of a label are one row, in billionths. The views show them as before.
+"""Nine estimates of one population of a label share a line: one row, in billionths. The views show them as before.
 
-Numbers are rounded to nine decimals, but for those below 0.0001 (and those of nine million and more).
+Numbers are rounded to nine decimals, except those below 0.0001 and those from nine million on.
 
 Revision ID: 0029
 Revises: 0028
@@ -51,7 +51,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to a row an estimate."""
+    """Store one row for each estimate again."""
     _drop_views()
     _set_aside()
     _make_old_table()
@@ -76,7 +76,7 @@ def downgrade() -> None:
 
 
 def _give_places() -> None:
-    """In the order in which they were estimated first: the metrics that stay for good come before the others."""
+    """Give places in the order of the ids: metrics that are never pruned come before the others."""
     for name in ("line", "place"):
         op.add_column("estimate_series", sa.Column(name, sa.Integer()))
     names = ("id", "source", "label", "segment", "population", "line", "place")
@@ -100,7 +100,7 @@ def _give_places() -> None:
 
 
 def _set_aside() -> None:
-    """As a copy, since the names of a table's keys stay with it where it is renamed."""
+    """Copy the table and drop it. A renamed table would keep the names of its keys."""
     op.execute("CREATE TABLE estimated_before AS SELECT * FROM estimated")
     op.drop_table("estimated")
 
@@ -114,7 +114,7 @@ def _infinity() -> str:
 
 
 def _billionths(name: str) -> str:
-    """What is stored of a number, SQL; 1e290 at most, since PostgreSQL refuses products that are too large."""
+    """SQL of a number in billionths; numbers are limited to 1e290, since PostgreSQL refuses products that overflow."""
     infinity = _infinity()
     return f"""
         CASE WHEN {name} IN ({infinity}, -{infinity}) THEN {name} WHEN {name} > 1e290 THEN 1e299
@@ -129,7 +129,7 @@ def _drop_views() -> None:
 
 
 def _fill() -> None:
-    """A line has the largest n and positives of its estimates; those with others have them beside their details."""
+    """Fill lines and extras. A line has the largest n and positives of its estimates; others are in the extras."""
     known = f"CASE WHEN b.value IS NULL AND b.plug_in IS NULL THEN -{_infinity()} ELSE {_billionths('b.plug_in')} END"
     numbers = {name: _billionths(f"b.{name}") for name in _FLOATS} | {"plug_in": known}
     columns = [

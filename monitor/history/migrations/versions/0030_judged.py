@@ -1,4 +1,4 @@
-"""Verdicts hold numbers; what was judged, with which result, and when is named once. A view shows them as before.
+"""Verdicts refer to what was judged, with which result, and when by id. A view shows them as before.
 
 Revision ID: 0030
 Revises: 0029
@@ -41,7 +41,7 @@ _TABLES = ("judged", "evaluations", "verdict_series")
 
 
 def upgrade() -> None:
-    """Name each series and evaluation once, and put the view in the place of the table."""
+    """Store each series and evaluation once, and replace the table by a view."""
     op.execute("DROP VIEW v1_verdicts")
     _make_tables()
     op.execute(f"""
@@ -61,7 +61,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to one table."""
+    """Store verdicts in one table again."""
     for name in ("v1_verdicts", "verdicts"):
         op.execute(f"DROP VIEW {name}")
     _make_old_table()
@@ -84,7 +84,7 @@ def _shown() -> str:
 
 
 def _number_evaluations() -> None:
-    """What was saved together is an evaluation, of each series one verdict: others of the same moment are a next one."""
+    """Number the evaluations: verdicts that were saved together, one of each series. Repeated ones get the next number."""
     op.execute(f"""
         CREATE TABLE evaluated AS
         SELECT id, {_EVALUATION}, DENSE_RANK() OVER (ORDER BY stored_at, window_start, {_EVALUATION}, turn)
@@ -107,7 +107,7 @@ def _fill() -> None:
         FROM evaluated e JOIN verdicts v ON v.id = e.id
         ORDER BY e.evaluation_id, e.series_id
     """)
-    if _is_postgresql():  # numbers given from now on follow those
+    if _is_postgresql():  # the next generated ids follow the copied ones
         op.execute(
             "SELECT setval(pg_get_serial_sequence('evaluations', 'id'), "
             "(SELECT COALESCE(MAX(id), 0) + 1 FROM evaluations), false)"

@@ -1,7 +1,7 @@
-"""Estimates in half of PostgreSQL's bytes: whole billionths of four bytes, and three populations of a label in a line.
+"""Estimates in half the bytes in PostgreSQL: billionths of four bytes, and three populations of a label in a line.
 
-Numbers that are no such ones, below 0.0001 or above 2.1, are in the row of what an estimate has besides; one detail of
-each part of a line is in the line. The views show the same.
+Numbers that do not fit (below 0.0001 or above 2.1) are in the extras; one detail of each part of a line is in the line.
+The views show them as before.
 
 Revision ID: 0031
 Revises: 0030
@@ -39,7 +39,7 @@ _FROM = """
 
 
 def upgrade() -> None:
-    """Shorten the numbers that can be, and put three lines into one."""
+    """Shorten the numbers that fit, and join three lines into one."""
     _drop_views()
     _set_aside()
     with op.batch_alter_table("estimate_series") as altered:
@@ -58,7 +58,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Back to floats, and to a line for each part."""
+    """Store floats, and one line for each part, again."""
     _drop_views()
     _set_aside()
     _make_old_lines()
@@ -95,7 +95,7 @@ def _drop_views() -> None:
 
 
 def _set_aside() -> None:
-    """As copies, since the names of a table's keys stay with it where it is renamed."""
+    """Copy the tables and drop them. A renamed table would keep the names of its keys."""
     for name, copy in (("estimated", "estimated_before"), ("estimate_extras", "extras_before")):
         op.execute(f"CREATE TABLE {copy} AS SELECT * FROM {name}")
         op.drop_table(name)
@@ -120,7 +120,7 @@ _OF_SERIES = sa.table(
 
 
 def _mark_detailed() -> None:
-    """Of each line the series that has most details: they will be in the line."""
+    """Mark the series of each line that has most details: its details move into the line."""
     table, extras, connection = _OF_SERIES.c, sa.table("extras_before", *map(sa.column, ("series_id", "detail"))), op.get_bind()
     details = sa.func.count(extras.c.detail)
     found = sa.select(table.line, table.id, details).where(table.id == extras.c.series_id)
@@ -138,7 +138,7 @@ def _change_series(changes: list[dict[str, Any]], **values: Any) -> None:
 
 
 def _join_lines() -> None:
-    """Each line becomes a part: three of a label (or segment) are one line, in their order."""
+    """Join up to three lines of a label (or segment) into one, in their order: each becomes a part."""
     table, connection = _OF_SERIES.c, op.get_bind()
     op.create_table("parts", *_keys("line_before", "line", "part"), sa.PrimaryKeyConstraint("line_before"))
     lines = connection.execute(sa.select(table.line, table.source, table.label, table.segment).distinct().order_by("line"))
@@ -158,13 +158,13 @@ def _join_lines() -> None:
 
 
 def _part_lines() -> None:
-    """Each part becomes a line again."""
+    """Make each part a line again."""
     _renumber(f"""SELECT id AS number, (line - 1) * {_PARTS} + place / {_OF_PART} + 1 AS line,
                          place % {_OF_PART} AS place FROM estimate_series""")  # fmt: skip
 
 
 def _renumber(query: str) -> None:
-    """By way of negative numbers, since no two may have one place of a line meanwhile."""
+    """Change lines and places by way of negative numbers, since two series must never share a place of a line."""
     found = op.get_bind().execute(sa.text(query)).all()
     changes = [{"number": number, "new_line": -line, "new_place": place} for number, line, place in found]
     _change_series(changes, line=sa.bindparam("new_line"), place=sa.bindparam("new_place"))
@@ -172,7 +172,7 @@ def _renumber(query: str) -> None:
 
 
 def _short(name: str) -> str:
-    """What a line has of a float, SQL."""
+    """SQL of the integer that a line stores for a float."""
     infinity = _infinity()
     return f"""
         CASE WHEN {name} = {infinity} THEN {_ONLY_VALUE} WHEN {name} = -{infinity} THEN {_NEITHER}
@@ -204,7 +204,7 @@ def _fill() -> None:
 
 
 def _fill_extras() -> None:
-    """What is not in the line: details of others, own numbers of rows, and numbers that are no whole billionths."""
+    """Fill the extras: other details, different n or positives, and numbers that are not whole billionths."""
     op.execute("""
         INSERT INTO estimate_extras (window_id, series_id, n, positives, detail)
         SELECT window_id, series_id, x.n, x.positives, CASE WHEN s.detailed THEN NULL ELSE x.detail END
@@ -238,7 +238,7 @@ def _fill_old(part: int) -> None:
 
 
 def _long(name: str, place: int) -> str:
-    """The float of a number of a line, SQL."""
+    """SQL of the float for a number of a line."""
     number, infinity = f"b.{name}_{place}", _infinity()
     exact = f"""(SELECT x.{name} FROM estimate_series s JOIN extras_before x ON x.series_id = s.id
                  WHERE s.line = b.line AND s.place = {place} AND x.window_id = b.window_id)"""
@@ -249,7 +249,7 @@ def _long(name: str, place: int) -> str:
 
 
 def _at(name: str) -> str:
-    """What a line has at the place of a series, SQL: by its part first, so that fewer are compared."""
+    """SQL of a line's column at the place of a series. It selects the part first, so that it compares fewer places."""
     parts = []
     for part in range(_PARTS):
         places = range(part * _OF_PART, (part + 1) * _OF_PART)
@@ -263,7 +263,7 @@ def _of_part(name: str) -> str:
 
 
 def _view() -> str:
-    """What is in billionths is divided as a float: PostgreSQL would make a numeric of a whole number."""
+    """SQL of the view. Billionths are divided as floats: PostgreSQL would make a numeric of an integer."""
     kind = "double precision" if _is_postgresql() else "REAL"
 
     def number(name: str) -> str:
