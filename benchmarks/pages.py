@@ -8,6 +8,7 @@ of the same rows, broken links of these pages, and the resident memory before an
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import os
 import re
@@ -26,6 +27,7 @@ import sqlalchemy as sa
 
 from benchmarks.tables import Table, console
 from benchmarks.weeks import shipped
+from monitor.cli.common import GARBAGE_AFTER
 from monitor.config.model import Rule
 from monitor.config.settings import Settings, load_settings
 from monitor.core import windows
@@ -325,6 +327,7 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=LABELS)
     parser.add_argument("--requests", type=int, default=REQUESTS)
     options = parser.parse_args()
+    gc.set_threshold(*GARBAGE_AFTER)  # as the command that serves the pages does
     with tempfile.TemporaryDirectory() as spare:
         folder = options.folder or Path(spare)
         if not (folder / "history.sqlite").exists():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, case, func, literal, select, type_coerce
-from sqlalchemy.types import NullType
+from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
@@ -16,6 +15,7 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, segmen
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
 _STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked", "segments")
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
+_Line = tuple[float, float, float]
 
 
 class GridCell(NamedTuple):
@@ -39,34 +39,99 @@ def cells(
     starts: Sequence[datetime],
     *,
     schedule: Schedule,
-    shares: Mapping[str, tuple[float, float, float]],
+    shares: Mapping[str, _Line],
 ) -> list[GridCell]:
     """The cells of these labels in these windows, without those that have no verdict. ``starts`` ascend.
 
     ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is the share of the threshold that a value
     reached. Other rules are left out.
     """
-    table = tables.verdicts
-    rank = case(_RANK, value=table.c.outcome, else_=0)
+    series = _rated_series(connection, source, labels, shares)
+    places = _places(connection, schedule, starts)
+    if not series or not places:
+        return []
+    found: dict[tuple[str, int], list[tuple[int, float | None]]] = {}
+    for evaluation, number, value, baseline in _judged(connection, source, labels, shares, places):
+        place = places.get(evaluation)
+        if place is not None:
+            label, rank, line = series[number]
+            found.setdefault((label, place), []).append((rank, _share(line, value, baseline)))
+    return [_cell(label_of(label), place, verdicts) for (label, place), verdicts in found.items()]
+
+
+class _Series(NamedTuple):
+    """What a series says of each of its verdicts; without a line its rules have no share."""
+
+    label: str
+    rank: int
+    line: _Line | None
+
+
+def _rated_series(
+    connection: Connection, source: str, labels: Collection[str | None], shares: Mapping[str, _Line]
+) -> dict[int, _Series]:
+    """The series of these labels and rules by their number."""
+    table = tables.verdict_series
+    found = select(table.c.id, table.c.label, table.c.rule, table.c.outcome).where(*_of(source, labels, shares))
+    return {
+        number: _Series(label, _RANK.get(outcome, 0), None if outcome == "not_evaluated" else shares[rule])
+        for number, label, rule, outcome in connection.execute(found)
+    }
+
+
+def _of(source: str, labels: Collection[str | None], rules: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    table = tables.verdict_series
+    keys = [label_key(label) for label in labels]
+    return table.c.source == source, table.c.label.in_(keys), table.c.rule.in_(list(rules))
+
+
+def _places(connection: Connection, schedule: Schedule, starts: Sequence[datetime]) -> dict[int, int]:
+    """Each evaluation of these windows -> the place of its window among them."""
+    table = tables.evaluations
+    by_start = {start: place for place, start in enumerate(starts)}
+    mine = (table.c.schedule == schedule, table.c.window_start.between(starts[0], starts[-1]))
+    found = connection.execute(select(table.c.id, table.c.window_start).where(*mine))
+    return {number: by_start[start] for number, start in found if start in by_start}
+
+
+def _judged(
+    connection: Connection,
+    source: str,
+    labels: Collection[str | None],
+    rules: Collection[str],
+    evaluations: Collection[int],
+) -> list[tuple[int, int, float | None, float | None]]:
+    """(evaluation, series, value, baseline) of the current verdicts of these series, of these evaluations and others.
+
+    Tuples of the driver: the database would take twice as long to group them, and SQLAlchemy to wrap them. They are
+    found by their series, since a window has all labels' verdicts: the sum keeps SQLite from searching by evaluation.
+    """
+    table = tables.judged
+    series = select(tables.verdict_series.c.id).where(*_of(source, labels, rules))
     conditions = (
-        table.c.source == source,
-        table.c.label.in_([label_key(label) for label in labels]),
+        table.c.series_id.in_(series),
+        (table.c.evaluation_id + 0).between(min(evaluations), max(evaluations)),
         table.c.current.is_(True),
-        table.c.rule.in_(list(shares)),
-        *_by_series(schedule, starts[0], starts[-1]),
     )
-    share = func.max(case((table.c.outcome != "not_evaluated", _share(shares))))
-    by = (table.c.label, table.c.window_start)
-    start = type_coerce(
-        table.c.window_start, NullType()
-    )  # as it is stored: converting each one takes longer than the query
-    found = select(table.c.label, start, func.max(rank), func.min(rank), share).where(*conditions).group_by(*by)
-    places = {_stored(connection, each): place for place, each in enumerate(starts)}
-    return [
-        GridCell(label_of(label), places[at], worst, least, far)
-        for label, at, worst, least, far in connection.execute(found)
-        if at in places
-    ]
+    found = select(table.c.evaluation_id, table.c.series_id, table.c.value, table.c.baseline).where(*conditions)
+    cursor: Any = connection.execute(found).cursor
+    return list(cursor.fetchall())
+
+
+def _share(line: _Line | None, value: float | None, baseline: float | None) -> float | None:
+    """The share of its threshold that a value reached; None where a number for it is missing."""
+    if line is None or value is None:
+        return None
+    a, b, c = line
+    if not b:
+        return a * value + c
+    return None if baseline is None else a * value + b * baseline + c
+
+
+def _cell(label: str | None, place: int, verdicts: Sequence[tuple[int, float | None]]) -> GridCell:
+    ranks = [rank for rank, _ in verdicts]
+    shares = [share for _, share in verdicts if share is not None]
+    return GridCell(label, place, max(ranks), min(ranks), max(shares, default=None))
 
 
 def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -77,21 +142,6 @@ def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[Colu
     table = tables.verdicts
     begins = func.coalesce(table.c.window_start, table.c.window_start)
     return table.c.schedule.concat("") == schedule, begins.between(start, end)
-
-
-def _stored(connection: Connection, at: datetime) -> object:
-    """A time as the driver returns it without conversion."""
-    plain = at.astimezone(UTC).replace(tzinfo=None)
-    return f"{plain:%Y-%m-%d %H:%M:%S.%f}" if connection.dialect.name == "sqlite" else plain
-
-
-def _share(shares: Mapping[str, tuple[float, float, float]]) -> ColumnElement[Any]:
-    table = tables.verdicts
-    parts = {
-        rule: literal(a) * table.c.value + (literal(b) * table.c.baseline if b else 0.0) + literal(c)
-        for rule, (a, b, c) in shares.items()
-    }
-    return case(*((table.c.rule == rule, part) for rule, part in parts.items()), else_=None)
 
 
 def verdict_lines(
