@@ -271,14 +271,6 @@ class Store:
         write_marker(self._marker, found)
         return done
 
-    def close_until_confirmed(self, *, why: str, by: str, now: datetime) -> Identity:
-        """Close every gate until an operator confirms this history."""
-        recorded = read_marker(self._marker)
-        with self._write() as connection:
-            found = identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=_epoch_of(recorded))
-        write_marker(self._marker, found)
-        return found
-
     def confirm(self, *, why: str, by: str, now: datetime) -> Identity:
         """Store that an operator confirms this history. Gates that have seen a newer one accept it from now on."""
         recorded = read_marker(self._marker)
