@@ -115,7 +115,7 @@ def elsewhere_table(cells: list[Tally]) -> Table:
     ]
     columns = ("scores", "gaps", "bins asked", "bins", "rows", "true ECE", "mean plug-in")
     return Table(
-        "Populations that nobody chose: share of 95% intervals that held the truth",
+        "Populations drawn at random: share of 95% intervals that held the truth",
         (*columns, "bootstrap", "analytic", "MCE", "width, bootstrap"),
         tuple(rows),
         notes=(_repetitions(cells), *(f"Not significantly below .93, {line}." for line in covered)),
@@ -239,7 +239,7 @@ def switch_table(lines: list[Tally]) -> Table:
         repeated = f"{line.count:,} {'years' if quiet else 'labels'}"
         rows.append((what, f"{float(line.line[1]):.2f}", f"{line.line[2]:,}", repeated, found))
     wrongly_off = [line.of("others off") for line in lines if line.line[0] == "off rightly"]
-    notes = [f"Other labels turned off beside the five: {number:.0f}." for number in wrongly_off]
+    notes = [f"Turned off among the labels that were fine: {number:.0f}." for number in wrongly_off]
     columns = ("labels", "true ECE", "rows a day", "repetitions", "turned off")
     return Table(
         "The daily rule (ECE above .08 on two days) and the switch", columns, tuple(rows), tuple(notes), texts=1

@@ -399,7 +399,7 @@ class ChangedBody(_Body):
 
 
 class HealthBody(_Body):
-    """The process lives; whether the history can be read is not looked at."""
+    """The process is running. It does not check whether the history can be read."""
 
     status: Literal["ok"]
 

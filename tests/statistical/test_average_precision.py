@@ -1,4 +1,4 @@
-"""The average precision where hardly any miss stands among the highest scores, in a population nobody chose."""
+"""The average precision with hardly any miss among the highest scores, in a population drawn at random."""
 
 from __future__ import annotations
 

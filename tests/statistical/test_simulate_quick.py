@@ -260,7 +260,7 @@ def test_the_command_runs_some_parts_and_goes_on_after_them(tmp_path: Path, caps
     main(call)
     first = capsys.readouterr().out
     written = book.read_text(encoding="utf-8")
-    assert "Populations that nobody chose" in first
+    assert "Populations drawn at random" in first
     assert "Nothing changes" not in first
     assert len(written.splitlines()) == 1 + QUICK.elsewhere[0]
     assert "processor: elsewhere " in first
