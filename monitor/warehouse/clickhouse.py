@@ -61,9 +61,13 @@ class ClickHouse(Dialect):
         """The value as an instant; a day begins in UTC."""
         return _instant(column) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """An instant with its microseconds, which the driver would drop from a date."""
-        return _instant(sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text))
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text with microseconds, which the driver would drop from a date."""
+        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a text."""
+        return _instant(bound)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds; of what lies before the moment."""

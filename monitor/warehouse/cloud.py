@@ -43,12 +43,14 @@ class _Cloud(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, Named(self.naive)) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text: a constant, so that partitions are left out by it."""
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, in UTC."""
         text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
-        if kind in ("timestamp", "date"):
-            return sa.cast(sa.literal(text, sa.Text), Named(self.naive))
-        return sa.cast(sa.literal(text + self.utc, sa.Text), Named(self.zoned))
+        return sa.literal(text if kind in ("timestamp", "date") else text + self.utc, sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """A constant, so that partitions are left out by it."""
+        return sa.cast(bound, Named(self.naive if kind in ("timestamp", "date") else self.zoned))
 
     def ordered(self, text: Expression) -> Expression:
         """These engines compare bytes anyway."""

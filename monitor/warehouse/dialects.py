@@ -111,9 +111,17 @@ class Dialect:
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """An instant to compare with columns of this kind."""
+        return self.moment_of(self.bound(when, kind), kind)
+
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """The value that a statement binds for an instant, with its type."""
         if kind in ("timestamp", "date"):
             return sa.literal(when.astimezone(UTC).replace(tzinfo=None), sa.TIMESTAMP())
         return sa.literal(when.astimezone(UTC), sa.TIMESTAMP(timezone=True))
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a bound value, to compare with columns of this kind."""
+        return bound
 
     def aware(self, instant: Any) -> datetime | None:
         """A fetched value of :meth:`instant` in Python, time zone aware."""
@@ -121,10 +129,10 @@ class Dialect:
             return instant  # type: ignore[no-any-return]  # what a driver gives
         return instant.replace(tzinfo=UTC)  # type: ignore[no-any-return]
 
-    def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
-        """Whether start <= value < end."""
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
+        """Whether start <= value < end, which are moments of this kind."""
         instant = self.instant(column, kind)
-        return sa.and_(instant >= self.moment(start, kind), instant < self.moment(end, kind))
+        return sa.and_(instant >= start, instant < end)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """How many full days an instant lies before a moment, as a whole number."""
@@ -222,6 +230,10 @@ class Dialect:
     def bytes_read(self, connection: sa.Connection) -> int | None:
         """Bytes of tables that statements have read so far, as the engine counts them; None where it does not."""
         return None
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any]) -> Arrays:
+        """The columns of the result of one of our statements as arrays of one length."""
+        return self.fetch(connection.execute(statement, parameters))
 
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """The columns of a result as arrays of one length."""
@@ -416,14 +428,13 @@ class SQLite(Embedded):
         passed: Expression = sa.literal(microseconds_of(moment), sa.BigInteger) - instant
         return passed // sa.literal_column(str(DAY_S * 1_000_000), sa.BigInteger)
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Microseconds since 1970, as :meth:`instant` has them."""
         return sa.literal(microseconds_of(when), sa.BigInteger)
 
-    def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
         """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
-        last = sa.literal(microseconds_of(end) - 1, sa.BigInteger)
-        return self.instant(column, kind).between(self.moment(start, kind), last)
+        return self.instant(column, kind).between(start, end - sa.literal_column("1"))
 
     def byte_length(self, text: Expression) -> Expression:
         """By its bytes: octet_length came with SQLite 3.43, and length of a text ends at a NUL."""

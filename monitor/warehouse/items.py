@@ -32,6 +32,7 @@ class RankedStatements(Statements):
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
     items_of_all_rows: ClassVar[bool] = False
 
+    @built_once
     def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.
 
@@ -46,6 +47,7 @@ class RankedStatements(Statements):
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
         return sa.select(*named, *self._sums(facts)).group_by(*named)
 
+    @built_once
     def ranked_dependence(self, *within: str, latest: bool, rank: int) -> sa.Select[Any]:
         """As :meth:`dependence` over all labels, of the rows within ``rank`` alone."""
         placed = self._placed(latest=latest)
@@ -93,6 +95,7 @@ class RankedStatements(Statements):
 class WholeStatements(RankedStatements):
     """Of a source of kind ``multiclass``: exactly one label of an item is true, or all its rows are set aside."""
 
+    @built_once
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`rejected`, over the rows of items with no true label, or with several."""
         rows = self._with_truth(latest=latest)
@@ -105,6 +108,7 @@ class WholeStatements(RankedStatements):
             rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
+    @built_once
     def truths(self, *, latest: bool) -> sa.Select[Any]:
         """(items, true, scored): how many items there are, how many labels are true of one, and scored on one."""
         facts = self._facts(latest=latest)
@@ -173,10 +177,12 @@ class WholeStatements(RankedStatements):
 class NumberStatements(Statements):
     """Of a source of kind ``regression``: an item has a predicted number, its deviation, and what came true."""
 
+    @built_once
     def total(self, *, latest: bool) -> sa.Select[Any]:
         """(n): how many rows count."""
         return sa.select(sa.func.count().label("n")).select_from(self._sound(latest=latest))
 
+    @built_once
     def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
         """(predicted, deviation, actual, weight) of at most ``limit`` rows, in the order of the items' md5."""
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered

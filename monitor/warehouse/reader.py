@@ -49,6 +49,7 @@ from monitor.warehouse.dialects import BITS, NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.kept_statements import statements_of
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.relation import (
     RelationError,
@@ -353,13 +354,13 @@ class Warehouse:
             layout = self._layout(connection, name, dated, every=True)
             more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
             asked = DelayStatements(dated, layout, self._dialect, span, now, now, more, tuple(windows))
-            return delays_of(asked.dialect.fetch(connection.execute(asked.delays())), windows, now)
+            return delays_of(asked.arrays(connection, asked.delays()), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """Sums by pair of the ``most`` most frequent labels (``Statements.pairs``). Raises as :meth:`read` does."""
         with self._statements(name, source, window, now) as (connection, statements):
-            repeated = connection.execute(statements.repeated()).scalar_one()
-            return statements.dialect.fetch(connection.execute(statements.pairs(most, latest=repeated > 0)))
+            repeated = statements.result(connection, statements.repeated()).scalar_one()
+            return statements.arrays(connection, statements.pairs(most, latest=repeated > 0))
 
     def by_segment(
         self, name: str, source: SourceConfig, window: Window, edges: Mapping[str, Sequence[int]], *, now: datetime
@@ -394,9 +395,9 @@ class Warehouse:
             if not source.features:
                 return pd.DataFrame()
             halvings = max(0, (at_least // (CANDIDATES * limit)).bit_length() - 1)
-            rows = connection.execute(statements.feature_sample(limit, halvings)).all()
+            rows = statements.result(connection, statements.feature_sample(limit, halvings)).all()
             if halvings and len(rows) < limit:  # rows that repeat were taken for items
-                rows = connection.execute(statements.feature_sample(limit)).all()
+                rows = statements.result(connection, statements.feature_sample(limit)).all()
             frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
         columns = statements.layout.columns
         numbers = [feature for feature in source.features if columns[feature].kind in NUMERIC]
@@ -413,8 +414,8 @@ class Warehouse:
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._statements(name, source, window, now) as (connection, statements):
-            repeated = connection.execute(statements.repeated()).scalar_one()
-            rows = connection.execute(statements.behind(wanted, latest=repeated > 0)).mappings()
+            repeated = statements.result(connection, statements.repeated()).scalar_one()
+            rows = statements.result(connection, statements.behind(wanted, latest=repeated > 0)).mappings()
             return [example_row({**row}, tuple(source.segments)) for row in rows]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
@@ -439,7 +440,7 @@ class Warehouse:
         self._relations.update(source.relations)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
-            plain = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
+            plain = statements_of(source, layout, self._dialect, window, now)
             if source.score is None:
                 yield connection, plain
             else:
@@ -684,7 +685,7 @@ class _Reader:
         return probability_rows(rows, items)
 
     def _fetch(self, statement: sa.Executable) -> Arrays:
-        return self.statements.dialect.fetch(self.connection.execute(statement))
+        return self.statements.arrays(self.connection, statement)
 
     def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
         """The rows of the window that are set aside, by label, reason, place of the score and truth; in one order."""
@@ -693,15 +694,15 @@ class _Reader:
         cells = [
             _rejected_cell(*row)
             for statement in (statements.rejected(), *of_items)
-            for row in self.connection.execute(statement)
+            for row in statements.result(self.connection, statement)
         ]
         return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
     def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
         found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
-        undated = [(reason, int(n)) for reason, n in self.connection.execute(self.statements.undated())]
+        undated = self.statements.result(self.connection, self.statements.undated())
         for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
-            found[reason] = found.get(reason, 0) + n
+            found[reason] = found.get(reason, 0) + int(n)
         some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
         examples = self._examples(some)
         return tuple(
@@ -713,7 +714,8 @@ class _Reader:
         """Rows that were set aside, by reason, in one order."""
         if not reasons:
             return {}
-        rows = [dict(row) for row in self.connection.execute(self.statements.examples(reasons)).mappings()]
+        examples = self.statements.result(self.connection, self.statements.examples(tuple(reasons)))
+        rows = [dict(row) for row in examples.mappings()]
         found: dict[str, list[Mapping[str, str | None]]] = {}
         for row in sorted(rows, key=lambda row: int(row["place"])):
             shown = {name: _shown(row[name]) for name in ("item", "label", "score", "date")}
@@ -811,7 +813,7 @@ def _has_fingerprint(source: SourceConfig) -> bool:
 
 
 def _fingerprint(connection: sa.Connection, statements: Statements) -> str:
-    rows = [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())]
+    rows = [tuple(map(_plain, row)) for row in statements.result(connection, statements.fingerprint())]
     if statements.has_hash:  # NULL is the sum of nothing
         rows = [tuple(int(value or 0) for value in row) for row in rows]
     return _fingerprint_of(statements.source, rows)
@@ -841,15 +843,14 @@ def _unresolved(connection: sa.Connection, name: str, statements: Statements) ->
     """The rows of one window by label, waiting and resolved."""
     if not isinstance(statements, UnresolvedStatements):
         raise AssertionError("a copy of rows is asked by the statements of its kind")
-    repeated = connection.execute(statements.repeated()).scalar_one()
-    groups = connection.execute(statements.score_groups(latest=repeated > 0))
-    columns = statements.dialect.fetch(groups)
+    repeated = statements.result(connection, statements.repeated()).scalar_one()
+    columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
     labels, waits = columns.pop("label"), columns.pop("waiting")
     found: tuple[dict[str, ScoreCounts], dict[str, ScoreCounts]] = ({}, {})
     for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
         found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
     resolved, waiting = (dict(sorted(part.items())) for part in found)
-    aside = {str(reason): int(n) for reason, n in connection.execute(statements.set_aside())}
+    aside = {str(reason): int(n) for reason, n in statements.result(connection, statements.set_aside())}
     return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
 
 

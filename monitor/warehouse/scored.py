@@ -44,7 +44,8 @@ def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa
         with engine.connect() as local, local.begin():
             local.exec_driver_sql("SET TimeZone = 'UTC'")
             local.exec_driver_sql(_create(layout))
-            result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
+            chunked = connection.execution_options(yield_per=CHUNK)
+            result = plain.result(chunked, plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})

@@ -45,12 +45,14 @@ class Snowflake(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text, with the time zone where the column has one."""
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, with the time zone where the column has one."""
         text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
-        if kind in ("timestamp", "date"):
-            return sa.cast(sa.literal(text, sa.Text), _NAIVE)
-        return sa.cast(sa.literal(f"{text} +00:00", sa.Text), _ZONED)
+        return sa.literal(text if kind in ("timestamp", "date") else f"{text} +00:00", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a text."""
+        return sa.cast(bound, _NAIVE if kind in ("timestamp", "date") else _ZONED)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""

@@ -53,12 +53,15 @@ class Spark(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text: constant, so that partitions and files are left out by it."""
-        text = sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, in UTC."""
+        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """A constant, so that partitions and files are left out by it."""
         if kind in ("timestamp", "date"):
-            return sa.cast(text, _NAIVE)
-        return sa.cast(sa.func.concat(text, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
+            return sa.cast(bound, _NAIVE)
+        return sa.cast(sa.func.concat(bound, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""

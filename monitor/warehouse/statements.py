@@ -17,10 +17,10 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial, wraps
-from typing import Any, ClassVar, ParamSpec, TypeVar, cast
+from functools import lru_cache, partial, wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
@@ -28,7 +28,7 @@ from sqlalchemy.sql.expression import FromClause, Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, WHERES, RejectReason, ScorePlace, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import NUMERIC, Dialect, Expression
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
 from monitor.warehouse.examples import ExampleQuery
 
 NO_VALUE = "(none)"
@@ -54,27 +54,46 @@ _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infin
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
 
 
+LEVELS = 200
+"""Levels and statements that are kept of one source: a reading has some twenty."""
+
 Options = ParamSpec("Options")
 Level = TypeVar("Level")
 
 
 def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
-    """A method of :class:`Statements` whose result is kept: several statements of one reading have the same levels."""
+    """A method of :class:`Statements` whose result is kept.
+
+    Several statements of one reading have the same levels, and readings of several windows the same statements.
+    """
 
     @wraps(build)
     def built(*about: Options.args, **options: Options.kwargs) -> Level:
-        statements = cast("Statements", about[0])
-        key = (build.__qualname__, *sorted(options.items()))
-        if key not in statements.levels:
-            statements.levels[key] = build(*about, **options)
-        return cast("Level", statements.levels[key])
+        levels = cast("Statements", about[0]).levels
+        given = {**dict(enumerate(about[1:])), **options}
+        key = (build.__qualname__, *((name, _hashable(value)) for name, value in given.items()))
+        found = levels.get(key)
+        if found is None:
+            found = build(*about, **options)
+            if len(levels) >= LEVELS:  # the labels of other windows
+                levels.clear()
+            levels[key] = found
+        return cast("Level", found)
 
     return built
 
 
+def _hashable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
+    """Every statement about one source in one window. ``now`` decides which dates lie in the future.
+
+    With ``named`` the window and ``now`` are not in the statements: they are executed with :attr:`parameters`, and
+    :meth:`of_window` gives the same statements about another window.
+    """
 
     item_metrics: ClassVar[tuple[str, ...]] = ("review_rate", "hamming_loss", "subset_loss")
     items_of_all_rows: ClassVar[bool] = True
@@ -84,10 +103,57 @@ class Statements:
     dialect: Dialect
     window: Window
     now: datetime
+    named: bool = field(default=False, kw_only=True)
     levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    # --- the window
+
+    def of_window(self, window: Window, now: datetime) -> Self:
+        """The same statements about another window, with all that was built of them.
+
+        Raises ValueError unless they are ``named``, and :attr:`sees_future` is the same.
+        """
+        found = replace(self, window=window, now=now)
+        if not self.named or found.sees_future != self.sees_future:
+            raise ValueError("these statements are about one window only")
+        object.__setattr__(found, "levels", self.levels)
+        return found
+
+    @property
+    def sees_future(self) -> bool:
+        """Whether a row of the window may lie in the future."""
+        return self.window.end > self.now
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The values by name with which the statements are executed; none unless they are ``named``."""
+        if not self.named:
+            return {}
+        kinds = tuple(self.layout.columns[name].kind for name in self._dates())
+        return _bound_values(self.dialect, kinds, self.window, self.now)
+
+    def _moment(self, name: str, kind: Kind) -> Expression:
+        """The window's start or end, or now, to compare with columns of this kind."""
+        bound = self.dialect.bound(_moments(self.window, self.now)[name], kind)
+        if self.named:  # without a value, so that one that was forgotten is an error
+            bound = sa.bindparam(_parameter(name, kind), type_=bound.type)
+        return self.dialect.moment_of(bound, kind)
+
+    def _dates(self) -> dict[str, None]:
+        """The columns that are compared with the moments, in order."""
+        return dict.fromkeys((self.source.window_on, "resolved_at"))
+
+    def result(self, connection: sa.Connection, statement: sa.Executable) -> sa.CursorResult[Any]:
+        """The result of one of these statements."""
+        return connection.execute(statement, self.parameters)
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
+        """The columns of the result of one of these statements as arrays of one length."""
+        return self.dialect.arrays(connection, statement, self.parameters)
 
     # --- rows set aside
 
+    @built_once
     def rejected(self) -> sa.Select[Any]:
         """(label, reason, place, truth, n, hits) over the rows of the window that are set aside.
 
@@ -97,6 +163,7 @@ class Statements:
         rows = self._judged()
         return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
+    @built_once
     def fingerprint(self) -> sa.Select[Any]:
         """(n, hash, coming): one scan that shows whether the rows of the window have changed, or what counts of them.
 
@@ -116,6 +183,7 @@ class Statements:
         """Whether the engine has a hash of rows, which :meth:`fingerprint` sums up."""
         return self._hash() is not None
 
+    @built_once
     def _hash(self) -> Expression | None:
         """A hash of each row over every column that a reading looks at; None where the dialect has none."""
         return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
@@ -155,11 +223,13 @@ class Statements:
         by = (facts.c.label, facts.c.reason)
         return sa.select(*by, sa.func.count().label("n"), date.label("date"), total.label("bytes"), *sums).group_by(*by)
 
+    @built_once
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
         return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
 
+    @built_once
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
         rows = self._kept(latest=False)
@@ -167,6 +237,7 @@ class Statements:
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
+    @built_once
     def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
         """(reason, place, item, label, score, date) of at most 20 rows set aside for each of some reasons, as text.
 
@@ -192,6 +263,7 @@ class Statements:
 
     # --- sums
 
+    @built_once
     def groups(
         self, *, latest: bool, segments: Sequence[str] = (), versions: bool = False
     ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
@@ -260,6 +332,7 @@ class Statements:
         keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
         return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
+    @built_once
     def many_values(self, segments: Sequence[str], limit: int) -> sa.Select[Any] | sa.CompoundSelect[Any]:
         """(place, n): how many values each segment has in the window, at most ``limit`` + 1; ``place`` is from 0.
 
@@ -272,11 +345,13 @@ class Statements:
             parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(values))
         return sa.union_all(*parts) if len(parts) > 1 else parts[0]
 
+    @built_once
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
+    @built_once
     def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
@@ -285,6 +360,7 @@ class Statements:
         """
         return self._dependence_of(self._facts(latest=latest), within)
 
+    @built_once
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
 
@@ -309,6 +385,7 @@ class Statements:
         """A value times the weight, and the weight; without weights every one is 1."""
         return (rows.c.w * value, rows.c.w) if self.layout.has("weight") else (value, ONE)
 
+    @built_once
     def of_items(self, *, latest: bool) -> sa.Select[Any]:
         """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
@@ -318,6 +395,7 @@ class Statements:
         items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, self._of_item(facts))
         return sa.select(*(value.label(name) for name, value in self._item_totals(items).items()))
 
+    @built_once
     def items_of_every_row(self, labels: Sequence[str], *, hashed: bool) -> sa.Select[Any]:
         """As :meth:`of_items` over the rows that count, and besides (seen, kept, again, hash, coming) over all rows.
 
@@ -424,6 +502,7 @@ class Statements:
             outer = {name: sa.case((inner.c.again == ZERO, value)) for name, value in outer.items()}
         return {name: self.dialect.exact_sum(value, bounded=few) for name, value in outer.items()}
 
+    @built_once
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`dependence` within clusters, of items with their value of each metric, in one scan.
 
@@ -719,9 +798,14 @@ class Statements:
         return self.dialect.text(self._column(name))
 
     def _in_window(self) -> Expression:
-        return self._between(self.window.start, self.window.end)
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self._moment("window_start", kind), self._moment("window_end", kind))
 
     def _between(self, start: datetime, end: datetime) -> Expression:
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self.dialect.moment(start, kind), self.dialect.moment(end, kind))
+
+    def _dated_within(self, start: Expression, end: Expression) -> Expression:
         name = self.source.window_on
         return self.dialect.within(self._column(name), self.layout.columns[name].kind, start, end)
 
@@ -797,14 +881,14 @@ class Statements:
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
-        names = dict.fromkeys((self.source.window_on, "resolved_at"))
+        names = self._dates()
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
-        coming = names if self.window.end > self.now else doubtful
+        coming = names if self.sees_future else doubtful
         columns = [(self._column(name), self._instant(name)) for name in doubtful]
         missing = [column.is_(None) for column, _ in columns]
         malformed = [instant.is_(None) for _, instant in columns]
         future = [
-            self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
+            self._instant(name) > self._moment("now", self.layout.columns[name].kind)
             for name in (coming if in_window else names)
         ]
         found = (
@@ -847,6 +931,21 @@ class Statements:
             else:
                 sums |= {"wy": exact(y), "wsy": exact(s * y)}
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
+
+
+def _moments(window: Window, now: datetime) -> dict[str, datetime]:
+    return {"window_start": window.start, "window_end": window.end, "now": now}
+
+
+def _parameter(name: str, kind: Kind) -> str:
+    return f"{name}_{kind}"
+
+
+@lru_cache(16)
+def _bound_values(dialect: Dialect, kinds: tuple[Kind, ...], window: Window, now: datetime) -> Mapping[str, Any]:
+    """What is bound for the moments, by parameter, for columns of some kinds."""
+    moments = _moments(window, now).items()
+    return {_parameter(name, kind): dialect.bound(when, kind).value for kind in kinds for name, when in moments}
 
 
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
