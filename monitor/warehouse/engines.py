@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
-from monitor.warehouse.dialects import DIALECTS, Dialect, add_functions
+from monitor.warehouse.dialects import BINARY, DIALECTS, Dialect, add_functions
 from monitor.warehouse.relation import is_files
 from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
@@ -98,7 +98,12 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
         connection.execute(_POSTGRES_MEMORY)
         connection.commit()
 
+    def formatted(_: Any, cursor: Any, _sql: str, _values: Any, context: Any, _many: bool) -> None:
+        if context is not None and context.execution_options.get(BINARY):
+            cursor.format = 1  # psycopg.pq.Format.BINARY
+
     event.listen(engine, "connect", prepared)
+    event.listen(engine, "before_cursor_execute", formatted)
     return engine.execution_options(postgresql_readonly=True)
 
 
