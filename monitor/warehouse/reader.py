@@ -923,9 +923,10 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
 
 def _numbered(texts: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     """Each text's number in the order in which they appear first, and the texts: pandas takes longer to import."""
-    numbers: dict[Any, int] = {}
-    codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, len(texts))
-    return codes, list(numbers)
+    listed = texts.tolist()
+    names = list(dict.fromkeys(listed))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed)), names
 
 
 # --- errors in plain words
