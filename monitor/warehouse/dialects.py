@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from glob import glob
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -289,15 +290,18 @@ class PostgreSQL(Dialect):
         """Past SQLAlchemy's rows; columns of numbers as arrays of numbers."""
         cursor: Any = result.cursor
         described, rows = cursor.description, cursor.fetchall()
-        values = zip(*rows, strict=True) if rows else ((),) * len(described)
-        return {column[0]: _array(column[1], taken) for column, taken in zip(described, values, strict=True)}
+        return {column[0]: _column_of(rows, place, column[1]) for place, column in enumerate(described)}
 
 
-def _array(oid: int, values: Sequence[Any]) -> npt.NDArray[Any]:
-    """The values of a column of a PostgreSQL type; NULL is NaN among doubles, None among others."""
-    if oid == _FLOAT8 or (oid in _WHOLE_NUMBERS and None not in values):
-        return np.array(values, np.float64 if oid == _FLOAT8 else np.int64)
-    return np.array(values, dtype=object)
+def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDArray[Any]:
+    """One column of some rows, of a PostgreSQL type; NULL is NaN among doubles, None among others."""
+    taken = itemgetter(place)  # to turn all rows into columns at once makes an object a row, and takes twice as long
+    if oid == _FLOAT8:
+        return np.fromiter(map(taken, rows), np.float64, len(rows))
+    try:
+        return np.fromiter(map(taken, rows), np.int64 if oid in _WHOLE_NUMBERS else object, len(rows))
+    except TypeError:  # NULL
+        return np.fromiter(map(taken, rows), object, len(rows))
 
 
 class Embedded(Dialect):

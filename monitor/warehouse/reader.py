@@ -618,7 +618,7 @@ class _Reader:
     def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
         """The sums of items and the fingerprint, of one scan where the groups have few labels and none repeats."""
         statements, source = self.statements, self.statements.source
-        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"])]
+        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
         bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
         hashed = self.hashed and statements.has_hash
         sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed))
