@@ -70,7 +70,7 @@ def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
     @wraps(build)
     def built(*about: Options.args, **options: Options.kwargs) -> Level:
         levels = cast("Statements", about[0]).levels
-        given = {**dict(enumerate(about[1:])), **options}
+        given: dict[int | str, object] = {**dict(enumerate(about[1:])), **options}
         key = (build.__qualname__, *((name, _hashable(value)) for name, value in given.items()))
         found = levels.get(key)
         if found is None:
