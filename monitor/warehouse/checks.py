@@ -214,8 +214,8 @@ def _missing(
     required = needed(source)
     for wanted, column in found.items():
         if column is None and (wanted in required or wanted in source.columns):
-            theirs = source.columns.get(wanted, wanted)
-            called = theirs if theirs == wanted else f"{theirs} (for {wanted})"
+            expected = source.columns.get(wanted, wanted)
+            called = expected if expected == wanted else f"{expected} (for {wanted})"
             has = ", ".join(column_name for column_name, _ in available)
             remedy = f"add it to the relation, or write columns: {{{wanted}: <its name>}}; there are: {has}"
             yield RelationProblem(name, f"column {called} is missing{_why(wanted, source)}", remedy)

@@ -236,7 +236,7 @@ class Warehouse:
     def check(self, name: str, source: SourceConfig) -> list[RelationProblem]:
         """All problems that keep the source ``name`` from being evaluated; none: an empty list.
 
-        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
         self._relations.update(source.relations)
         try:
@@ -271,9 +271,9 @@ class Warehouse:
             return samples(connection, known, self._dialect)
 
     def beyond_select(self) -> list[str] | None:
-        """What the monitor's role may do beyond reading, in words; None where the engine has no roles.
+        """What the monitor's role may do beyond reading, in words; None if the engine has no roles.
 
-        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
         if self._dialect.name != "postgresql":
             return None
