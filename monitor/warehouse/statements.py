@@ -642,7 +642,7 @@ class Statements:
         return sa.case((self.dialect.byte_length(label) <= _LONGEST_LABEL, sa.func.nullif(label, _EMPTY)))
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
-        """(place of the score, truth, outcome) of a rejected row, as in :meth:`rejected`; NULL if they cannot be read."""
+        """(place of the score, truth, outcome) of a rejected row, as in :meth:`rejected`; NULL if not readable."""
         score, actual = rows.c.score, rows.c.actual
         tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), whole_number(k)) for k in range(9, 0, -1))
         outside = (
