@@ -71,8 +71,8 @@ def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
     @wraps(build)
     def built(*arguments: Options.args, **options: Options.kwargs) -> Level:
         levels = cast("Statements", arguments[0]).levels
-        given: dict[int | str, object] = {**dict(enumerate(arguments[1:])), **options}
-        key = (build.__qualname__, *((name, _hashable(value)) for name, value in given.items()))
+        named = ((name, _hashable(value)) for name, value in sorted(options.items()))
+        key = (build.__qualname__, *map(_hashable, arguments[1:]), *named)
         found = levels.get(key)
         if found is None:
             found = build(*arguments, **options)
