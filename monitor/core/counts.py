@@ -1,9 +1,9 @@
 """Counts: the compressed sample that every metric reads.
 
 The warehouse groups the rows of a subject by cell = floor(score * 10000 + 0.5), by what the
-classifier decided (``predicted``) and by whether it acted alone (``automated``); only those groups
-leave it. A metric is a function of :class:`Counts` (or of the :class:`BinCounts` made from them),
-so that it costs the same for 200 rows and for 200 million.
+classifier decided (``predicted``) and by whether it acted alone (``automated``). Only those groups
+leave it. A metric is a function of :class:`Counts`, or of the :class:`BinCounts` made from them, so
+it costs the same for 200 rows and for 200 million.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ _SCALES: Floats = np.asarray(10.0 ** (9.0 - np.arange(310)), np.float64)  # by t
 
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
-"""The arrays of :class:`Counts`: the keys of a group, and what is summed in it."""
+"""The arrays of :class:`Counts`: the keys of a group, and its sums."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Counts:
-    """The groups of one subject in one window; every array has one entry a group, shape (K,).
+    """The groups of one subject in one window; every array has one entry per group, shape (K,).
 
     ``cell`` 0..10000, ``predicted`` and ``automated`` are the keys, sorted and distinct; ``n``
     counts rows; ``w, w2, ws, wy, wsy, ws2`` are the sums of w, w^2, w*s, w*y, w*s*y and w*s^2 with
-    the weight w, the score s and the outcome y. ``design_effect`` is how many rows weigh as one
-    because rows of one cluster are not independent (1: all independent), ``acting_effects`` the same
-    among the predicted and among the automated rows alone: copies often come with high scores, and
-    then the few rows that act are worth less than the label's effect says. ``score_is`` says whether y
-    is the truth of the label or whether the prediction was right.
+    the weight w, the score s and the outcome y. ``design_effect`` is how many rows count as one independent
+    row (1: all are independent), ``acting_effects`` the same for the predicted and for the automated rows
+    alone: copies often have high scores, so the few rows that act may be worth less than the label's effect
+    says. ``score_is`` says whether y is the truth of the label, or whether the prediction was right.
     """
 
     cell: Ints
@@ -108,27 +107,27 @@ class Counts:
         return replace(self, **{name: getattr(self, name)[mask] for name in KEYS + SUMS})
 
     def weighted(self) -> Counts:
-        """The groups of some weight: these counts themselves where all have one."""
-        held = self.w > 0
-        return self if held.all() else self.take(held)
+        """The groups with a weight above 0; ``self`` if all have one."""
+        has_weight = self.w > 0
+        return self if has_weight.all() else self.take(has_weight)
 
     def where(self, population: Where) -> Counts:
         """The rows of one population: all, predicted, or automated.
 
-        Their design effect is the larger one of their own and of all rows': their own is measured on few.
+        Their design effect is the larger of that of all rows and their own, which is measured on few rows.
         """
         if population == "all":
             return self
         chosen = self.predicted if population == "predicted" else self.automated
-        own = self.acting_effects[WHERES[1:].index(population)]
-        return self.take(chosen).with_design_effect(max(self.design_effect, own))
+        effect = self.acting_effects[WHERES[1:].index(population)]
+        return self.take(chosen).with_design_effect(max(self.design_effect, effect))
 
     def with_design_effect(self, effect: float) -> Counts:
         """The same rows with another design effect (at least 1)."""
         return replace(self, design_effect=max(1.0, effect))
 
     def by_cell(self) -> Counts:
-        """Predicted and automated groups of one cell put together; the keys become False."""
+        """The groups added up by cell; ``predicted`` and ``automated`` become False."""
         if len(self.cell) == 0 or not (np.diff(self.cell) == 0).any():
             return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))
         cells, index = distinct(self.cell)
@@ -137,10 +136,10 @@ class Counts:
         return replace(self, cell=cells, predicted=off, automated=off, **sums)
 
     def digest(self) -> str:
-        """A hash of the content: equal for equal rows, whichever engine counted them.
+        """A hash of the content, equal for equal rows in all engines.
 
         Sums are rounded to nine digits (decimals for those below 1), since engines may add in
-        different orders. Worked out once, since a run asks for it when it stores, compares and judges.
+        different orders. It is computed once: a run needs it to store, to compare and to judge.
         """
         known = _digests.get(self)
         if known is None:
@@ -148,7 +147,7 @@ class Counts:
         return known
 
     def to_bytes(self) -> bytes:
-        """A compressed form for the history; :func:`counts_from_bytes` reads it back to the bit."""
+        """A compressed form for the history, from which :func:`counts_from_bytes` restores every bit."""
         effects = [float(effect) for effect in (self.design_effect, *self.acting_effects)]
         columns = {name: getattr(self, name) for name in KEYS + SUMS}
         return compact.to_bytes(columns, {"score_is": str(self.score_is), "effects": effects})
@@ -169,9 +168,9 @@ def _digest_of(counts: Counts) -> str:
 
 
 def rounded_effect(effect: float) -> float:
-    """A design effect as readings keep it, with ten digits.
+    """A design effect rounded to ten digits, as readings keep it.
 
-    Engines add in different orders. Effects that differ in their last digit may end the search for an ECE 3e-5 apart.
+    Engines add in different orders. If effects differ in the last digit, the search for an ECE may end 3e-5 apart.
 
     >>> rounded_effect(1.3629351894392616) == rounded_effect(1.3629351894392627) == 1.362935189
     True
@@ -180,31 +179,31 @@ def rounded_effect(effect: float) -> float:
 
 
 def _rounded(values: Floats) -> Floats:
-    """Nine significant digits, nine decimals below 1; -0 becomes 0. Of finite values."""
+    """Finite values rounded to nine significant digits, or nine decimals below 1; -0 becomes 0."""
     scale = _SCALES[np.ceil(np.log10(np.maximum(np.abs(values), 1.0))).astype(np.intp)]
     return np.rint(values * scale) / scale + 0.0
 
 
 def _columns(keys: Ints) -> dict[str, Any]:
-    """The three keys of groups that are numbered cell x 4 + predicted x 2 + automated, shape (K,)."""
+    """The three keys of groups with the numbers cell x 4 + predicted x 2 + automated, shape (K,)."""
     return {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
 
 
 def _sum_by(values: npt.NDArray[Any], index: npt.NDArray[np.intp], size: int) -> npt.NDArray[Any]:
-    # bincount of nothing gives whole numbers, whatever the weights
+    # bincount of no values gives whole numbers, whatever the type of the weights
     total = np.bincount(index, weights=np.asarray(values, np.float64), minlength=size).astype(np.float64, copy=False)
     return np.rint(total).astype(np.int64) if values.dtype.kind == "i" else total
 
 
 def counts_from_bytes(data: bytes) -> Counts:
-    """The counts that :meth:`Counts.to_bytes` wrote, of this version or an older one."""
+    """The counts from the bytes that :meth:`Counts.to_bytes` of this or an older version wrote."""
     if compact.is_compact(data):
-        columns, about = compact.from_bytes(data)
-        own, *acting = about["effects"]
-        return Counts(**columns, design_effect=own, score_is=about["score_is"], acting_effects=(acting[0], acting[1]))
+        columns, info = compact.from_bytes(data)
+        effect, *acting = info["effects"]
+        return Counts(**columns, design_effect=effect, score_is=info["score_is"], acting_effects=(acting[0], acting[1]))
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in KEYS + SUMS}
-        # stored before acting rows had effects of their own: they have the label's
+        # in an older format acting rows have no effects of their own: the label's holds
         predicted, automated = stored.get("acting_effects", INDEPENDENT)
         return Counts(
             **arrays,
@@ -221,7 +220,7 @@ def counts_from_groups(
     score_is: ScoreIs,
     acting_effects: tuple[float, float] = INDEPENDENT,
 ) -> Counts:
-    """Counts from grouped columns (the names of the fields), sorted; keys must be distinct."""
+    """Counts from grouped columns, named as the fields, which are sorted here. Keys must be distinct."""
     cell = np.asarray(columns["cell"], dtype=np.int64)
     predicted = np.asarray(columns["predicted"], dtype=bool)
     automated = np.asarray(columns["automated"], dtype=bool)
@@ -250,7 +249,7 @@ def counts_from_rows(
     design_effect: float = 1.0,
     score_is: ScoreIs = "probability_of_label",
 ) -> Counts:
-    """Counts of plain rows, for simulations and tests; the warehouse does the same in SQL.
+    """Counts of rows, for simulations and tests. The warehouse does the same in SQL.
 
     ``score`` and ``outcome`` have shape (n,), values in [0, 1]; ``predicted`` defaults to
     score >= 0.5, ``weight`` to 1.
@@ -277,10 +276,9 @@ def counts_from_rows(
 def pool(parts: Iterable[Counts]) -> Counts:
     """Several windows (or labels) as one sample.
 
-    Its design effect is what one measurement over all rows would give if no cluster had rows in two parts:
-    the mean of the parts' effects, each by its share of the squared residuals (:func:`_pooled_effect`).
-    A cluster that does reach into several windows makes the result slightly too small (docs/statistics.md).
-    Raises ValueError for no part at all.
+    The design effect is the one that all rows together would have if no cluster had rows in two parts: the mean
+    of the parts' effects, weighted by their squared residuals (:func:`_pooled_effect`). If a cluster has rows in
+    several windows, the result is slightly too small (docs/statistics.md). Raises ValueError without parts.
     """
     kept = list(parts)
     if not kept:
@@ -301,10 +299,10 @@ def pool(parts: Iterable[Counts]) -> Counts:
 
 
 def _pooled_effect(parts: Sequence[Counts]) -> float:
-    """Sum of effect x squared residuals over sum of squared residuals.
+    """The sum of effect x squared residuals, divided by the sum of squared residuals.
 
-    An effect is a ratio of sums over clusters to sums over rows, so numerators and denominators add up.
-    Where no residual differs from its mean, parts count by their squared weights.
+    An effect is a ratio of sums over clusters to sums over rows, so numerators and denominators can be added.
+    If all residuals equal their mean, the weights are the sums of squared weights instead.
     """
     if len({part.design_effect for part in parts}) == 1:
         return parts[0].design_effect  # the usual case, without a rounding error
@@ -319,9 +317,9 @@ def _pooled_effect(parts: Sequence[Counts]) -> float:
 class BinCounts:
     """Counts summed by bin; every array has shape (M,), empty bins included.
 
-    Bin m holds the cells in (upper[m-1], upper[m]] (the first from 0 on). ``n`` counts rows, ``w``,
-    ``ws``, ``wy`` sum weights, ``n_eff`` is the number of independent rows it is worth: Kish's
-    (sum w)^2 / sum w^2 over the design effect.
+    Bin m has the cells in (upper[m-1], upper[m]], the first from 0 on. ``n`` counts rows. ``w``, ``ws`` and ``wy``
+    are the sums of w, w*s and w*y. ``n_eff`` is the number of effective rows: Kish's (sum w)^2 / sum w^2 over the
+    design effect.
     """
 
     upper: Ints
@@ -342,7 +340,7 @@ class BinCounts:
         return np.divide(self.wy, self.w, out=np.zeros_like(self.wy), where=self.w > 0)
 
     def filled(self) -> BinCounts:
-        """Only the bins that hold a row."""
+        """The bins that have a row."""
         keep = self.n > 0
         return BinCounts(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
@@ -353,11 +351,10 @@ class BinCounts:
 
 
 def equal_frequency_edges(counts: Counts, bins: int) -> tuple[int, ...]:
-    """Upper edges (in cells) of at most ``bins`` bins of equal row numbers.
+    """Upper edges (in cells) of at most ``bins`` bins with equal numbers of rows.
 
-    Each distinct cell goes to the bin in which its mid-rank lies, intervals (lower, upper], so that
-    ties are never torn. Fewer bins come out where fewer distinct cells exist; the last edge is
-    always 10000.
+    Each distinct cell goes to the bin in which its mid-rank lies, in intervals (lower, upper], so ties stay
+    together. There are fewer bins if there are fewer distinct cells. The last edge is always 10000.
 
     >>> equal_frequency_edges(counts_from_rows([0.1, 0.2, 0.3, 0.9], [0, 0, 1, 1]), 2)
     (2000, 10000)
@@ -385,7 +382,7 @@ def equal_width_edges(bins: int) -> tuple[int, ...]:
 def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     """The counts summed into bins with these upper edges, shape (len(edges),)."""
     upper = np.asarray(edges, dtype=np.int64)
-    ends = np.searchsorted(counts.cell, upper, side="right")  # cells are sorted: fewer are looked for than there are
+    ends = np.searchsorted(counts.cell, upper, side="right")  # cells are sorted, and there are fewer edges than cells
     ends[-1] = len(counts.cell)
     index = np.repeat(np.arange(len(upper)), np.diff(ends, prepend=0))
     sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy")}

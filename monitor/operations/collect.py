@@ -189,15 +189,21 @@ def read(
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
         reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store)
-    kept = kept_of(monitor, reading, baselines)
+    counts = with_whole(reading)
+    kept = kept_of(monitor, reading, baselines, counts)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
-    return reading, replace(with_whole(reading), rejected=kept.rejected)
+    return reading, replace(counts, rejected=kept.rejected)
 
 
-def kept_of(monitor: Monitor, reading: Reading, baselines: Baselines) -> StoredReading:
-    """The part of a reading that the history keeps, with the conclusions from its rejected rows."""
-    kept = stored(monitor, reading)
+def kept_of(
+    monitor: Monitor, reading: Reading, baselines: Baselines, counts: WindowCounts | None = None
+) -> StoredReading:
+    """The part of a reading that the history keeps, with the conclusions from its rejected rows.
+
+    ``counts`` are those of :func:`with_whole`, where they were made already.
+    """
+    kept = stored(monitor, reading, counts)
     return replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
 
 
@@ -208,7 +214,8 @@ def stored_or_read(monitor: Monitor, window: Window, name: str, baselines: Basel
         return counts_of(window, kept, monitor.config, baselines)
     source = monitor.config.sources[name].model_copy(update={"segments": ()})  # not needed here, and slow
     reading = monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False)
-    return replace(with_whole(reading), rejected=rejected_in(stored(monitor, reading), monitor.config, baselines))
+    counts = with_whole(reading)
+    return replace(counts, rejected=rejected_in(stored(monitor, reading, counts), monitor.config, baselines))
 
 
 def with_whole(reading: Reading) -> WindowCounts:
@@ -233,9 +240,10 @@ def by_label(segments: Mapping[Segment, Mapping[str, Counts]]) -> dict[str | Non
     return found
 
 
-def stored(monitor: Monitor, reading: Reading) -> StoredReading:
-    """The form in which the history keeps a reading."""
-    counts, with_parts = with_whole(reading), monitor.config.counts_segments(reading.window.schedule)
+def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = None) -> StoredReading:
+    """The form in which the history keeps a reading; ``counts`` as in :func:`kept_of`."""
+    counts = with_whole(reading) if counts is None else counts
+    with_parts = monitor.config.counts_segments(reading.window.schedule)
     rows = counts.whole.digest() if reading.numbers is not None else ""
     return StoredReading(
         source=reading.source, state="ok", error=None, labels=counts.labels, versions=reading.versions,

@@ -1,4 +1,4 @@
-"""Whether a relation has what the contract wants: every problem of a source at once."""
+"""Checks that a relation meets the contract. All problems of a source are reported at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Columns = list[tuple[str, Kind]]
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The columns that a source of some kind must and may have; which are numbers, and of these 0 or 1."""
+    """The columns that a source must have and may have, and which of them are numbers or booleans."""
 
     required: tuple[str, ...] = REQUIRED
     optional: tuple[str, ...] = OPTIONAL
@@ -46,7 +46,7 @@ class Contract:
 
 
 def contract(source: SourceConfig) -> Contract:
-    """The contract of a source: by its kind and shape, and by what its scores are made from."""
+    """The contract of a source, by its kind, its shape and the input of its scores."""
     if source.kind == "regression":
         return Contract(NUMBERS_REQUIRED, NUMBERS_OPTIONAL, ("predicted", "deviation", "actual", "weight"), ())
     score, single = score_name(source), source.kind == "single_label"
@@ -64,14 +64,14 @@ def contract(source: SourceConfig) -> Contract:
 
 
 def score_name(source: SourceConfig) -> str:
-    """What the column of scores is called, or that from which they are made."""
+    """The name of the column of scores, or of the column from which they are computed."""
     if source.score is not None:
         return source.score.source
     return "confidence" if source.kind == "single_label" else "score"
 
 
 def truth_name(source: SourceConfig) -> str:
-    """Whether the truth is 0 or 1 of a label (``actual``), or the label that is true (``true_label``)."""
+    """``actual`` if the truth of a label is 0 or 1, ``true_label`` if the column names the true label."""
     assumed = "true_label" if source.kind == "single_label" or source.wide is not None else "actual"
     return next((name for name in ("actual", "true_label") if name in source.columns), assumed)
 
@@ -81,7 +81,7 @@ def _truth_is_wide(source: SourceConfig) -> bool:
 
 
 def _decisions(source: SourceConfig) -> tuple[str, ...]:
-    """The column that says what was predicted; none where the label itself does, or each label has one."""
+    """The column that says what was predicted; none if the label itself says it, or each label has a column."""
     if source.kind == "single_label" or (source.wide is not None and source.wide.predicted is not None):
         return ()
     return ("predicted_label",) if "predicted_label" in source.columns or source.wide is not None else ("predicted",)
@@ -89,7 +89,7 @@ def _decisions(source: SourceConfig) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that the relation has: its own name and its kind."""
+    """A column of the relation: its name there, and its kind."""
 
     name: str
     kind: Kind
@@ -97,7 +97,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A relation and its columns by the names the configuration calls them (canonical, segments, features)."""
+    """A relation, and its columns by the names of the configuration (canonical, segments, features)."""
 
     relation: FromClause
     columns: Mapping[str, Column]
@@ -107,13 +107,13 @@ class Layout:
         return name in self.columns
 
     def expression(self, name: str) -> sa.ColumnClause[object]:
-        """The column, ready for a statement."""
+        """The column as an expression for statements."""
         found: sa.ColumnClause[object] = sa.column(self.columns[name].name, _selectable=self.relation)
         return found
 
 
 def needed(source: SourceConfig) -> tuple[str, ...]:
-    """The names that must be there: the contract's, then segments and features."""
+    """The required names: those of the contract, then segments and features."""
     names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
         names += _decisions(source)
@@ -123,7 +123,7 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
 
 
 def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | RelationProblem:
-    """The relation, or why this engine cannot read it."""
+    """The relation, or the problem why this engine cannot read it."""
     try:
         relation = parse_relation(source.relation)
     except RelationSyntaxError as error:
@@ -142,7 +142,7 @@ def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | Rela
 
 
 def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[str, str] | None:
-    """Why files cannot be read, and what to do; addresses of the web are not looked at."""
+    """Why files cannot be read, and what to do. Web addresses are not checked."""
     if not dialect.reads_files:
         kind = "Parquet" if isinstance(files, ParquetFiles) else "CSV"
         return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
@@ -151,26 +151,26 @@ def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[s
 
 
 def layout_of(
-    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, there: Columns, dialect: Dialect
+    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, available: Columns, dialect: Dialect
 ) -> Layout | list[RelationProblem]:
-    """The columns that are wanted of a relation, whose columns are ``there``; or all that is wrong with them.
+    """The columns of a relation that its source uses, or all problems with them; ``available`` are all its columns.
 
     Database errors pass through: the caller knows which of them mean that the relation is missing.
     """
     names = (*needed(source), *contract(source).optional)
-    found = {wanted: find(source.columns.get(wanted, wanted), there) for wanted in names}
+    found = {wanted: find(source.columns.get(wanted, wanted), available) for wanted in names}
     layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
     problems = [
-        *_unknown(name, source, there),
-        *_missing(name, source, found, there),
-        *_ambiguous(name, layout, there),
+        *_unknown(name, source, available),
+        *_missing(name, source, found, available),
+        *_ambiguous(name, layout, available),
         *_types(connection, name, source, layout, dialect),
     ]
     return problems or layout
 
 
 def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
-    """The labels that columns called like ``score_{label}`` are of.
+    """The labels of the columns whose names fit a pattern like ``score_{label}``.
 
     >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_"])
     ['billing', 'access']
@@ -185,22 +185,22 @@ def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
     ]
 
 
-def find(theirs: str, there: Iterable[tuple[str, Kind]]) -> Column | None:
-    """The column of that name; in another case of letters only where exactly one fits."""
-    exact = [Column(*pair) for pair in there if pair[0] == theirs]
-    close = exact or [Column(*pair) for pair in there if pair[0].casefold() == theirs.casefold()]
+def find(column_name: str, available: Iterable[tuple[str, Kind]]) -> Column | None:
+    """The column of that name. Upper and lower case may differ if exactly one column fits."""
+    exact = [Column(*pair) for pair in available if pair[0] == column_name]
+    close = exact or [Column(*pair) for pair in available if pair[0].casefold() == column_name.casefold()]
     return close[0] if exact or len(close) == 1 else None
 
 
-def _unknown(name: str, source: SourceConfig, there: Columns) -> Iterator[RelationProblem]:
-    wanted = contract(source)
-    ours = (*wanted.required, *wanted.optional)
-    known = {*ours, *source.latest_by, *source.agreement_by, *source.segments, *source.features}
+def _unknown(name: str, source: SourceConfig, available: Columns) -> Iterator[RelationProblem]:
+    columns_of_contract = contract(source)
+    canonical_names = (*columns_of_contract.required, *columns_of_contract.optional)
+    known = {*canonical_names, *source.latest_by, *source.agreement_by, *source.segments, *source.features}
     for canonical in source.columns:
         if canonical not in known:
-            remedy = f"use one of {', '.join(ours)}, or a name under segments or features"
+            remedy = f"use one of {', '.join(canonical_names)}, or a name under segments or features"
             yield RelationProblem(name, f"columns maps {canonical!r}, which the monitor does not know", remedy)
-    has = [column for column, _ in there]
+    has = [column for column, _ in available]
     for named in source.types:
         if source.columns.get(named, named).casefold() not in map(str.casefold, has):
             yield RelationProblem(
@@ -209,14 +209,14 @@ def _unknown(name: str, source: SourceConfig, there: Columns) -> Iterator[Relati
 
 
 def _missing(
-    name: str, source: SourceConfig, found: Mapping[str, Column | None], there: Columns
+    name: str, source: SourceConfig, found: Mapping[str, Column | None], available: Columns
 ) -> Iterator[RelationProblem]:
     required = needed(source)
     for wanted, column in found.items():
         if column is None and (wanted in required or wanted in source.columns):
-            theirs = source.columns.get(wanted, wanted)
-            called = theirs if theirs == wanted else f"{theirs} (for {wanted})"
-            has = ", ".join(column_name for column_name, _ in there)
+            expected = source.columns.get(wanted, wanted)
+            called = expected if expected == wanted else f"{expected} (for {wanted})"
+            has = ", ".join(column_name for column_name, _ in available)
             remedy = f"add it to the relation, or write columns: {{{wanted}: <its name>}}; there are: {has}"
             yield RelationProblem(name, f"column {called} is missing{_why(wanted, source)}", remedy)
 
@@ -235,8 +235,8 @@ def _why(wanted: str, source: SourceConfig) -> str:
     return ", which features names" if wanted in source.features else ""
 
 
-def _ambiguous(name: str, layout: Layout, there: Columns) -> Iterator[RelationProblem]:
-    times = Counter(column for column, _ in there)
+def _ambiguous(name: str, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
+    times = Counter(column for column, _ in available)
     for column in dict.fromkeys(column.name for column in layout.columns.values()):
         if times[column] > 1:
             remedy = "give one of them another name in the SELECT"
@@ -264,7 +264,7 @@ def _types(
 
 
 def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:
-    """The kind of a column; where the engine declares none, whether it holds text only."""
+    """The kind of a column. If the engine declares none, but the column holds text only: text."""
     kind = layout.columns[wanted].kind
     if kind == "unknown" and dialect.only_text(connection, layout.relation, layout.expression(wanted)):
         return "text"

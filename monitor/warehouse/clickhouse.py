@@ -26,15 +26,15 @@ _SETTINGS = {
     "cast_keep_nullable": 1,  # a cast of NULL is NULL
     "aggregate_functions_null_for_empty": 1,  # so is the maximum of nothing
     "join_use_nulls": 1,
-    "prefer_column_name_to_alias": 1,  # a name is the column of the rows below, not the expression beside it
+    "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
 _READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
-"""Codes of errors that trying again does not change: unknown names, wrong types, syntax, no right to read."""
+"""Codes of errors that would come again: unknown names, wrong types, syntax, no right to read."""
 
 
 class ClickHouse(Dialect):
-    """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
+    """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
     one_state: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class ClickHouse(Dialect):
         return str(connection.execute(sa.select(sa.func.currentDatabase())).scalar_one())
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
-        """Whether a value that is there is NaN."""
+        """Whether a value is NaN."""
         return sa.func.isNaN(self.number(column, kind)) == sa.literal_column("1")
 
     def above(self, number: Expression, limit: Expression) -> Expression:
@@ -61,20 +61,24 @@ class ClickHouse(Dialect):
         """The value as an instant; a day begins in UTC."""
         return _instant(column) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """An instant with its microseconds, which the driver would drop from a date."""
-        return _instant(sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text))
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text with microseconds, which the driver would drop from a date."""
+        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a text."""
+        return _instant(bound)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
-        """By whole microseconds; of what lies before the moment."""
+        """By whole microseconds. The instant must lie before the moment."""
         passed: Expression = _whole_microseconds(self.moment(moment, "timestamp")) - _whole_microseconds(
             _instant(instant)
         )
         return sa.func.intDiv(passed, sa.literal_column(str(DAY_S * 1_000_000)))
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
-        """As everywhere, in whole numbers of 128 bits, or 256: those of 64 bits would wrap around unnoticed."""
-        # what is NULL may hold NaN beneath, which no whole number can be made of
+        """In whole numbers of 128 or 256 bits: a sum of 64 bits would overflow without an error."""
+        # a NULL may hide a NaN, which cannot be cast to a whole number
         nearest = sa.func.coalesce(
             sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5")), sa.literal_column("0")
         )
@@ -82,7 +86,7 @@ class ClickHouse(Dialect):
         return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
 
     def bit_count(self, number: Expression) -> Expression:
-        """By ClickHouse's own name for it."""
+        """How many bits of a whole number of 64 bits are set."""
         return sa.func.bitCount(number)
 
     def ordered(self, text: Expression) -> Expression:
@@ -90,7 +94,7 @@ class ClickHouse(Dialect):
         return text
 
     def byte_length(self, text: Expression) -> Expression:
-        """ClickHouse counts bytes."""
+        """How many bytes a text has in UTF-8: ClickHouse's length() counts bytes."""
         return sa.func.length(text)
 
     def md5(self, text: Expression) -> Expression:
@@ -98,7 +102,7 @@ class ClickHouse(Dialect):
         return sa.func.lower(sa.func.hex(sa.func.MD5(text)))
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """Of the row as text, in which NULL is a word; the sum wraps around, always in the same way."""
+        """The hash of the row as text, in which NULL is a word. The sum overflows, but always in the same way."""
         return sa.func.cityHash64(sa.func.toString(sa.func.tuple(*(column for column, _ in columns))))
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
@@ -107,14 +111,14 @@ class ClickHouse(Dialect):
         driver.client.set_client_setting("max_execution_time", math.ceil(seconds) + _AFTER_CANCEL_S)
 
     def cancel(self, driver: Any) -> None:
-        """Nothing beside :meth:`limit`."""
+        """Do nothing: the driver cannot cancel. See :meth:`limit`."""
 
     def bytes_read(self, connection: sa.Connection) -> int | None:
-        """Those of the statements of this connection, by the summary that the server sends with each answer."""
+        """Bytes that the statements of this connection read, from the summary that comes with each result."""
         return int(connection.info.get(_READ, 0))
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the relation is at fault, which trying again would not change."""
+        """Whether the relation is at fault, so that trying again would not help."""
         return getattr(error.orig, "code", None) in _OF_THE_RELATION
 
 
@@ -122,7 +126,7 @@ class ChDB(ClickHouse):
     """The same engine in this process, whose driver does not say what a statement read."""
 
     def bytes_read(self, connection: sa.Connection) -> int | None:
-        """Those of all statements of this process, by the engine's own counter; it has no row before the first."""
+        """Bytes that all statements of this process read, by the engine's counter, which has no row at first."""
         counter = sa.table("events", sa.column("event"), sa.column("value"), schema="system")
         read = sa.select(sa.func.sum(counter.c.value)).where(counter.c.event == sa.literal("SelectedBytes", sa.Text))
         return int(connection.execute(read).scalar() or 0)
@@ -162,7 +166,7 @@ def clickhouse_engine(url: sa.URL, _: set[str]) -> sa.Engine:
 
 
 def _add_bytes_read(connection: sa.Connection, cursor: Any, *_: Any) -> None:
-    """The server's summary has what was read up to the end of the statement, since the driver has it wait for that."""
+    """Add the bytes of one statement. They are complete: the driver makes the server wait for its end."""
     summaries: list[dict[str, Any]] = cursor.summary
     read = sum(int(summary.get("read_bytes", 0)) for summary in summaries)
     connection.info[_READ] = connection.info.get(_READ, 0) + read
@@ -177,7 +181,7 @@ def chdb_engine(url: sa.URL, _: set[str]) -> sa.Engine:
 
 
 def _settle(connection: Any, _: Any) -> None:
-    """The settings of every session; a role that is read-only already cannot be made so again."""
+    """Set the settings of a session. ``readonly`` cannot be set for a role that is read-only already."""
     client = connection.client
     for name, value in _SETTINGS.items():
         client.set_client_setting(name, value)

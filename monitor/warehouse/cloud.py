@@ -1,4 +1,4 @@
-"""BigQuery, Redshift and Trino, by their own SQLAlchemy dialects. They were compiled and parsed, not run."""
+"""BigQuery, Redshift and Trino, by their own SQLAlchemy dialects. Tests compile and parse the SQL; none runs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from monitor.warehouse.relation import Relation
 
 
 class _Cloud(Dialect):
-    """What these have in common: text is compared by its bytes, and the driver says the types of columns."""
+    """What these engines share: text is compared by its bytes, and the driver names the types of columns."""
 
     naive: ClassVar[str]
     zoned: ClassVar[str]
@@ -43,25 +43,27 @@ class _Cloud(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, Named(self.naive)) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text: a constant, so that partitions are left out by it."""
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, in UTC."""
         text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
-        if kind in ("timestamp", "date"):
-            return sa.cast(sa.literal(text, sa.Text), Named(self.naive))
-        return sa.cast(sa.literal(text + self.utc, sa.Text), Named(self.zoned))
+        return sa.literal(text if kind in ("timestamp", "date") else text + self.utc, sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """A constant, so that partitions are left out by it."""
+        return sa.cast(bound, Named(self.naive if kind in ("timestamp", "date") else self.zoned))
 
     def ordered(self, text: Expression) -> Expression:
         """These engines compare bytes anyway."""
         return text
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> None:
-        """None: nobody has tried the hashes of these engines here."""
+        """None: the hash functions of these engines were not tested."""
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Nothing: the limit of the server is the owner's."""
+        """Do nothing: the owner sets the server's time limit."""
 
     def cancel(self, driver: Any) -> None:
-        """Nothing: the statement goes on, and its result is not waited for."""
+        """Do nothing: the statement goes on, and nobody waits for its result."""
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the statement was refused: syntax, names, or no right to read."""
@@ -69,10 +71,10 @@ class _Cloud(Dialect):
 
 
 class _Ieee(_Cloud):
-    """Doubles are compared as IEEE 754 has it: NaN is above nothing and equals nothing."""
+    """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
-        """Whether a value that is there is NaN."""
+        """Whether a value is NaN."""
         return sa.func.is_nan(self.number(column, kind), type_=sa.Boolean)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
@@ -80,12 +82,12 @@ class _Ieee(_Cloud):
         return sa.or_(number > limit, sa.func.is_nan(number, type_=sa.Boolean))
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
-        """As everywhere, in decimals: a sum of 64 bits would end the statement where there are many rows."""
+        """In decimals: over many rows a sum of 64 bits would overflow, which is an error."""
         nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
         return sa.cast(sa.func.sum(sa.cast(nearest, self.digits(bounded=bounded))), sa.Double) / FIXED_POINT
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
-        """The type of the whole numbers that are added."""
+        """The type of the whole numbers that are summed."""
         return Named("DECIMAL(38, 0)")
 
 
@@ -99,7 +101,7 @@ class BigQuery(_Ieee):
     bare: ClassVar[Kind] = "timestamptz"
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
-        """The type of the whole numbers that are added."""
+        """The type of the whole numbers that are summed."""
         return Named("NUMERIC" if bounded else "BIGNUMERIC")
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
@@ -110,7 +112,7 @@ class BigQuery(_Ieee):
         return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
 
     def byte_length(self, text: Expression) -> Expression:
-        """BigQuery's own name for it."""
+        """How many bytes a text has in UTF-8."""
         return sa.func.byte_length(text)
 
     def md5(self, text: Expression) -> Expression:
@@ -155,7 +157,7 @@ class Redshift(_Cloud):
         return [(column[0], kinds[column[1]]) for column in described]
 
     def text(self, column: Expression) -> Expression:
-        """The value as text of any length that Redshift has."""
+        """The value as the longest text type of Redshift."""
         return sa.cast(column, sa.VARCHAR(65535))
 
     def wide(self, nearest: Expression) -> Expression:
@@ -164,7 +166,7 @@ class Redshift(_Cloud):
 
 
 def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
-    """The kind of a type by its name, as drivers say it; ``bare`` is what a timestamp without more words is.
+    """The kind of a type by the name that the driver gives. ``bare`` is the kind of a plain ``timestamp``.
 
     >>> cloud_kind("FLOAT64"), cloud_kind("timestamp(6) with time zone"), cloud_kind("timestamp"), cloud_kind("JSON")
     ('number', 'timestamptz', 'timestamp', 'other')
@@ -182,5 +184,5 @@ def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
 
 
 def plain_engine(url: sa.URL, _: set[str]) -> sa.Engine:
-    """The engine of an address as the driver has it."""
+    """The engine of an address, with the driver's defaults."""
     return sa.create_engine(url, pool_size=2)

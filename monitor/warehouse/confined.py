@@ -1,9 +1,8 @@
-"""DuckDB that reads the database, the files that are named, and nothing else.
+"""Restrict DuckDB to reading the database and the files that relations name.
 
 DuckDB's functions read any file of the machine (``read_text('/proc/self/environ')``) and call any web address, and a
-relation may be a SELECT. So access outside the database is turned off, but for files of data that the relations in
-alerts.yaml, or views of the database itself, name as a literal. It cannot be turned on again while the database is
-open.
+relation may be a SELECT. So access outside the database is turned off, except to data files that the relations in
+alerts.yaml or views of the database name as a literal. It cannot be turned on again while the database is open.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _ONE_AT_A_TIME = threading.Lock()  # connections to one file share their setting
 
 
 def named_files(texts: Iterable[str]) -> list[str]:
-    """The files of data that relations name: a path as a whole, or a literal of a SELECT. No web addresses.
+    """The data files that relations name, by a path or a literal in a SELECT, without web addresses.
 
     >>> named_files(["exports/*.parquet", "SELECT * FROM read_csv('it''s.csv')", "select read_text('/etc/passwd')"])
     ['exports/*.parquet', "it's.csv"]
@@ -42,7 +41,7 @@ def named_files(texts: Iterable[str]) -> list[str]:
 
 
 def allowed(paths: Iterable[str]) -> list[str]:
-    """What DuckDB must be allowed to open for these paths: each itself, and what a pattern stands for now."""
+    """The paths that DuckDB must be allowed to open: each path itself, and the present matches of a pattern."""
     found: dict[str, None] = {}
     for path in paths:
         whole = str(Path(path).absolute())
@@ -52,7 +51,7 @@ def allowed(paths: Iterable[str]) -> list[str]:
 
 
 def _views_of(connection: Any, database: Path) -> tuple[str, ...]:
-    """The SQL of a database's views, asked once while its file stays as it is: DuckDB lists its own some sixty too."""
+    """The SQL of a database's views, read once for each state of its file: DuckDB also lists about sixty of its own."""
     state = (str(database.absolute()), *(_state_of(path) for path in (database, Path(f"{database}.wal"))))
     if state not in _VIEWS:
         found = connection.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND sql IS NOT NULL").fetchall()
@@ -63,7 +62,7 @@ def _views_of(connection: Any, database: Path) -> tuple[str, ...]:
 
 
 def _state_of(path: Path) -> tuple[int, ...]:
-    """What changes whenever a file is written; () where there is none. Nobody writes one that is open to be read."""
+    """Values that change whenever a file is written; () without a file. A file open for reading is not written."""
     try:
         found = path.stat()
     except OSError:
@@ -72,10 +71,10 @@ def _state_of(path: Path) -> tuple[int, ...]:
 
 
 def confine(connection: Any, relations: Sequence[str], database: str | None) -> bool:
-    """Let a connection of DuckDB read its database and the named files only, in UTC.
+    """Let a DuckDB connection read only its database and the named files, in UTC.
 
-    ``database`` is the file that it has open, or None: one in memory is new, and so it has no views.
-    Whether it will read the same files later: not where a pattern may stand for more of them then.
+    ``database`` is the open file, or None for a database in memory, which has no views. Returns whether the same files
+    will do later: False if a pattern may match more files then.
     """
     with _ONE_AT_A_TIME:
         connection.execute("SET TimeZone = 'UTC'")

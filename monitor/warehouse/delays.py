@@ -1,7 +1,7 @@
 """When truths became known: items by the window of their prediction and the days since their truth came.
 
-One statement for all windows; no score is looked at, so that nothing depends on how scores are made. Of several rows of
-one (item, label) in a window the first truth counts.
+There is one statement for all windows. It reads no scores, so it works however scores are made. Of several rows of one
+(item, label) in a window the first truth counts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from monitor.warehouse.dialects import Arrays
 from monitor.warehouse.statements import ONE, ZERO, whole_number
 from monitor.warehouse.unresolved import UnresolvedStatements
 
-_NO_DATE = -1  # a truth without a date: known, nobody knows since when
+_NO_DATE = -1  # a truth without a date: it is known, but not since when
 
 
 @dataclass(frozen=True, slots=True)
 class DelayStatements(UnresolvedStatements):
-    """The statement about several adjacent windows, in their order; ``window`` spans them all."""
+    """The statement about adjacent windows, in their order; ``window`` spans them all."""
 
     windows: tuple[Window, ...] = ()
 
     def delays(self) -> sa.Select[Any]:
         """(label, place, waiting, ago, n): items of the window at ``place`` whose truth is known for ``ago`` full days.
 
-        ``ago`` is -1 where the truth has no date, and of what waits.
+        ``ago`` is -1 if the truth has no date, or is not known yet (``waiting`` 1).
         """
         parts = [self._dated_truths(), *(() if self.more is None else [self._of_more()._dated_truths()])]
         rows = (parts[0] if len(parts) == 1 else sa.union_all(*parts)).subquery("truths")
@@ -46,7 +46,7 @@ class DelayStatements(UnresolvedStatements):
         return sa.select(*by, sa.func.count().label("n")).group_by(*by)
 
     def _of_more(self) -> DelayStatements:
-        assert self.more is not None  # noqa: S101 - asked before
+        assert self.more is not None  # noqa: S101 - the caller has checked it
         return DelayStatements(
             self.source, self.more, self.dialect, self.window, self.now, self.known_at, None, self.windows
         )
@@ -65,7 +65,7 @@ class DelayStatements(UnresolvedStatements):
 
 
 def delays_of(columns: Arrays, windows: Sequence[Window], now: datetime) -> dict[str | None, tuple[TruthDelays, ...]]:
-    """The delays of each label in every window, and of all together (None), from :meth:`DelayStatements.delays`."""
+    """The delays of each label, and of all together (None), by window, from :meth:`DelayStatements.delays`."""
     ages = [full_days(window, now) for window in windows]
     items: dict[str | None, Counter[int]] = {}
     days: dict[str | None, Counter[tuple[int, int]]] = {}

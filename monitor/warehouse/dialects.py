@@ -1,4 +1,4 @@
-"""Where the engines differ: the types of columns, what a number, a text and an instant are.
+"""How the engines differ: the types of columns, numbers, texts and instants.
 
 Everything else is plain SQLAlchemy Core, in ``statements.py``. An *instant* is an
 expression that can be compared with :meth:`Dialect.moment` of the same kind of column, and is NULL
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from glob import glob
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,15 +28,21 @@ from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_claus
 
 Kind = Literal["number", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
 NUMERIC: tuple[Kind, ...] = ("number", "integer")
-"""Kinds of numbers; ``integer`` where an engine was tried in which whole numbers are quicker to add up."""
+"""Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster."""
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 BITS = 62
-"""Labels that are bits of one whole number of 64 bits with a sign."""
+"""How many labels fit, as bits, into one signed whole number of 64 bits."""
 DAY_S = 86_400
 DAY_MICROSECONDS = "86400000000.0e0"
+BINARY = "calmon_binary"
+"""The option of an execution by which PostgreSQL sends values in its binary form.
+
+Only for statements whose columns are numbers or text: psycopg would give other types, such as enums, as bytes.
+"""
+_FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -46,7 +53,7 @@ def everything(relation: FromClause) -> sa.Select[Any]:
 
 
 class Dialect:
-    """What PostgreSQL, the standard here, does. The other engines say where they differ."""
+    """How PostgreSQL does it, which is the default. Other dialects override what differs."""
 
     name: ClassVar[str] = "postgresql"
     date_kinds: ClassVar[frozenset[Kind]] = frozenset({"timestamp", "timestamptz", "date"})
@@ -55,7 +62,7 @@ class Dialect:
     grouping_sets: ClassVar[bool] = True
     counts_bits: ClassVar[bool] = True
     one_state: ClassVar[bool] = True
-    """Whether all statements of a reading see the same state of the rows, whatever arrives meanwhile."""
+    """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -73,7 +80,7 @@ class Dialect:
         return [(column[0], kinds[column[1]]) for column in described]
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
-        """The relation as something to select from more than once."""
+        """A FROM clause of the relation, from which several statements may select."""
         return from_clause(relation, name)
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
@@ -89,20 +96,20 @@ class Dialect:
         return sa.cast(sa.cast(column, sa.Integer) if kind == "boolean" else column, sa.Double)
 
     def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
-        """A number divided by ``scale``; what is no number stays what it is."""
+        """A number divided by ``scale``; other values stay as they are."""
         number = self.number(column, kind)
         return number if scale == 1 else number / sa.literal_column(repr(float(scale)))
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
-        """Whether a value that is there is no number."""
+        """Whether a value is NaN."""
         return self.number(column, kind) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
-        """Whether a number is above a limit; NaN is, which most engines sort last."""
+        """Whether a number is above a limit. NaN is: most engines sort it last."""
         return number > limit
 
     def cell(self, score: Expression) -> Expression:
-        """floor(score * 10000 + 0.5) as a whole number: engines round differently, none floors differently."""
+        """floor(score * 10000 + 0.5) as a whole number: engines round differently, but floor alike."""
         return sa.cast(sa.func.floor(score * sa.literal_column("10000") + sa.literal_column("0.5")), sa.Integer)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
@@ -111,20 +118,28 @@ class Dialect:
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """An instant to compare with columns of this kind."""
+        return self.moment_of(self.bound(when, kind), kind)
+
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """The value that a statement binds for an instant, with its type."""
         if kind in ("timestamp", "date"):
             return sa.literal(when.astimezone(UTC).replace(tzinfo=None), sa.TIMESTAMP())
         return sa.literal(when.astimezone(UTC), sa.TIMESTAMP(timezone=True))
 
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a bound value, to compare with columns of this kind."""
+        return bound
+
     def aware(self, instant: Any) -> datetime | None:
-        """A fetched value of :meth:`instant` in Python, time zone aware."""
+        """A fetched instant as a datetime with a time zone."""
         if instant is None or instant.tzinfo is not None:
             return instant  # type: ignore[no-any-return]  # what a driver gives
         return instant.replace(tzinfo=UTC)  # type: ignore[no-any-return]
 
-    def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
-        """Whether start <= value < end."""
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
+        """Whether start <= value < end. Both are moments of this kind."""
         instant = self.instant(column, kind)
-        return sa.and_(instant >= self.moment(start, kind), instant < self.moment(end, kind))
+        return sa.and_(instant >= start, instant < end)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """How many full days an instant lies before a moment, as a whole number."""
@@ -134,35 +149,36 @@ class Dialect:
         return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
-        """The sum of a column of doubles, the same whatever the order in which rows are added.
+        """The sum of a column of doubles, which does not depend on the order of the rows.
 
-        Several threads add doubles in another order at each query, and so the last digits of the sum
-        differ; whole multiples of 2^-40 add up exactly. ``bounded`` values lie in [0, 1].
+        Threads add doubles in a different order in each query, so the last digits of a plain sum differ.
+        Whole multiples of 2^-40 add up exactly. ``bounded`` values lie in [0, 1].
         """
         nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))  # engines round differently
         whole = sa.cast(nearest, sa.BigInteger) if bounded else self.wide(nearest)
         return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
 
     def exact_sum_of_few(self, value: Expression) -> Expression:
-        """As :meth:`exact_sum` of ``bounded`` values in at most some thousand rows: doubles hold the whole numbers."""
+        """As :meth:`exact_sum` with ``bounded``, for at most a few thousand rows: a double holds their sum exactly."""
         nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
         return sa.cast(sa.func.sum(nearest), sa.Double) / FIXED_POINT
 
     def exact_sum_of_group(self, value: Expression, where: Expression | None = None) -> Expression:
-        """As :meth:`exact_sum` of ``bounded`` values where there are many groups; of the rows ``where`` it is so."""
+        """As :meth:`exact_sum` with ``bounded``, for many groups; over the rows for which ``where`` holds, if given."""
         return self.exact_sum(value if where is None else sa.case((where, value)), bounded=True)
 
     def wide(self, nearest: Expression) -> Expression:
-        """A whole number of more than 64 bits; a large one by its text, since a direct cast keeps 15 digits only.
+        """A whole number of more than 64 bits.
 
-        Of whole numbers up to 2^53 the text has every digit, and so has the quicker cast by 64 bits.
+        Above 2^53 it is cast to text first, since a direct cast keeps only 15 digits. Up to 2^53 a cast to 64 bits
+        keeps every digit and is faster.
         """
         exactly = nearest.between(sa.literal_column("-9007199254740992e0"), sa.literal_column("9007199254740992e0"))
         small = sa.cast(sa.cast(nearest, sa.BigInteger), sa.Numeric)
         return sa.case((exactly, small), else_=sa.cast(sa.cast(nearest, sa.Text), sa.Numeric(38, 0)))
 
     def ordered(self, text: Expression) -> Expression:
-        """Text in an order that depends on no language."""
+        """The text, compared by its bytes and not by the rules of a language."""
         return sa.collate(text, "C")
 
     def byte_length(self, text: Expression) -> Expression:
@@ -174,20 +190,20 @@ class Dialect:
         return sa.func.md5(text)
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression | None:
-        """A whole number for each row, another one where a value is; None where no such function was tried.
+        """A hash of each row as a whole number; None for an engine whose hash functions were not tested.
 
-        The sum over rows says whether any has changed. So columns are joined by XOR, not added up: a sum of sums would
-        stay the same where two rows exchange a value.
+        The sum over rows shows whether any row has changed. Columns are combined by XOR: if they were added up, the sum
+        would stay the same when two rows exchange a value.
         """
         hashes = (_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1))
         return reduce(lambda one, other: one.bitwise_xor(other), hashes)
 
     def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
-        """Of the rows of one item: how many more they are than there are of ``labels`` among theirs, as an aggregate.
+        """An aggregate over the rows of one item: the number of rows less the number of distinct labels.
 
-        Each label is one bit (at most :data:`BITS`), so that an item takes a number and not a group for each label.
-        Any label has a bit, one that is not among ``labels`` that of another: the number may be too large then, and
-        is never 0 where a label repeats. Rows whose label is NULL do not count. Only where :attr:`counts_bits`.
+        Each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number and not a group for each
+        label. A label that is not among them shares the bit of another: the result may then be too large, but is never
+        0 where a label repeats. Rows whose label is NULL are left out. Only where :attr:`counts_bits`.
         """
         ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
         bit = _bit_of(self.ordered(label), [sa.literal(name, sa.Text) for name in ordered])
@@ -199,7 +215,7 @@ class Dialect:
         return sa.func.bit_count(sa.cast(number, Named("BIT(64)")))
 
     def computed_once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
-        """The same rows, whose columns the engine computes once, however often the levels around name them."""
+        """The same rows, with columns that the engine computes once, even if outer levels use them several times."""
         return rows
 
     def default_schema(self, connection: sa.Connection) -> str:
@@ -207,7 +223,7 @@ class Dialect:
         return "public"
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Let the server end a statement by itself where this process is gone before it could cancel it."""
+        """Set the server's own time limit for statements, in case this process ends before it cancels one."""
         milliseconds = str(round((seconds + _AFTER_CANCEL_S) * 1000))
         connection.execute(sa.select(sa.func.set_config("statement_timeout", milliseconds, sa.true())))
 
@@ -216,12 +232,16 @@ class Dialect:
         driver.cancel_safe(timeout=_AFTER_CANCEL_S)
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the relation is at fault, which trying again would not change."""
+        """Whether the relation is at fault, so that trying again would not help."""
         return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
     def bytes_read(self, connection: sa.Connection) -> int | None:
-        """Bytes of tables that statements have read so far, as the engine counts them; None where it does not."""
+        """Bytes of tables that statements have read so far; None for an engine that does not count them."""
         return None
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any]) -> Arrays:
+        """The columns of the result of one of our statements as arrays of one length."""
+        return self.fetch(connection.execute(statement, parameters))
 
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """The columns of a result as arrays of one length."""
@@ -244,12 +264,12 @@ class Named(sa.types.UserDefinedType[Any]):
 
 
 class PostgreSQL(Dialect):
-    """What only PostgreSQL is quicker with."""
+    """PostgreSQL itself, with what is faster only there."""
 
     def exact_sum_of_group(self, value: Expression, where: Expression | None = None) -> Expression:
-        """The upper and the lower 20 bits apart, in doubles, which hold the sums exactly up to 2^33 rows a group.
+        """Sums of the upper and of the lower 20 bits, in doubles, which are exact up to 2^33 rows a group.
 
-        A sum of whole numbers of 64 bits is a decimal here, which takes long to make for each group.
+        PostgreSQL sums whole numbers of 64 bits as decimals, which is slow for many groups.
         """
         bits: Expression = sa.literal_column("1048576.0e0")  # 2^20
         upper = sa.func.floor(value * bits)
@@ -259,15 +279,37 @@ class PostgreSQL(Dialect):
         return sa.cast(of_upper * bits + of_lower, sa.Double) / FIXED_POINT
 
     def computed_once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
-        """PostgreSQL puts an expression in place of each name, unless rows are skipped below, even none."""
+        """By OFFSET 0: without it PostgreSQL replaces each use of a column by the expression."""
         return rows.offset(sa.literal_column("0"))
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any]) -> Arrays:
+        """In the server's binary form: neither side writes or reads 17 digits for each sum."""
+        options = {BINARY: True}
+        return self.fetch(connection.execute(statement, parameters, execution_options=options))
+
+    def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
+        """Past SQLAlchemy's rows; columns of numbers as arrays of numbers."""
+        cursor: Any = result.cursor
+        described, rows = cursor.description, cursor.fetchall()
+        return {column[0]: _column_of(rows, place, column[1]) for place, column in enumerate(described)}
+
+
+def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDArray[Any]:
+    """One column of some rows, of a PostgreSQL type; NULL is NaN among doubles, None among others."""
+    taken = itemgetter(place)  # to turn all rows into columns at once makes an object a row, and takes twice as long
+    if oid == _FLOAT8:
+        return np.fromiter(map(taken, rows), np.float64, len(rows))
+    try:
+        return np.fromiter(map(taken, rows), np.int64 if oid in _WHOLE_NUMBERS else object, len(rows))
+    except TypeError:  # NULL
+        return np.fromiter(map(taken, rows), object, len(rows))
 
 
 class Embedded(Dialect):
-    """An engine within this process: with the process its statements end too."""
+    """An engine in this process: its statements end with the process."""
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Nothing beside :meth:`cancel`: these engines know no time limit of their own."""
+        """Do nothing: these engines have no time limit of their own. :meth:`cancel` ends a statement."""
 
     def cancel(self, driver: Any) -> None:
         """End the statement that runs on the driver's connection; called from another thread."""
@@ -275,7 +317,7 @@ class Embedded(Dialect):
 
 
 COPIED_BYTES = 64 * 2**20
-"""Of CSV files as they are on the disk: up to so many, they are read once a session."""
+"""CSV files of at most this many bytes on the disk are read once a session."""
 
 
 def _bytes_of(pattern: str) -> int:
@@ -299,7 +341,7 @@ class DuckDB(Embedded):
         return [(column[0], duckdb_kind(str(column[1]))) for column in described]
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
-        """CSV files as a table of the connection, unless they are large: each statement would read their text again."""
+        """CSV files as a temporary table, so that each is parsed once; large files as they are."""
         clause = from_clause(relation, name)
         if not isinstance(relation, CsvFiles) or _bytes_of(relation.path) > COPIED_BYTES:
             return clause
@@ -316,11 +358,11 @@ class DuckDB(Embedded):
         return "main"
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Also where Parquet files are missing: they are the relation's, not the warehouse's own."""
+        """Also if a Parquet file is missing: the relation names it."""
         return "No files found" in str(error.orig) or super().of_the_relation(error)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
-        """Text is cast where it begins like a date: 'epoch' and 'infinity' are not meant."""
+        """Text is cast only if it begins like a date: 'epoch' and 'infinity' are no dates here."""
         if kind == "text":
             return sa.case((column.like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True))))
         return super().instant(column, kind)
@@ -334,11 +376,11 @@ class DuckDB(Embedded):
         return text
 
     def byte_length(self, text: Expression) -> Expression:
-        """DuckDB's own name for it."""
+        """How many bytes a text has in UTF-8."""
         return sa.func.strlen(text)
 
     def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
-        """By the place in a list, which DuckDB looks up once for each value of a column kept as a dictionary."""
+        """By the label's place in a list, which DuckDB looks up once for each value of a dictionary-encoded column."""
         place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
         found = sa.func.bit_count(sa.func.bit_or(_bit(0).bitwise_lshift(place - sa.literal_column("1"))))
         return sa.func.count(label) - sa.func.coalesce(found, sa.literal_column("0"))
@@ -353,7 +395,7 @@ class DuckDB(Embedded):
 
 
 class SQLite(Embedded):
-    """A value has a type of its own here, whatever its column says; dates are text or numbers."""
+    """In SQLite the type belongs to each value, not to the column; dates are text or numbers."""
 
     name = "sqlite"
     grouping_sets = False
@@ -367,7 +409,7 @@ class SQLite(Embedded):
         return [(column[0], sqlite_kind(declared.get(column[0], ""))) for column in described]
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """SQLite says by the name of an error whether the statement is at fault."""
+        """Whether the statement is at fault, by the name of SQLite's error."""
         if not isinstance(error.orig, sqlite3.Error):
             return super().of_the_relation(error)
         return getattr(error.orig, "sqlite_errorname", "SQLITE_ERROR") in ("SQLITE_ERROR", "SQLITE_READONLY")
@@ -381,7 +423,7 @@ class SQLite(Embedded):
         return sa.func.sum(sa.func.round(value * FIXED_POINT)) / FIXED_POINT
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
-        """Whether there is text and no number; stops at the first number."""
+        """Whether the column holds text and no number; the search stops at the first number."""
         some: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(source)
         texts = some.where(sa.func.typeof(column) == "text").exists()
         numbers = some.where(sa.func.typeof(column).in_(("integer", "real"))).exists()
@@ -396,7 +438,7 @@ class SQLite(Embedded):
         return sa.case((self.not_a_number(column, kind), column), else_=super().scaled(column, kind, scale))
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
-        """Text or bytes; SQLite stores NaN as NULL."""
+        """Whether a value is text or bytes; SQLite stores NaN as NULL."""
         return sa.func.typeof(column).in_(("text", "blob"))
 
     def cell(self, score: Expression) -> Expression:
@@ -412,18 +454,17 @@ class SQLite(Embedded):
         return None if instant is None else _1970 + timedelta(microseconds=int(instant))
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
-        """By whole microseconds; of what lies before the moment."""
+        """By whole microseconds. The instant must lie before the moment."""
         passed: Expression = sa.literal(microseconds_of(moment), sa.BigInteger) - instant
         return passed // sa.literal_column(str(DAY_S * 1_000_000), sa.BigInteger)
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Microseconds since 1970, as :meth:`instant` has them."""
         return sa.literal(microseconds_of(when), sa.BigInteger)
 
-    def within(self, column: Expression, kind: Kind, start: datetime, end: datetime) -> Expression:
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
         """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
-        last = sa.literal(microseconds_of(end) - 1, sa.BigInteger)
-        return self.instant(column, kind).between(self.moment(start, kind), last)
+        return self.instant(column, kind).between(start, end - sa.literal_column("1"))
 
     def byte_length(self, text: Expression) -> Expression:
         """By its bytes: octet_length came with SQLite 3.43, and length of a text ends at a NUL."""
@@ -477,16 +518,16 @@ def _bit(place: int) -> Expression:
 
 
 def _bit_of(label: Expression, names: Sequence[Expression], first: int = 0) -> Expression:
-    """The bit of a label by its place among names in order, found in as many steps as their number has bits."""
+    """The bit of a label, by a binary search for its place among sorted names."""
     if len(names) == 1:
         return _bit(first)
     middle = len(names) // 2
-    before, behind = _bit_of(label, names[:middle], first), _bit_of(label, names[middle:], first + middle)
-    return sa.case((label < names[middle], before), else_=behind)
+    lower, upper = _bit_of(label, names[:middle], first), _bit_of(label, names[middle:], first + middle)
+    return sa.case((label < names[middle], lower), else_=upper)
 
 
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:
-    """64 bits, by the kind of the column: to make texts of numbers and dates first takes three times as long."""
+    """A hash of 64 bits, by the kind of the column: hashing numbers and dates as text takes three times as long."""
     if kind in (*NUMERIC, "boolean"):
         function, value = "hashfloat8extended", dialect.number(column, kind)
     elif kind in ("timestamp", "timestamptz", "date"):
@@ -536,7 +577,7 @@ def microseconds(value: object) -> int | None:
 
 
 def microseconds_of(when: datetime) -> int:
-    """Microseconds since 1970 of a date; without a time zone it is UTC. In few steps: SQLite asks for every row."""
+    """Microseconds since 1970 of a date; without a time zone it is UTC. Kept fast: SQLite calls it for every row."""
     passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
     return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
 
@@ -556,7 +597,7 @@ def _md5(value: object) -> str | None:
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """What SQLite lacks: a parser of dates, a hash and md5."""
+    """Give a connection what SQLite lacks: a parser of dates, a hash and md5."""
     connection.create_function("calmon_instant", 1, microseconds, deterministic=True)
     connection.create_function("calmon_hash", 1, hash_of, deterministic=True)
     connection.create_function("md5", 1, _md5, deterministic=True)

@@ -1,4 +1,4 @@
-"""The rows behind a finding: which ones are requested, and what is shown of each."""
+"""The rows behind a finding: which rows are requested, and what is shown of each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ExampleQuery:
-    """Rows whose decision was ``right``, or else wrong, with scores from ``least`` to ``most``, both included.
+    """Which rows: those whose decision was ``right`` (or wrong), with scores from ``least`` to ``most``, inclusive.
 
-    ``label`` None: of any label. At most ``limit`` rows are given, those with the most confident decisions first.
+    ``label`` None means any label. At most ``limit`` rows are given, those with the most confident decisions first.
     """
 
     label: str | None = None
@@ -26,7 +26,7 @@ class ExampleQuery:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
-    """One row of the warehouse: what was scored, decided and true. ``resolved_at`` is in UTC."""
+    """One row of the warehouse with its score, decision and truth. ``resolved_at`` is in UTC."""
 
     item: str
     label: str
@@ -38,7 +38,7 @@ class ExampleRow:
 
 
 def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:
-    """A row as :meth:`~monitor.warehouse.statements.Statements.behind` gives it."""
+    """The example of a row of :meth:`~monitor.warehouse.statements.Statements.behind`."""
     return ExampleRow(
         item=str(row["item"]),
         label=str(row["label"]),
@@ -51,7 +51,7 @@ def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow
 
 
 def _moment(value: datetime | int) -> datetime:
-    """An instant as the engines give it: SQLite's are microseconds since 1970, some others without a time zone."""
+    """An engine's instant in UTC: SQLite's are microseconds since 1970, some others have no time zone."""
     if not isinstance(value, datetime):
         return _1970 + timedelta(microseconds=value)
     return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""Files of data as a relation: which of their columns are numbers and dates.
+"""Files as a relation: which of their columns are numbers and dates.
 
-All columns of a CSV file are read as text. The contract says which are numbers, and ``types`` of alerts.yaml what it
-cannot know; so a value that cannot be read is a rejected row, as in a table, and never stops the reading of a file.
+All columns of a CSV file are read as text. The contract says which are numbers, and ``types`` in alerts.yaml says the
+rest. So a value that cannot be read is a rejected row, as in a table, and never stops the reading of a file.
 """
 
 from __future__ import annotations
@@ -21,49 +21,51 @@ NUMBER, TEXT = "number", "text"
 _NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)
 
 
-def typed(source: SourceConfig, relation: Relation, clause: FromClause, there: Columns) -> tuple[FromClause, Columns]:
-    """The relation with its columns in the types that they are meant to have; of a table as it is."""
+def typed(
+    source: SourceConfig, relation: Relation, clause: FromClause, available: Columns
+) -> tuple[FromClause, Columns]:
+    """The relation with columns in the types of the contract and of ``types``; a table stays as it is."""
     if not isinstance(relation, ParquetFiles | CsvFiles):
-        return clause, there
+        return clause, available
     given = {source.columns.get(name, name).casefold(): kind for name, kind in source.types.items()}
     if isinstance(relation, CsvFiles):
-        given = {**{name.casefold(): NUMBER for name in _numbers(source, there)}, **given}
+        given = {**{name.casefold(): NUMBER for name in _numbers(source, available)}, **given}
     if not given:
-        return clause, there
+        return clause, available
     columns: list[sa.Label[Any]] = []
     kinds: Columns = []
-    for name, kind in there:
+    for name, kind in available:
         column: Expression = sa.column(name, _selectable=clause)
-        wanted = given.get(name.casefold())
-        meant = (column, kind) if wanted is None or kind != "text" else _as(column, wanted)
-        columns.append(meant[0].label(name))
-        kinds.append((name, meant[1]))
-    return sa.select(*columns).subquery(), kinds  # of two files both may be typed: no name of its own
+        given_type = given.get(name.casefold())
+        converted = (column, kind) if given_type is None or kind != "text" else _as(column, given_type)
+        columns.append(converted[0].label(name))
+        kinds.append((name, converted[1]))
+    return sa.select(*columns).subquery(), kinds  # without a name, since two files may be joined
 
 
-def _numbers(source: SourceConfig, there: Columns) -> Iterator[str]:
-    """The columns of a file that the contract has as numbers, by their own names."""
+def _numbers(source: SourceConfig, available: Columns) -> Iterator[str]:
+    """The names of the columns of a file that are numbers by the contract."""
     for name in contract(source).numbers:
         yield source.columns.get(name, name)
     if source.wide is None:
         return
-    names = [name for name, _ in there]
+    names = [name for name, _ in available]
     in_words = (source.wide.actual, source.wide.predicted) if source.positive else ()
     for pattern in (source.wide.score, source.wide.actual, source.wide.predicted):
         if pattern is not None and pattern not in in_words:
             yield from (pattern.replace(PLACE, label) for label in source.wide.labels or labels_of(pattern, names))
 
 
-def _as(column: Expression, wanted: str) -> tuple[Expression, Kind]:
-    """A column of text as a number, or as a date written by a pattern; what cannot be read stays no number, no date."""
-    if wanted == TEXT:
+def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
+    """A column of text as a number or as a date in a format. Text that is neither becomes NaN, or stays text."""
+    if given_type == TEXT:
         return column, "text"
     text = sa.func.trim(column)
-    if wanted == NUMBER:
+    if given_type == NUMBER:
         plain = sa.case((sa.not_(sa.func.contains(text, ".")), sa.func.replace(text, ",", ".")), else_=text)
         truth = sa.cast(sa.try_cast(text, sa.Boolean), sa.Double)
         number = sa.func.coalesce(sa.try_cast(plain, sa.Double), truth, _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
-    moment = sa.func.try_strptime(text, sa.literal(wanted, sa.Text))
+    moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     iso = sa.func.strftime(moment, sa.literal_column("'%Y-%m-%d %H:%M:%S.%f'"))
     return sa.func.coalesce(iso, text), "text"

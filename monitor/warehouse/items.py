@@ -1,8 +1,7 @@
 """Statements about items as a whole: the rank of each label, whole rows of probabilities, and items of numbers.
 
-They take the rows that :class:`~monitor.warehouse.statements.Statements` calls sound, so what a bad row is
-is defined in one place. ``multiclass`` sources have one level more: an item counts only if exactly one of its labels
-is true.
+They use the sound rows of :class:`~monitor.warehouse.statements.Statements`, so that one place defines which rows
+are rejected. ``multiclass`` sources have one more level: an item counts only if exactly one of its labels is true.
 """
 
 from __future__ import annotations
@@ -20,22 +19,23 @@ from monitor.warehouse.dialects import Expression
 from monitor.warehouse.statements import ONE, ZERO, Statements, built_once, false_or_null, identified
 
 RANKS = (1, 3, 5)
-"""The ranks up to which an item's labels are looked at."""
+"""The ranks k for which the k highest-scored labels of an item are counted."""
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 ITEM_BAD_ROWS = (RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS)
 
 
 @dataclass(frozen=True, slots=True)
 class RankedStatements(Statements):
-    """Of a source of kind ``top_k``: labels are ranked within their item, the highest score first, then by name."""
+    """Statements for ``top_k`` sources: an item's labels are ranked by score, highest first, then by name."""
 
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
     items_of_all_rows: ClassVar[bool] = False
 
+    @built_once
     def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.
 
-        ``rank`` is the least of :data:`RANKS` that the row is within; rows beyond the last are left out.
+        ``rank`` is the smallest of :data:`RANKS` that is not below the row's rank. Rows beyond the last are left out.
         """
         placed = self._placed(latest=latest)
         upto = sa.case(*((placed.c.rank <= sa.literal_column(str(k)), sa.literal_column(str(k))) for k in RANKS))
@@ -46,15 +46,16 @@ class RankedStatements(Statements):
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
         return sa.select(*named, *self._sums(facts)).group_by(*named)
 
+    @built_once
     def ranked_dependence(self, *within: str, latest: bool, rank: int) -> sa.Select[Any]:
-        """As :meth:`dependence` over all labels, of the rows within ``rank`` alone."""
+        """As :meth:`dependence` over all labels, for the rows within ``rank`` only."""
         placed = self._placed(latest=latest)
         facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
         return self._dependence_of(facts, within)
 
     @built_once
     def _item_facts(self, *, latest: bool) -> Subquery:
-        """The rows with their place, and with the place that they would have if the true labels came first."""
+        """The rows with their rank, and with ``best``, their rank if the true labels came first."""
         facts = self._facts(latest=latest)
         order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
         rank, best = (
@@ -64,7 +65,7 @@ class RankedStatements(Statements):
         return sa.select(facts, rank.label("rank"), best.label("best")).subquery("twice_placed")
 
     def _item_values(self, facts: Subquery) -> dict[str, Expression]:
-        """And the nDCG of the k highest-scored labels: sum y / log2(1 + place) over its largest possible value."""
+        """Also the nDCG of the k highest-scored labels: sum of y / log2(1 + rank) over its largest possible value."""
 
         def gain(place: Expression, rank: int) -> Expression:
             cases = ((place == sa.literal_column(str(k)), facts.c.y * _discount(k)) for k in range(1, rank + 1))
@@ -91,22 +92,24 @@ class RankedStatements(Statements):
 
 @dataclass(frozen=True, slots=True)
 class WholeStatements(RankedStatements):
-    """Of a source of kind ``multiclass``: exactly one label of an item is true, or all its rows are set aside."""
+    """Statements for ``multiclass`` sources: unless exactly one label of an item is true, its rows are rejected."""
 
+    @built_once
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
-        """As :meth:`rejected`, over the rows of items with no true label, or with several."""
+        """As :meth:`rejected`, for the rows of items with no true label or with several."""
         rows = self._with_truth(latest=latest)
         return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
     def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
-        """Also the rows of items with no true label, or with several."""
+        """Also the rows of items with no true label or with several."""
         yield from Statements._set_aside_for(self, reasons)
         if any(reason in reasons for reason in ITEM_BAD_ROWS):
             rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
+    @built_once
     def truths(self, *, latest: bool) -> sa.Select[Any]:
-        """(items, true, scored): how many items there are, how many labels are true of one, and scored on one."""
+        """(items, true, scored): the number of items, and of labels that are true or scored for at least one item."""
         facts = self._facts(latest=latest)
         hit = facts.c.y == ONE
         true = sa.case((hit, facts.c.label))
@@ -118,10 +121,10 @@ class WholeStatements(RankedStatements):
         )
 
     def whole_rows(self, *, latest: bool, share: float, least: float) -> sa.Select[Any]:
-        """(number, label, s, y, w, truth, frequency) of the rows of a sample of items, ``number`` from 1 an item.
+        """(number, label, s, y, w, truth, frequency) of the rows of a sample of items; ``number`` counts items from 1.
 
-        Of the items of each true label at most ``share`` of them + ``least`` are taken, in the order of the items' md5:
-        a sample stratified by the frequency of labels. ``frequency`` is how many items have that true label.
+        The sample is stratified by the true label, ``truth``, of which ``frequency`` is the number of items. At most
+        ``share * frequency + least`` of these are taken, in the order of their md5.
         """
         facts, by_bytes = self._facts(latest=latest), self.dialect.ordered
         by_hash = (by_bytes(self.dialect.md5(facts.c.item)), by_bytes(facts.c.item))
@@ -141,15 +144,15 @@ class WholeStatements(RankedStatements):
         quota = items.c.frequency * sa.literal(share, sa.Double) + sa.literal(least, sa.Double)
         chosen = sa.select(items).where(items.c.turn <= quota).subquery("chosen")
         rows = self._facts(latest=latest)
-        told = (chosen.c.number, rows.c.label, rows.c.s, rows.c.y, chosen.c.item_weight.label("w"))
+        columns = (chosen.c.number, rows.c.label, rows.c.s, rows.c.y, chosen.c.item_weight.label("w"))
         joined = rows.join(chosen, rows.c.item == chosen.c.item)
-        return sa.select(*told, chosen.c.truth, chosen.c.frequency).select_from(joined)
+        return sa.select(*columns, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
     @built_once
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows of the items of which exactly one label is true.
 
-        Where no column says what was decided, the label with the item's largest score was; of equal ones the first.
+        Without a column ``predicted``, the label with the item's largest score was predicted, the first of equal ones.
         """
         rows = self._with_truth(latest=latest, features=features)
         if self.layout.has("predicted"):
@@ -162,7 +165,7 @@ class WholeStatements(RankedStatements):
         return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
 
     def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
-        """The rows with the largest outcome of their item (``top``) and the sum of its outcomes (``total``)."""
+        """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
         rows = self._kept(latest=latest, features=features)
         top = sa.func.max(rows.c.actual).over(partition_by=rows.c.item).label("top")
         total = sa.func.sum(rows.c.actual).over(partition_by=rows.c.item).label("total")
@@ -171,12 +174,14 @@ class WholeStatements(RankedStatements):
 
 @dataclass(frozen=True, slots=True)
 class NumberStatements(Statements):
-    """Of a source of kind ``regression``: an item has a predicted number, its deviation, and what came true."""
+    """Statements for ``regression`` sources: an item has a predicted number, its deviation and the true number."""
 
+    @built_once
     def total(self, *, latest: bool) -> sa.Select[Any]:
-        """(n): how many rows count."""
+        """(n): the number of rows that count."""
         return sa.select(sa.func.count().label("n")).select_from(self._sound(latest=latest))
 
+    @built_once
     def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
         """(predicted, deviation, actual, weight) of at most ``limit`` rows, in the order of the items' md5."""
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
@@ -185,14 +190,14 @@ class NumberStatements(Statements):
         return sa.select(rows.c.predicted, rows.c.deviation, rows.c.actual, weight).order_by(*order).limit(limit)
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
-        """Nothing: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""
+        """Three NULLs: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""
         nothing: Expression = sa.cast(sa.null(), sa.Integer)
         return nothing, nothing, sa.cast(sa.null(), sa.Double)
 
     def _identity(self) -> list[sa.Label[Any]]:
         label = self._text("label") if self.layout.has("label") else sa.cast(sa.null(), sa.Text)
         names = {"item": "item", "score_text": "predicted", "date_text": self.source.window_on}
-        return [label.label("label"), *(self._text(theirs).label(ours) for ours, theirs in names.items())]
+        return [label.label("label"), *(self._text(column).label(name) for name, column in names.items())]
 
     def _values(self) -> list[sa.Label[Any]]:
         names = ("predicted", "deviation", "actual", *(("weight",) if self.layout.has("weight") else ()))
@@ -217,7 +222,7 @@ def _discount(place: int) -> Expression:
 
 
 def _how_untrue(rows: Subquery) -> Expression:
-    """The reason to set the rows of an item aside that has not one true label."""
+    """The reason to reject the rows of an item that has no true label, or several."""
     none, several = RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS
     return sa.case((rows.c.top < ONE, sa.literal(none.value, sa.Text)), else_=sa.literal(several.value, sa.Text))
 

@@ -1,8 +1,8 @@
 """What the monitor's role may do in PostgreSQL beyond reading: for ``calmon check``.
 
 A reading is a read-only transaction, so a relation changes no rows. But a SELECT may call functions with effects that
-no transaction undoes or forbids: ending sessions, taking locks, reading files of the server. docs/warehouse-roles.md
-has a role that may do none of it.
+a transaction neither undoes nor forbids: ending sessions, taking locks, reading files of the server.
+docs/warehouse-roles.md has a role that may do none of this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EFFECTFUL = (
     "pg_switch_wal", "pg_log_backend_memory_contexts", "lo_import", "lo_export", "dblink", "dblink_exec",
     "dblink_connect",
 )  # fmt: skip
-"""Functions that do something, by name; most of them may be called by every role unless that is revoked."""
+"""Names of functions with effects. Every role may call most of them unless that is revoked."""
 
 _POWERS = sa.text(f"SELECT {', '.join(POWERS)} FROM pg_catalog.pg_roles WHERE rolname = current_user")
 _GROUPS = sa.text(
@@ -61,22 +61,22 @@ _CALL = sa.text(
 
 
 def beyond_select(connection: sa.Connection) -> list[str]:
-    """What the role of this connection may do beyond SELECT, in words; nothing where it is as documented."""
+    """What the role of this connection may do beyond SELECT, in words; empty for the documented role."""
     powers = connection.execute(_POWERS).mappings().one()
-    held = [words for name, words in POWERS.items() if powers[name]]
+    powers_held = [words for name, words in POWERS.items() if powers[name]]
     if powers["rolsuper"]:
-        return [POWERS["rolsuper"]]  # which may everything else
-    return [*held, *_granted(connection)]
+        return [POWERS["rolsuper"]]  # who may do everything else
+    return [*powers_held, *_granted(connection)]
 
 
 def _granted(connection: sa.Connection) -> Iterator[str]:
-    asked = (
+    checks = (
         (_GROUPS, GROUPS, "is a member of"),
         (_CREATE, None, "may create in"),
         (_WRITE, None, "may write to"),
         (_CALL, EFFECTFUL, "may call functions with effects:"),
     )
-    for statement, names, words in asked:
+    for statement, names, words in checks:
         rows = connection.execute(statement, {} if names is None else {"names": list(names)})
         found = [str(name) for (name,) in rows]
         if found:

@@ -1,7 +1,6 @@
 """Rows of different lengths, such as the tokens of many answers, in two flat arrays.
 
-A row that cannot be read is named with its reason and left empty; the others are read. So one broken answer
-stops nothing, and can be set aside.
+A row that cannot be read has a reason and is left empty; the others are read. So one broken answer stops nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class BadArray(StrEnum):
 class Ragged:
     """N rows of numbers: row i is ``values[starts[i]:starts[i + 1]]``.
 
-    ``values`` has shape (T,), ``starts`` (N + 1,); ``reasons`` maps the index of a row that could not be read, and
-    is empty here, to why.
+    ``values`` has shape (T,), ``starts`` (N + 1,). ``reasons`` maps the index of each row that could not be read to the
+    reason; such a row is empty.
     """
 
     values: Floats
@@ -63,15 +62,15 @@ class Ragged:
 
     def mean(self, values: Floats) -> Floats:
         """The mean over each row, shape (N,); NaN for an empty row."""
-        total, held = self.summed(values), self.lengths
-        return np.asarray(np.divide(total, held, out=np.full(len(held), np.nan), where=held > 0))
+        total, lengths = self.summed(values), self.lengths
+        return np.asarray(np.divide(total, lengths, out=np.full(len(lengths), np.nan), where=lengths > 0))
 
     def least(self, values: Floats) -> Floats:
         """The smallest number of each row, shape (N,); NaN for an empty row."""
         found = np.full(len(self.starts) - 1, np.nan)
-        held = self.lengths > 0
-        if held.any():
-            found[held] = np.minimum.reduceat(values, self.starts[:-1][held])
+        filled = self.lengths > 0
+        if filled.any():
+            found[filled] = np.minimum.reduceat(values, self.starts[:-1][filled])
         return found
 
     def largest(self, values: Floats) -> Floats:
@@ -79,7 +78,7 @@ class Ragged:
         return -self.least(-values)
 
     def without(self, rows: npt.NDArray[np.bool_], reason: BadArray) -> Ragged:
-        """The same rows, those of the mask (N,) emptied for this reason."""
+        """The same rows, but those of the mask, shape (N,), are empty, with this reason."""
         if not rows.any():
             return self
         kept = ~rows[self.row]
@@ -115,7 +114,7 @@ def _parsed(rows: Sequence[RowValue]) -> list[Any]:
     """The value of each row's JSON, or the reason why it has none."""
     plain = [row for row in rows if isinstance(row, str) and _is_flat(row)]
     if len(plain) == len(rows):
-        try:  # all at once is several times faster; whatever is odd is looked at row by row
+        try:  # all at once is several times faster; if it fails, rows are parsed one by one
             return list(json.loads(f"[{','.join(plain)}]"))
         except (ValueError, RecursionError):
             pass
@@ -123,7 +122,7 @@ def _parsed(rows: Sequence[RowValue]) -> list[Any]:
 
 
 def _is_flat(text: str) -> bool:
-    """Whether it can be nothing but one array of plain values, or broken."""
+    """Whether the text is one array of plain values, or malformed."""
     return text[:1] == "[" and text[-1:] == "]" and text.count("[") == 1 and text.count("]") == 1
 
 
@@ -149,7 +148,7 @@ def _trouble(value: Any) -> BadArray | None:
 
 
 def _is_number(value: Any) -> bool:
-    # `true` is no number, and neither are NaN and Infinity, which Python's reader lets pass
+    # `true` is no number, and neither are NaN and Infinity, which Python's JSON parser accepts
     if type(value) is float or isinstance(value, np.floating):
         return math.isfinite(value)
     return type(value) is int and abs(value) < 2**53

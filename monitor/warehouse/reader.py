@@ -1,9 +1,9 @@
-"""Reading a source: the counts of one window, what was set aside, and samples of its features.
+"""Reading a source: the counts of one window, the rejected rows, and samples of its features.
 
-Nothing is ever written: DuckDB and SQLite files are opened read-only, PostgreSQL in a read-only
-transaction; DuckDB reads no files but those that are named (``confined.py``). All statements of one
-reading see the same state of the data in DuckDB, SQLite and PostgreSQL; elsewhere rows may arrive between two
-of them. CSV files, unless they are large, are read once into the memory of the session.
+Nothing is ever written: DuckDB and SQLite files are opened read-only, PostgreSQL is read in a read-only
+transaction. DuckDB reads only the files that relations name (``confined.py``). In DuckDB, SQLite and PostgreSQL
+all statements of one reading see the same rows; in other engines rows may arrive between two statements. CSV files
+are read once into the memory of the session, unless they are large.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from monitor.warehouse.dialects import BITS, NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.items import RANKS, STATEMENTS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.kept_statements import statements_of
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.relation import (
     RelationError,
@@ -80,16 +81,16 @@ __all__ = [
 
 TIMEOUT_S = 900.0
 SEGMENT_VALUES = 200
-"""Values of a segment column in one window above which it is left out."""
+"""A segment column with more values than this in one window is left out."""
 COMBINED_VALUES = 40
-"""The same where the values of several columns are combined."""
+"""The same limit if the values of several columns are combined."""
 CANDIDATES = 8
-"""Items by each of the sample's from which it is drawn, or more."""
+"""A sample is drawn from at least this many times its number of items."""
 SHOWN_LENGTH = 200
-"""Characters of a value that stay of an example: enough to find the row, whatever was taken for a label."""
+"""An example shows at most this many characters of a value: enough to find the row."""
 
 _ROUNDING = 1e-9
-"""More than the sums of one row may differ by, whose score is summed with its outcome or apart."""
+"""More than rounding can change per row: scores and outcomes are summed together or apart."""
 Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
@@ -98,17 +99,17 @@ SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 class Reading:
     """The counts and samples of one source in one window.
 
-    ``segments`` maps (column, value) to counts per label; a label's design effect holds in its
-    segments too. ``whole_design_effect`` is that of the source as a whole, whose rows of one item
-    are not independent. ``versions`` counts rows by model version ({} without that column),
-    ``rows`` all rows behind the counts, ``quality`` those set aside, and which segments were left out.
+    ``segments`` maps (column, value) to counts by label; they have the design effect of their label.
+    ``whole_design_effect`` is that of the source as a whole, in which rows of one item are dependent.
+    ``versions`` counts rows by model version ({} without that column). ``rows`` counts all rows behind the counts.
+    ``quality`` has the rejected rows by reason, and the segments that were left out.
 
-    ``items`` are the counts of items by metric, each item with its value as the outcome. By the kind of the source
-    also: ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows
-    of probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
-    ``rejected`` are the rows of the window behind ``quality`` but for duplicates, by label, score and outcome.
-    ``unresolved`` are the rows that were predicted in the window, where the source has rows without a truth.
-    ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, where it was asked for and there is one.
+    ``items`` has the counts of items by metric, with an item's value as its outcome. Some kinds of source have more:
+    ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows of
+    probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
+    ``rejected`` has the rejected rows of the window by label, score and outcome, without duplicates.
+    ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
+    ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if it was requested and the source has one.
     """
 
     source: str
@@ -152,15 +153,15 @@ class Warehouse:
     def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
         """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
 
-        ``timeout_s`` is how long one reading (of one source in one window) may take; then its
-        statement is cancelled. ``relations`` are those of all sources: files that they name may be read by DuckDB,
-        others not; that of a source is added when it is read. Nothing is opened yet, so a database that is down
-        shows at the first reading.
-        Raises :class:`WrongWarehouseAddress` where the text is no such address.
+        ``timeout_s`` is how long one reading (of one source in one window) may take; then its statement is
+        cancelled. ``relations`` are those of all sources: DuckDB may read the files that they name, and no others. The
+        relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
+        the first reading.
+        Raises :class:`WrongWarehouseAddress` if the text is no such address.
         """
         try:
             address = sa.make_url(url)
-        except (exc.ArgumentError, ValueError):  # a ValueError shows what is where the port should be
+        except (exc.ArgumentError, ValueError):  # the text of a ValueError shows what was given as the port
             remedy = "write it like duckdb:///var/warehouse.duckdb or postgresql://user@host/database"
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL is not an address; {remedy}") from None
         kind = _kind_of(address)
@@ -185,7 +186,7 @@ class Warehouse:
 
     @property
     def bytes_read(self) -> int | None:
-        """The bytes of tables that were read for this object so far, as the engine counts them; None where it does not.
+        """The bytes of tables that this object has read so far; None for an engine that does not count them.
 
         Statements that failed are left out.
         """
@@ -193,9 +194,9 @@ class Warehouse:
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """What is asked within is asked over one connection where opening one takes long, as it does in DuckDB.
+        """Keep one connection open within the block, for engines that are slow to open, such as DuckDB.
 
-        Meant for some readings in a row: an open file of DuckDB keeps its one writer out.
+        For several readings in a row only: while a DuckDB file is open, its one writer is locked out.
         """
         if not self._dialect.slow_to_open or self._kept is not None:
             yield
@@ -211,7 +212,7 @@ class Warehouse:
 
     @cached_property
     def _engine(self) -> sa.Engine:
-        """Made at the first reading: most commands only name the warehouse, and its driver takes long to import."""
+        """The engine, made at the first reading: most commands never read, and its driver takes long to import."""
         name = _kind_of(self._url)
         kind = ENGINES[name]
         try:
@@ -222,20 +223,20 @@ class Warehouse:
             remedy = f"pip install 'calibration-monitor[{kind.extra}]'"
             what = f"CALMON_WAREHOUSE_URL is of kind {name}, whose driver is not installed"
             raise WrongWarehouseAddress(f"{what}; {remedy}") from error
-        except Exception as error:  # a driver that finds no credentials raises what it likes, as that of BigQuery does
+        except Exception as error:  # a driver without credentials may raise any exception, as BigQuery's does
             if kind.extra is None:
                 raise
             raise WarehouseFailed(f"the driver of {name} could not be opened: {error}") from error
 
     def ping(self) -> None:
-        """Checks that the warehouse answers. Raises :class:`WarehouseFailed` where it does not answer."""
+        """Check that the warehouse answers. Raises :class:`WarehouseFailed` if it does not."""
         with self._session("") as connection:
             connection.execute(sa.select(sa.literal_column("1")))
 
     def check(self, name: str, source: SourceConfig) -> list[RelationProblem]:
-        """Everything that keeps the source ``name`` from being evaluated; an empty list: nothing.
+        """All problems that keep the source ``name`` from being evaluated; none: an empty list.
 
-        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
         self._relations.update(source.relations)
         try:
@@ -246,13 +247,13 @@ class Warehouse:
         return []
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
-        """What the relation of ``source`` holds as a whole: it is read once from end to end. Raises as :meth:`read`."""
+        """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
         self._relations.update(source.relations)
         with self._session(name) as connection:
             return survey(connection, source, self._layout(connection, name, source), self._dialect)
 
     def tables(self) -> list[str]:
-        """The tables and views of the warehouse, as a relation names them. Raises :class:`WarehouseFailed`."""
+        """The tables and views of the warehouse, as ``relation`` would name them. Raises :class:`WarehouseFailed`."""
         with self._session("") as connection:
             return table_names(connection, self._dialect)
 
@@ -270,9 +271,9 @@ class Warehouse:
             return samples(connection, known, self._dialect)
 
     def beyond_select(self) -> list[str] | None:
-        """What the monitor's role may do beyond reading, in words; None where the engine has no roles.
+        """What the monitor's role may do beyond reading, in words; None if the engine has no roles.
 
-        Raises :class:`WarehouseFailed` where the warehouse cannot be asked.
+        Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
         if self._dialect.name != "postgresql":
             return None
@@ -289,12 +290,12 @@ class Warehouse:
         whole: bool = True,
         fingerprint: bool = False,
     ) -> Reading:
-        """The counts of ``source`` in ``window``; ``now`` (time zone aware) decides what lies in the future.
+        """The counts of ``source`` in ``window``. Dates after ``now`` (time zone aware) lie in the future.
 
-        Without ``whole`` ranks, rows of probabilities and rows without a truth are not asked for, whatever the source.
-        With ``fingerprint`` that of the rows is given too, as they were read.
-        Raises :class:`RelationError` where the relation is not as the contract wants it, and
-        :class:`WarehouseFailed` where the warehouse does not answer.
+        Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
+        reading has the fingerprint of the rows that it read.
+        Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
+        warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
             reader = _Reader(connection, name, statements, whole, fingerprint and _has_fingerprint(source))
@@ -304,10 +305,10 @@ class Warehouse:
         return replace(found, unresolved=self.unresolved(name, source, window))
 
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
-        """A text that is another one where the rows of the window, or how they are to be read, have changed.
+        """A text that changes when the rows of the window change, or the configuration by which they are read.
 
-        One scan, which keeps some sums for each label. None where there is none: where scores are made here, and of a
-        source of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read` does.
+        It takes one scan, which keeps some sums for each label. None for sources without one: those whose scores are
+        computed here, and those of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read` does.
         """
         if not _has_fingerprint(source):
             return None
@@ -319,8 +320,8 @@ class Warehouse:
     ) -> UnresolvedRows:
         """The rows that were predicted in the window, by score, with and without a truth at ``known_at``.
 
-        ``known_at`` is the end of the window unless another moment is given. Raises as :meth:`read` does, and
-        ValueError for a source that does not say where rows without a truth are.
+        ``known_at`` is the end of the window by default. Raises as :meth:`read` does, and ValueError for a source
+        without ``unresolved``.
         """
         if source.unresolved is None:
             raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
@@ -339,10 +340,10 @@ class Warehouse:
     def delays(
         self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime
     ) -> Mapping[str | None, tuple[TruthDelays, ...]]:
-        """When the truths of the items predicted in some adjacent windows became known, as of ``now``.
+        """When the truths of the items that were predicted in adjacent windows became known, as of ``now``.
 
-        By label, and of all labels together under None; in the order of ``windows``. Raises as :meth:`read` does, and
-        ValueError for a source that does not say where rows without a truth are.
+        By label, and for all labels together under None, in the order of ``windows``. Raises as :meth:`read` does, and
+        ValueError for a source without ``unresolved``.
         """
         if source.unresolved is None:
             raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
@@ -352,23 +353,23 @@ class Warehouse:
         with self._session(name) as connection:
             layout = self._layout(connection, name, dated, every=True)
             more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
-            asked = DelayStatements(dated, layout, self._dialect, span, now, now, more, tuple(windows))
-            return delays_of(asked.dialect.fetch(connection.execute(asked.delays())), windows, now)
+            statements = DelayStatements(dated, layout, self._dialect, span, now, now, more, tuple(windows))
+            return delays_of(statements.arrays(connection, statements.delays()), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
-        """Sums by pair of the ``most`` most frequent labels (``Statements.pairs``). Raises as :meth:`read` does."""
+        """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
         with self._statements(name, source, window, now) as (connection, statements):
-            repeated = connection.execute(statements.repeated()).scalar_one()
-            return statements.dialect.fetch(connection.execute(statements.pairs(most, latest=repeated > 0)))
+            repeated = statements.result(connection, statements.repeated()).scalar_one()
+            return statements.arrays(connection, statements.pairs(most, latest=repeated > 0))
 
     def by_segment(
         self, name: str, source: SourceConfig, window: Window, edges: Mapping[str, Sequence[int]], *, now: datetime
     ) -> Mapping[str, CountsBySegment]:
-        """The counts of some labels by the values of all segment columns, and of the model version, at once.
+        """The counts of some labels by combination of the values of all segment columns and the model version.
 
-        ``edges`` gives each label the upper edges, in cells, between which cells are put together. A column with more
-        than :data:`COMBINED_VALUES` values in the window is left out. Design effects are not measured: 1. Raises as
-        :meth:`read` does.
+        ``edges`` has the upper edges of bins, in cells, by label; the cells of a bin are added up. A column with more
+        than :data:`COMBINED_VALUES` values in the window is left out. Design effects are not measured: they are 1.
+        Raises as :meth:`read` does.
         """
         with self._statements(name, source, window, now) as (connection, statements):
             segments = statements.source.segments
@@ -381,12 +382,12 @@ class Warehouse:
     def feature_sample(
         self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0
     ) -> pd.DataFrame:
-        """The ``features`` of at most ``limit`` items of the window, one row an item, the same every time.
+        """The ``features`` of at most ``limit`` items of the window, one row per item, the same sample every time.
 
-        A sample stratified by the label that was predicted, drawn in the database by the md5 of the items; of an
-        item's rows the first label's is taken. ``at_least``: how many items there are at least, where that is known;
-        of very many, only some :data:`CANDIDATES` times the sample are sorted. Columns have the names that the
-        configuration gives them; numbers are floats. Raises as :meth:`read` does.
+        The sample is stratified by the predicted label and drawn in the database by the md5 of the items. An item's
+        features are those of its first label's row. ``at_least`` is the least possible number of items, if it is
+        known: of very many items only about :data:`CANDIDATES` times the sample are then sorted. Columns have the
+        names of the configuration; numbers are floats. Raises as :meth:`read` does.
         """
         import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
@@ -394,34 +395,34 @@ class Warehouse:
             if not source.features:
                 return pd.DataFrame()
             halvings = max(0, (at_least // (CANDIDATES * limit)).bit_length() - 1)
-            rows = connection.execute(statements.feature_sample(limit, halvings)).all()
-            if halvings and len(rows) < limit:  # rows that repeat were taken for items
-                rows = connection.execute(statements.feature_sample(limit)).all()
+            rows = statements.result(connection, statements.feature_sample(limit, halvings)).all()
+            if halvings and len(rows) < limit:  # ``at_least`` counted repeated rows as items
+                rows = statements.result(connection, statements.feature_sample(limit)).all()
             frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
         columns = statements.layout.columns
         numbers = [feature for feature in source.features if columns[feature].kind in NUMERIC]
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     def examples(
-        self, name: str, source: SourceConfig, window: Window, wanted: ExampleQuery, *, now: datetime
+        self, name: str, source: SourceConfig, window: Window, query: ExampleQuery, *, now: datetime
     ) -> list[ExampleRow]:
-        """The rows behind a finding, those with the most confident decisions first, the same every time.
+        """The rows behind a finding, most confident decisions first, the same rows every time.
 
-        Only rows that count are given, of each (item, label) the latest. Raises as :meth:`read` does, and ValueError
-        for a source of kind ``regression``, which has no decisions.
+        Only rows that count are given: the latest sound row of each (item, label). Raises as :meth:`read` does, and
+        ValueError for a source of kind ``regression``, which has no decisions.
         """
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._statements(name, source, window, now) as (connection, statements):
-            repeated = connection.execute(statements.repeated()).scalar_one()
-            rows = connection.execute(statements.behind(wanted, latest=repeated > 0)).mappings()
+            repeated = statements.result(connection, statements.repeated()).scalar_one()
+            rows = statements.result(connection, statements.behind(query, latest=repeated > 0)).mappings()
             return [example_row({**row}, tuple(source.segments)) for row in rows]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
-        """The date of the newest row that is not in the future; None where the source has no row.
+        """The date of the newest row that is not in the future; None if the source has no row.
 
-        Where there is a row with near <= date < now, which is the usual case and quickly found, ``near`` is given
-        instead. Raises as :meth:`read` does.
+        If there is a row with near <= date < now, which is usual and quickly found, the result is ``near`` itself.
+        Raises as :meth:`read` does.
         """
         window = Window(near, now, "", "weekly")
         with self._session(name) as connection:
@@ -435,11 +436,11 @@ class Warehouse:
     def _statements(
         self, name: str, source: SourceConfig, window: Window, now: datetime
     ) -> Iterator[tuple[sa.Connection, Statements]]:
-        """The statements about a source, and where to ask them: the warehouse, or rows with the scores made here."""
+        """The statements about a source, and their connection: the warehouse, or a copy of the rows with new scores."""
         self._relations.update(source.relations)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
-            plain = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
+            plain = statements_of(source, layout, self._dialect, window, now)
             if source.score is None:
                 yield connection, plain
             else:
@@ -448,7 +449,7 @@ class Warehouse:
 
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
-        """A connection whose errors are :class:`RelationError` and :class:`WarehouseFailed`."""
+        """A connection whose errors are raised as :class:`RelationError` and :class:`WarehouseFailed`."""
         import duckdb  # noqa: PLC0415 - as pandas
 
         limit = TimeLimit(self._timeout_s)
@@ -467,7 +468,7 @@ class Warehouse:
 
     @contextmanager
     def _connected(self) -> Iterator[sa.Connection]:
-        """A new connection, or the one that is kept; after an error it is not used again."""
+        """A new connection, or the one that is kept open. After an error it is closed."""
         kept = self._kept
         connection = kept.pop() if kept else None
         if connection is not None and connection.info[KEEPS_FOR] != sorted(self._relations):
@@ -493,7 +494,7 @@ class Warehouse:
         return _explained(name, error, self._url, of_the_relation=of_the_relation)
 
     def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
-        """The relation as one row per (item, label); rows without a truth yet are left out unless ``every`` one is."""
+        """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
         relation = parsed(name, source, self._dialect)
         if isinstance(relation, RelationProblem):
             raise RelationError([relation])
@@ -505,7 +506,7 @@ class Warehouse:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Counts by (segment, value) and label, ("", "") being all rows; and rows by model version."""
+    """Counts by (segment, value) and label, where ("", "") is all rows; and the number of rows by model version."""
 
     of: Mapping[tuple[str, str], Mapping[str, Counts]]
     versions: Mapping[str, int]
@@ -515,8 +516,8 @@ class _Counted:
 class _Items:
     """The sums of items over the rows that count, and how many rows repeat an (item, label).
 
-    ``rows`` are all of the window, ``kept`` those without a fault of their own, both None where nobody counted them;
-    ``fingerprint`` is there where it was asked for.
+    ``rows`` counts all rows of the window, ``kept`` those that are not rejected; both are None if they were not
+    counted. ``fingerprint`` is None unless it was requested.
     """
 
     sums: Arrays
@@ -537,7 +538,7 @@ class _Reader:
     hashed: bool = False
 
     def reading(self) -> Reading:
-        """The whole reading: the sums, and what is wrong with the rows that are not in them, if there are any."""
+        """The whole reading: the sums, and the rejected rows by reason, if there are any."""
         source, window = self.statements.source, self.statements.window
         crowded = self._crowded(source.segments, SEGMENT_VALUES)
         segments = [segment for segment in source.segments if segment not in crowded]
@@ -565,7 +566,7 @@ class _Reader:
         )
 
     def numbers(self) -> Reading:
-        """The reading of a source of numbers, whose rows leave the warehouse: a sample where they are too many."""
+        """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many."""
         statements = self.statements
         if not isinstance(statements, NumberStatements):
             raise AssertionError("only a source of kind regression has numbers")
@@ -601,8 +602,8 @@ class _Reader:
     def _groups_and_items(self, segments: Sequence[str]) -> tuple[Arrays, _Items]:
         """The groups of the counts, and the sums of items.
 
-        Usually two scans: the groups say which labels there are, and with these the sums of items say whether an (item,
-        label) repeats. To group the rows by item and label takes longer than all else, and most of the memory.
+        Usually there are two scans: the groups give the labels, and with these the sums of items show whether an (item,
+        label) repeats. To group the rows by item and label would take more time and memory than both.
         """
         if not self.statements.items_of_all_rows:
             found = self._items_in_scans()
@@ -615,9 +616,9 @@ class _Reader:
         return groups, found
 
     def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
-        """The sums of items and the fingerprint, of one scan where the groups have few labels and none repeats."""
+        """The sums of items and the fingerprint: one scan if there are few labels and no (item, label) repeats."""
         statements, source = self.statements, self.statements.source
-        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"])]
+        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
         bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
         hashed = self.hashed and statements.has_hash
         sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed))
@@ -632,8 +633,8 @@ class _Reader:
         return _Items(sums, repeated, fingerprint, rows, kept)
 
     def _items_in_scans(self) -> _Items:
-        """The same by a scan for each, of rows that are looked at beside the others of their item."""
-        fingerprint = self._fingerprint()  # first: what arrives meanwhile is then seen as a change
+        """The same by one scan each, for sources in which a row depends on the other rows of its item."""
+        fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
         repeated = self._number(self.statements.repeated())
         return _Items(self._fetch(self.statements.of_items(latest=repeated > 0)), repeated, fingerprint)
 
@@ -641,7 +642,7 @@ class _Reader:
         return _fingerprint(self.connection, self.statements) if self.hashed else None
 
     def _of_items(self, sums: Arrays, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
-        """The dependence of rows within items, and the counts of items by metric, each with its value as the outcome.
+        """The dependence of rows within items, and the counts of items by metric, with an item's value as its outcome.
 
         Items of one cluster are dependent.
         """
@@ -660,7 +661,7 @@ class _Reader:
         return within, found
 
     def _effect(self, dependence: Callable[..., sa.Select[Any]], within_items: ClusterSums | None = None) -> float:
-        """Rows of one item are dependent, and so are rows of one cluster; ``dependence`` takes what rows share."""
+        """The design effect of rows within items and clusters; ``dependence`` takes the columns that rows share."""
         items = self._cluster_sums(dependence("item")) if within_items is None else within_items
         if not self.statements.layout.has("cluster"):
             return rounded_effect(design_effect(items))
@@ -671,7 +672,7 @@ class _Reader:
         return ClusterSums.of(_row(self._fetch(statement), 0))
 
     def _whole(self, *, latest: bool) -> ProbabilityRows | None:
-        """Whole rows of probabilities, of a sample of the items where there are too many."""
+        """Whole rows of probabilities, of a sample of the items if there are too many."""
         statements = self.statements
         if not self.whole or not isinstance(statements, WholeStatements):
             return None
@@ -684,24 +685,24 @@ class _Reader:
         return probability_rows(rows, items)
 
     def _fetch(self, statement: sa.Executable) -> Arrays:
-        return self.statements.dialect.fetch(self.connection.execute(statement))
+        return self.statements.arrays(self.connection, statement)
 
     def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
-        """The rows of the window that are set aside, by label, reason, place of the score and truth; in one order."""
+        """The rejected rows of the window by label, reason, place of the score and truth, sorted."""
         statements = self.statements
         of_items = [statements.untrue(latest=latest)] if isinstance(statements, WholeStatements) else []
         cells = [
             _rejected_cell(*row)
             for statement in (statements.rejected(), *of_items)
-            for row in self.connection.execute(statement)
+            for row in statements.result(self.connection, statement)
         ]
         return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
     def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
         found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
-        undated = [(reason, int(n)) for reason, n in self.connection.execute(self.statements.undated())]
+        undated = self.statements.result(self.connection, self.statements.undated())
         for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
-            found[reason] = found.get(reason, 0) + n
+            found[reason] = found.get(reason, 0) + int(n)
         some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
         examples = self._examples(some)
         return tuple(
@@ -710,10 +711,11 @@ class _Reader:
         )
 
     def _examples(self, reasons: Sequence[RejectReason]) -> Mapping[str, tuple[Mapping[str, str | None], ...]]:
-        """Rows that were set aside, by reason, in one order."""
+        """Examples of rejected rows by reason, sorted."""
         if not reasons:
             return {}
-        rows = [dict(row) for row in self.connection.execute(self.statements.examples(reasons)).mappings()]
+        examples = self.statements.result(self.connection, self.statements.examples(tuple(reasons)))
+        rows = [dict(row) for row in examples.mappings()]
         found: dict[str, list[Mapping[str, str | None]]] = {}
         for row in sorted(rows, key=lambda row: int(row["place"])):
             shown = {name: _shown(row[name]) for name in ("item", "label", "score", "date")}
@@ -721,7 +723,7 @@ class _Reader:
         return {reason: tuple(shown) for reason, shown in found.items()}
 
     def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
-        """Those of the columns by which grouping would bring (nearly) every row here, as an id would."""
+        """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
         if not segments:
             return []
         found = self._fetch(self.statements.many_values(segments, limit))
@@ -729,17 +731,17 @@ class _Reader:
         return [segment for place, segment in enumerate(segments) if many[place] > limit]
 
     def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
-        """One line about the segments that were left out; no row is lost by it."""
+        """A record of the segments that were left out. Their rows still count."""
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
         return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
     def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
-        """What :meth:`_counts` takes."""
+        """The groups of the counts, for :meth:`_counts`."""
         versions = self.statements.layout.has("model_version") and "model_version" not in segments
         return self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions))
 
     def _counts(self, groups: Arrays, segments: Sequence[str], effects: Mapping[str, Effects]) -> _Counted:
-        """Counts by segment, its value and label, and rows by model version, of one statement."""
+        """Counts by segment, value and label, and rows by model version, from the groups of one statement."""
         has_version, of_segment = self.statements.layout.has("model_version"), "model_version" in segments
         columns = dict(groups)
         division = np.asarray(columns.pop("division"), dtype=np.int64)
@@ -756,7 +758,7 @@ class _Reader:
         return _Counted(found, versions)
 
     def _by_value(self, columns: Arrays, effects: Mapping[str, Effects]) -> dict[str, dict[str, Counts]]:
-        """Counts by value of a segment ("" without a segment) and label."""
+        """Counts by value of a segment ("" for all rows) and label."""
         labels, values = columns["label"], columns["value"]
         score_is: ScoreIs = self.statements.source.score_is
         plain = _weighed(_with_keys({name: columns[name] for name in columns if name not in ("label", "value")}))
@@ -771,7 +773,7 @@ class _Reader:
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
     def by_segment(self, edges: Mapping[str, Sequence[int]]) -> dict[str, CountsBySegment]:
-        """The counts of the labels of ``edges``, by the values of every column that has few."""
+        """The counts of the labels of ``edges``, by the values of every segment column that has few."""
         statements = self.statements
         crowded = self._crowded(statements.source.segments, COMBINED_VALUES)
         columns = tuple(segment for segment in statements.source.segments if segment not in crowded)
@@ -796,7 +798,7 @@ class _Reader:
         return dict(sorted((str(version), int(n)) for version, n in pairs))
 
     def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
-        """The design effects of each label: of all its rows, of the predicted and of the automated ones."""
+        """The design effects of each label: for all its rows, the predicted and the automated ones."""
         if not self.statements.layout.has("cluster"):
             return {}
         sums = self._fetch(self.statements.label_dependence(latest=latest))
@@ -811,7 +813,7 @@ def _has_fingerprint(source: SourceConfig) -> bool:
 
 
 def _fingerprint(connection: sa.Connection, statements: Statements) -> str:
-    rows = [tuple(map(_plain, row)) for row in connection.execute(statements.fingerprint())]
+    rows = [tuple(map(_plain, row)) for row in statements.result(connection, statements.fingerprint())]
     if statements.has_hash:  # NULL is the sum of nothing
         rows = [tuple(int(value or 0) for value in row) for row in rows]
     return _fingerprint_of(statements.source, rows)
@@ -823,17 +825,17 @@ def _fingerprint_of(source: SourceConfig, rows: Sequence[tuple[Any, ...]]) -> st
 
 
 def _whole_number(column: npt.NDArray[Any] | None) -> int:
-    """The one value of a column as a whole number of Python; 0 where it is NULL, or there is no such column."""
+    """The only value of a column as an int; 0 if it is NULL or there is no such column."""
     if column is None:
         return 0
     (value,) = np.ma.filled(column, 0) if np.ma.isMaskedArray(column) else column
-    if value is None or (isinstance(value, float) and math.isnan(value)):  # NaN: NULL in the arrays of some drivers
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # some drivers give NaN for NULL
         return 0
     return int(Decimal(value)) if isinstance(value, str) else int(value)
 
 
 def _plain(value: Any) -> Any:
-    """A fetched value as text or a number of Python, so that its repr is always the same."""
+    """A fetched value, with whole decimals as int, so that its repr does not depend on the driver."""
     return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
 
 
@@ -841,15 +843,14 @@ def _unresolved(connection: sa.Connection, name: str, statements: Statements) ->
     """The rows of one window by label, waiting and resolved."""
     if not isinstance(statements, UnresolvedStatements):
         raise AssertionError("a copy of rows is asked by the statements of its kind")
-    repeated = connection.execute(statements.repeated()).scalar_one()
-    groups = connection.execute(statements.score_groups(latest=repeated > 0))
-    columns = statements.dialect.fetch(groups)
+    repeated = statements.result(connection, statements.repeated()).scalar_one()
+    columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
     labels, waits = columns.pop("label"), columns.pop("waiting")
     found: tuple[dict[str, ScoreCounts], dict[str, ScoreCounts]] = ({}, {})
     for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
         found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
     resolved, waiting = (dict(sorted(part.items())) for part in found)
-    aside = {str(reason): int(n) for reason, n in connection.execute(statements.set_aside())}
+    aside = {str(reason): int(n) for reason, n in statements.result(connection, statements.set_aside())}
     return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
 
 
@@ -865,7 +866,7 @@ def _shown(value: str | None) -> str | None:
 
 
 def _row(sums: Arrays, index: int) -> dict[str, float]:
-    """One row of sums; NULL (the sum of nothing) is 0."""
+    """One row of sums. NULL, the sum of no rows, becomes 0."""
     values = {name: np.ma.filled(column, np.nan)[index] for name, column in sums.items()}
     return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
 
@@ -875,41 +876,41 @@ def _part(sums: Arrays, part: str) -> Arrays:
 
 
 def _effect_of(sums: Arrays, part: str, index: int) -> float:
-    """The design effect of one part of a row of sums; 1 where the part has no row."""
+    """The design effect of one part of a row of sums; 1 if the part has no rows."""
     return rounded_effect(design_effect(ClusterSums.of(_row(_part(sums, part), index))))
 
 
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
-    """Some rows of every column; what is NULL is in other rows."""
+    """Some rows of every column, as plain arrays: none of their values may be NULL."""
     return {name: np.asarray(column[rows]) for name, column in columns.items()}
 
 
 def _of_all_rows(groups: Arrays) -> Arrays:
-    """The groups of the counts of all rows, without those of a segment or version."""
+    """The groups over all rows, without those of a segment or version."""
     return _chosen(groups, np.asarray(groups["division"], dtype=np.int64) == 0)
 
 
 def _of_the_same_rows(groups: Arrays, items: _Items) -> bool:
-    """Whether two statements saw as many rows with the same sum of residuals, but for rounding: none came between."""
+    """Whether two statements saw the same rows: as many, with the same sum of residuals but for rounding."""
     counts = _weighed(_of_all_rows(groups))
     n, ws, wy = (float(np.sum(np.asarray(counts[name], dtype=np.float64))) for name in ("n", "ws", "wy"))
     return n == items.kept and abs(wy - ws - _row(items.sums, 0)["rows_r"]) <= _ROUNDING * n
 
 
 def _with_keys(groups: Arrays) -> Arrays:
-    """Groups with cell, predicted and automated, which the warehouse gives as one number, their ``key``."""
+    """Groups with the columns cell, predicted and automated in place of ``key``, which holds all three."""
     key = np.asarray(groups["key"], dtype=np.int64)
-    others = {name: column for name, column in groups.items() if name != "key"}
-    return {**others, "cell": key // 4, "predicted": key % 4 >= 2, "automated": key % 2 == 1}
+    sums = {name: column for name, column in groups.items() if name != "key"}
+    return {**sums, "cell": key // 4, "predicted": key % 4 >= 2, "automated": key % 2 == 1}
 
 
 def _weighed(groups: Arrays) -> Arrays:
-    """Groups with the sums of weights and their squares, which without weights are the number of rows."""
+    """Groups with the columns w and w2; without weights they are the number of rows."""
     return groups if "w" in groups else {**groups, "w": groups["n"], "w2": groups["n"]}
 
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
-    """The row numbers of each (value, label), without sorting 400,000 strings."""
+    """(value, label, row numbers) of each pair that occurs. No strings are sorted: there may be 400,000."""
     value_codes, value_names = _numbered(values)
     label_codes, label_names = _numbered(labels)
     codes = value_codes * max(len(label_names), 1) + label_codes
@@ -921,10 +922,11 @@ def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _numbered(texts: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """Each text's number in the order in which they appear first, and the texts: pandas takes longer to import."""
-    numbers: dict[Any, int] = {}
-    codes = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), np.int64, len(texts))
-    return codes, list(numbers)
+    """The code of each text, and the distinct texts by code, in order of appearance. (pandas is slow to import.)"""
+    listed = texts.tolist()
+    names = list(dict.fromkeys(listed))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed)), names
 
 
 # --- errors in plain words
@@ -943,18 +945,18 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
 def _explained(
     name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL, *, of_the_relation: bool
 ) -> RelationError | WarehouseFailed:
-    """Whether the relation is at fault, which trying again would not change, or the warehouse."""
+    """The error for users: of the relation, if trying again would not help, else of the warehouse."""
     import duckdb  # noqa: PLC0415 - as pandas
 
     if "disabled by configuration" in str(error):
         return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
     if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy
         return WarehouseFailed(f"{_address(url)}: {error}")
-    said = _first_line(error)
+    message = _first_line(error)
     if of_the_relation:
         remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
-        return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {said}", remedy)])
-    return WarehouseFailed(f"{_address(url)} {_what_to_do(said)}: {said}")
+        return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {message}", remedy)])
+    return WarehouseFailed(f"{_address(url)} {_what_to_do(message)}: {message}")
 
 
 _CONFINED = (
@@ -964,15 +966,15 @@ _CONFINED = (
 
 
 def _opened(error: exc.DBAPIError | duckdb.Error) -> str:
-    """What DuckDB was asked to open, as it says it."""
-    said = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
-    named = re.search(r'"([^"]*)"', said)
-    return named[1] if named else said
+    """What DuckDB refused to open, from its message."""
+    message = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
+    quoted = re.search(r'"([^"]*)"', message)
+    return quoted[1] if quoted else message
 
 
-def _what_to_do(said: str) -> str:
-    """The usual causes of a database that does not open."""
-    text = said.lower()
+def _what_to_do(message: str) -> str:
+    """What to do about a database that does not open, by its message."""
+    text = message.lower()
     if "does not exist" in text or "unable to open" in text:
         return "is not there (create or mount it, or correct CALMON_WAREHOUSE_URL; the monitor never creates it)"
     if "lock" in text:

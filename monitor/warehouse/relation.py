@@ -1,8 +1,8 @@
 """What ``relation:`` of a source may be: a table or view, Parquet files, or one SELECT.
 
-The text comes from alerts.yaml, so it is taken apart here before anything of it meets the
-database: names become quoted identifiers, a path becomes a bound value, and a SELECT is admitted
-only as a single read-only subquery.
+The text comes from alerts.yaml, so it is parsed here before any of it reaches the database: names become
+quoted identifiers, a path becomes a bound value, and a SELECT is accepted only as a single read-only
+subquery.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class RelationProblem:
 
 
 class RelationError(Exception):
-    """The relation of a source is not as the contract wants it. Trying again would not help."""
+    """The relation of a source does not meet the contract. Trying again would not help."""
 
     def __init__(self, problems: list[RelationProblem]) -> None:
         super().__init__(without_secrets("\n".join(str(problem) for problem in problems)))
         self.problems = tuple(problems)
 
     def __reduce__(self) -> tuple[type[RelationError], tuple[list[RelationProblem]]]:
-        """How it comes back from a worker process: from its problems, not from its text."""
+        """Pickle the problems, from which it is made again in another process, not its text."""
         return type(self), (list(self.problems),)
 
 
 class WrongWarehouseAddress(Exception):
-    """The address is not one of a warehouse that can be read: a mistake in the settings."""
+    """The address is not one of a warehouse that can be read: the settings are wrong."""
 
 
 class WarehouseFailed(Exception):
@@ -52,11 +52,11 @@ class WarehouseFailed(Exception):
 
 
 class WarehouseTimeout(WarehouseFailed):
-    """The warehouse took longer than it may. Trying again at once would take as long."""
+    """The warehouse took longer than the time limit. Trying again at once would take as long."""
 
 
 class RelationSyntaxError(ValueError):
-    """The text of ``relation:`` is none of the admitted forms; ``remedy`` says what to write."""
+    """The text of ``relation:`` has none of the accepted forms; ``remedy`` says what to write."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -79,14 +79,14 @@ class ParquetFiles:
 
 @dataclass(frozen=True, slots=True)
 class CsvFiles:
-    """A path, or a pattern like ``data/*.csv``, of files with a first line of names, all of whose columns are text."""
+    """A path, or a pattern like ``data/*.csv``, of files with a header line. All their columns are text."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SELECT, without comments and without a semicolon at its end."""
+    """One SELECT, without comments and without a final semicolon."""
 
     text: str
 
@@ -121,7 +121,7 @@ _REFUSED = {
 def parse_relation(text: str) -> Relation:
     """The relation that ``text`` names.
 
-    Raises :class:`RelationSyntaxError` for anything but one of the admitted forms.
+    Raises :class:`RelationSyntaxError` for text in none of the accepted forms.
 
     >>> parse_relation("support.resolved_tickets")
     TableName(parts=('support', 'resolved_tickets'))
@@ -156,16 +156,16 @@ def is_files(text: str) -> bool:
 
 
 def from_clause(relation: Relation, name: str = "relation") -> FromClause:
-    """The relation as something to select from, under that name."""
+    """The relation as a FROM clause with the alias ``name``."""
     if isinstance(relation, Query):
-        # text() takes ":name" for a placeholder: every colon is escaped. The line break closes nothing by accident.
+        # text() reads ":name" as a placeholder, so colons are escaped; the line break keeps the text apart from ")"
         return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         return sa.func.read_parquet(path).table_valued(name=name)
     if isinstance(relation, CsvFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        # what is a number or a date is decided by the contract, so that a bad value is a rejected row and no failure
+        # as text: the contract decides what is a number or a date, so a bad value is a rejected row and no failure
         options = ("header = true", "all_varchar = true", "union_by_name = true")
         return sa.func.read_csv(path, *map(sa.literal_column, options)).table_valued(name=name)
     schema = ".".join(relation.parts[:-1]) or None
@@ -182,7 +182,7 @@ def _shortened(text: str, limit: int = 60) -> str:
 
 
 def _one_select(text: str) -> str:
-    """The SELECT without comments and end semicolon, after every reason to refuse it."""
+    """The SELECT without comments and final semicolon. Raises :class:`RelationSyntaxError` if it is refused."""
     kept: list[str] = []
     depth = 0
     ended = False

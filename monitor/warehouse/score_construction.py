@@ -1,7 +1,7 @@
-"""Scores in [0, 1] from log-probabilities and votes: one function a construction; CONSTRUCTIONS.
+"""Scores in [0, 1] from log-probabilities and votes: one function for each of :data:`CONSTRUCTIONS`.
 
-Every function takes rows of different lengths (:class:`~monitor.warehouse.ragged.Ragged`) and gives one score a row,
-shape (N,), NaN for an empty row. :func:`scores` does the reading, and says of each row why it has no score.
+Every function takes rows of different lengths (:class:`~monitor.warehouse.ragged.Ragged`) and gives one score per row,
+shape (N,), NaN for an empty row. :func:`scores` parses the rows, and gives the reason for each row without a score.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.warehouse.ragged import BadArray, Floats, Ragged, RowValue, ragged
 Needs = Literal["token_logprobs", "label_logprobs", "votes"]
 
 ROUNDING = 1e-6
-"""A log-probability this little above 0, or a vote this little outside [0, 1], is a rounding error and cut off."""
+"""A log-probability at most this much above 0, or a vote this much outside [0, 1], is clipped as a rounding error."""
 
 
 def sequence_probability(rows: Ragged) -> Floats:
@@ -59,9 +59,9 @@ def min_probability(rows: Ragged) -> Floats:
 
 
 def top_two_margin(rows: Ragged) -> Floats:
-    """Probability of the likeliest label less that of the second; the row holds one log-probability a label.
+    """Probability of the likeliest label minus that of the second; a row has one log-probability per label.
 
-    As given, not made to sum to 1. NaN where a row has fewer than two labels.
+    Probabilities are not normalised. NaN if a row has fewer than two labels.
 
     >>> top_two_margin(ragged([np.log([0.7, 0.2, 0.1]).tolist()])).round(6).tolist()
     [0.5]
@@ -77,10 +77,10 @@ def top_two_margin(rows: Ragged) -> Floats:
 
 
 def top_two_log_margin(rows: Ragged) -> Floats:
-    """1 / (1 + exp(-m)) of the margin m: the log-probability of the likeliest label less that of the second, in nats.
+    """1 / (1 + exp(-m)), with the :func:`log_margin` m of the two likeliest labels.
 
-    From .5 (m = 0) to 1; it is p1 / (p1 + p2). Unlike the difference of probabilities it does not depend on how much
-    all other labels take. NaN where a row has fewer than two labels.
+    It equals p1 / (p1 + p2), from .5 (m = 0) to 1. Unlike the difference of the probabilities it does not depend on the
+    other labels. NaN if a row has fewer than two labels.
 
     >>> top_two_log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
     [0.75]
@@ -89,7 +89,7 @@ def top_two_log_margin(rows: Ragged) -> Floats:
 
 
 def log_margin(rows: Ragged) -> Floats:
-    """The log-probability of the likeliest label less that of the second, in nats, from 0; NaN of fewer than two.
+    """Log-probability of the likeliest label minus that of the second, in nats, >= 0; NaN for fewer than two labels.
 
     >>> log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
     [1.098612]
@@ -104,14 +104,14 @@ def log_margin(rows: Ragged) -> Floats:
 
 
 def label_entropy(rows: Ragged) -> Floats:
-    """Shannon entropy over the labels in nats, their probabilities made to sum to 1; from 0 to ln of their number.
+    """Shannon entropy over the labels in nats, from 0 to ln of their number; probabilities are normalised.
 
     >>> label_entropy(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
     [0.693147]
     """
     if not len(rows.values):
         return np.full(len(rows.lengths), np.nan)
-    shifted = rows.values - rows.largest(rows.values)[rows.row]  # or exp of -1,000 would be 0 for every label
+    shifted = rows.values - rows.largest(rows.values)[rows.row]  # else exp(-1000) would be 0 for every label
     total = rows.summed(np.exp(shifted))
     share = np.exp(shifted) / total[rows.row]
     entropy = rows.summed(-share * (shifted - np.log(total[rows.row])))
@@ -119,9 +119,9 @@ def label_entropy(rows: Ragged) -> Floats:
 
 
 def entropy_confidence(rows: Ragged) -> Floats:
-    """1 - H / ln K: 1 where one of the K labels has all the probability, 0 where all are equally likely.
+    """1 - H / ln K: 1 if one of the K labels has all the probability, 0 if all are equally likely.
 
-    NaN where a row has fewer than two labels.
+    NaN if a row has fewer than two labels.
 
     >>> entropy_confidence(ragged([np.log([0.5, 0.5]).tolist(), np.log([0.9, 0.1]).tolist()])).round(4).tolist()
     [0.0, 0.531]
@@ -132,7 +132,7 @@ def entropy_confidence(rows: Ragged) -> Floats:
 
 
 def vote_share(rows: Ragged) -> Floats:
-    """The share of M runs that said yes; the row holds one vote (0, 1, or a score) a run.
+    """The share of M runs that said yes; a row has one vote (0, 1 or a score) per run.
 
     >>> vote_share(ragged([[1, 1, 0, 1]])).tolist()
     [0.75]
@@ -141,7 +141,7 @@ def vote_share(rows: Ragged) -> Floats:
 
 
 def vote_variance(rows: Ragged, less: int = 0) -> Floats:
-    """The variance of M votes with the divisor M - ``less``; NaN where that is not above 0.
+    """The variance of M votes with the divisor M - ``less``; NaN if that is not positive.
 
     ``less`` 0 is the variance of these votes, 1 the estimate of the variance of all runs.
 
@@ -156,7 +156,7 @@ def vote_variance(rows: Ragged, less: int = 0) -> Floats:
 
 
 def vote_consistency(rows: Ragged) -> Floats:
-    """1 - 4 v, with the variance v of the votes by the divisor M: 1 where all runs agree, 0 where half say yes.
+    """1 - 4 v, with the variance v of the votes by the divisor M: 1 if all runs agree, 0 if half say yes.
 
     >>> vote_consistency(ragged([[1, 1, 0, 1]])).tolist()
     [0.25]
@@ -165,7 +165,7 @@ def vote_consistency(rows: Ragged) -> Floats:
 
 
 def vote_consistency_sample(rows: Ragged) -> Floats:
-    """1 - 4 v, with the variance v of the votes by the divisor M - 1, and 0 where that is negative.
+    """1 - 4 v, with the variance v of the votes by the divisor M - 1; 0 if that is negative.
 
     >>> vote_consistency_sample(ragged([[1, 1, 0, 1], [1, 0]])).tolist()
     [0.0, 0.0]
@@ -175,9 +175,9 @@ def vote_consistency_sample(rows: Ragged) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """One way to make a score. ``needs`` says what a row holds, ``least`` how many numbers it must hold.
+    """One way to compute a score. ``needs`` says what a row contains, ``least`` how many numbers it must have.
 
-    ``function`` takes the rows and gives scores in [0, 1] of shape (N,). ``name`` is its heading in docs/confidence.md.
+    ``function`` takes the rows and gives scores in [0, 1], shape (N,). ``name`` is a heading in docs/confidence.md.
     """
 
     name: str
@@ -241,16 +241,16 @@ CONSTRUCTIONS: Mapping[str, Construction] = {each.name: each for each in _ALL}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """N scores: ``score`` of shape (N,), NaN where a row gave none, and then ``reasons`` has its index and why."""
+    """N scores, shape (N,), NaN for a row without one; ``reasons`` maps the index of such a row to the reason."""
 
     score: Floats
     reasons: Mapping[int, BadArray]
 
 
 def scores(method: str, values: Sequence[RowValue]) -> Scored:
-    """The score of each row by one construction; a row that gives none has NaN and a reason.
+    """The score of each row by one construction; a row without a score has NaN and a reason.
 
-    ``values`` holds JSON arrays as text, lists of numbers, or None, one a row. Log-probabilities are natural
+    ``values`` has a JSON array as text, a list of numbers, or None for each row. Log-probabilities are natural
     logarithms, at most 0; votes lie in [0, 1]. Raises ValueError for an unknown method.
 
     >>> found = scores("min_probability", ["[-0.1, -0.7]", None, "[0.3]"])

@@ -1,8 +1,8 @@
-"""Scores that are computed here, from a column that no two databases read in the same way.
+"""Scores that are computed in this process, from arrays that databases read in different ways.
 
-The rows of the window leave the warehouse, in chunks, get their score (see ``score_construction``), and are laid into a
-DuckDB in memory, where the statements are those of any other source: bad rows, duplicates, counts and segments mean
-the same.
+The rows of the window are fetched in chunks, get their score (see ``score_construction``), and are written to a DuckDB
+database in memory. The usual statements run there, so rejected rows, duplicates, counts and segments mean the same as
+in other sources.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _NUMBERS = ("score", "actual", "predicted", "weight")
 
 @contextmanager
 def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa.Connection, Statements]]:
-    """The same statements over a copy of the rows, with their scores; the copy ends with the block."""
+    """The same statements over a copy of the rows with their scores. The copy exists within the block only."""
     layout = _layout_of_copy(plain)
     engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)
     try:
         with engine.connect() as local, local.begin():
             local.exec_driver_sql("SET TimeZone = 'UTC'")
             local.exec_driver_sql(_create(layout))
-            result = connection.execution_options(yield_per=CHUNK).execute(plain.raw(tuple(plain.layout.columns)))
+            chunked = connection.execution_options(yield_per=CHUNK)
+            result = plain.result(chunked, plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
@@ -67,14 +68,14 @@ def _score_of(source: SourceConfig) -> ScoreFrom:
 
 
 def _column_name(name: str) -> str:
-    return f"c_{name}"  # two names that differ in case only would be one column to DuckDB
+    return f"c_{name}"  # to DuckDB two names that differ only in case are one column
 
 
 def _kind(plain: Statements, name: str) -> Kind:
     if name in _NUMBERS:
         return "number"
-    theirs = plain.layout.columns[name].kind
-    is_feature = name in plain.source.features and theirs in NUMERIC
+    kind = plain.layout.columns[name].kind
+    is_feature = name in plain.source.features and kind in NUMERIC
     return "number" if is_feature else "text"
 
 
@@ -88,7 +89,7 @@ def _quoted(name: str) -> str:
 
 
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:
-    """The columns of some rows by our names: dates as ISO text, scores made, NaN where an array gave none."""
+    """The columns of some rows by canonical name: dates as ISO text; scores, NaN if an array gives none."""
     names, made = tuple(plain.layout.columns), _score_of(plain.source)
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     found = scores(made.method, columns.pop(made.source))
@@ -101,7 +102,7 @@ def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[
 
 
 def _date_text(value: Any) -> str | None:
-    """A date as ISO text; numbers are seconds since 1970, as SQLite keeps them."""
+    """A date as ISO text. A number is seconds since 1970, as SQLite stores dates."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, int | float) and -62_135_596_800 <= value < 253_402_300_800:

@@ -1,13 +1,13 @@
-"""Tables in other shapes than one row per (item, label), turned into that shape within the database.
+"""Tables in other shapes are turned into one row per (item, label) within the database.
 
-Each step is a subquery around the one before, so the statements see the columns of the long form whatever lies below::
+Each step is a subquery around the one before, so the statements always see the columns of the long form::
 
-    joined       predictions and what came true, where these are two relations
-    newest       of the rows of one item (and label) the latest, where latest_by says by which column
-    long_form    label, score, actual and predicted as the contract has them
+    joined       predictions and truths, if these are two relations
+    newest       the latest row of each item (and label), by the column that latest_by names
+    long_form    label, score, actual and predicted as in the contract
     agreed       one row per (item, label) with the share of its annotators who said yes, by agreement_by
 
-A source that has the long form already gets its relation as it is.
+A relation that has the long form already is used as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from monitor.warehouse.relation import Relation, RelationProblem
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
-"""A truth in words that are neither positive nor negative: outside [0, 1], so that the row is set aside."""
+"""The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
 _EMPTY: Expression = sa.literal_column("''")
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
@@ -50,19 +50,19 @@ Typed = tuple[Expression, Kind]
 def long_form(
     connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
 ) -> Layout | list[RelationProblem]:
-    """The layout of a source as one row per (item, label), or all that is wrong with its relations."""
+    """The layout of a source as one row per (item, label), or all problems with its relations."""
     clause = dialect.at_hand(connection, relation)
-    clause, there = typed(source, relation, clause, dialect.columns(connection, relation, clause))
+    clause, available = typed(source, relation, clause, dialect.columns(connection, relation, clause))
     if source.truth is not None:
-        joined = _joined(connection, name, source, source.truth, (clause, there), dialect)
+        joined = _joined(connection, name, source, source.truth, (clause, available), dialect)
         if isinstance(joined, list):
             return joined
-        clause, there = joined
-    layout = layout_of(connection, name, source, clause, there, dialect)
+        clause, available = joined
+    layout = layout_of(connection, name, source, clause, available, dialect)
     if not isinstance(layout, Layout):
         return layout
     shape = _Shape(connection, name, source, layout, dialect)
-    found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, there)
+    found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
     return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
 
 
@@ -72,37 +72,37 @@ def long_form(
 def _joined(
     connection: sa.Connection, name: str, source: SourceConfig, truth: TruthConfig, predictions: Read, dialect: Dialect
 ) -> Read | list[RelationProblem]:
-    """Predictions whose truth is there, or all of them where those without one are of use.
+    """The predictions that have a truth, or all of them if those without one are counted as waiting.
 
-    A column that both have is the truth's where it says what came true.
+    Of a column in both relations, the one of the truth is used if it belongs to the truth.
     """
     relation = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
     if isinstance(relation, RelationProblem):
         return [relation]
     first, second = predictions[0], dialect.at_hand(connection, relation, "truths")
     second, its_columns = typed(source, relation, second, dialect.columns(connection, relation, second))
-    there = (predictions[1], its_columns)
-    shared = [(find(mine, there[0]), find(its, there[1])) for mine, its in truth.on.items()]
-    problems = list(_unshared(name, truth.on, there))
+    available = (predictions[1], its_columns)
+    shared = [(find(left, available[0]), find(right, available[1])) for left, right in truth.on.items()]
+    problems = list(_unshared(name, truth.on, available))
     if problems:
         return problems
-    pairs = [(mine, its) for mine, its in shared if mine is not None and its is not None]
-    equal = sa.and_(*(_same(_of(first, mine), _of(second, its), dialect) for mine, its in pairs))
+    pairs = [(left, right) for left, right in shared if left is not None and right is not None]
+    equal = sa.and_(*(_same(_of(first, left), _of(second, right), dialect) for left, right in pairs))
     of_truth = {source.columns.get(each, each).casefold() for each in _OF_THE_TRUTH}
-    of_truth -= {mine.name.casefold() for mine, _ in pairs}
-    its = {column.casefold() for column, _ in there[1]}
-    mine = [pair for pair in there[0] if pair[0].casefold() not in of_truth & its]
-    taken = {column.casefold() for column, _ in mine}
-    more = [pair for pair in there[1] if pair[0].casefold() not in taken]
-    columns = [*(_of(first, Column(*pair))[0] for pair in mine), *(_of(second, Column(*pair))[0] for pair in more)]
+    of_truth -= {left.name.casefold() for left, _ in pairs}
+    names_of_truth = {column.casefold() for column, _ in available[1]}
+    kept = [pair for pair in available[0] if pair[0].casefold() not in of_truth & names_of_truth]
+    taken = {column.casefold() for column, _ in kept}
+    added = [pair for pair in available[1] if pair[0].casefold() not in taken]
+    columns = [*(_of(first, Column(*pair))[0] for pair in kept), *(_of(second, Column(*pair))[0] for pair in added)]
     every = source.unresolved == source.OWN_RELATION
     rows = sa.select(*columns).select_from(first.join(second, equal, isouter=every))
-    return rows.subquery("joined"), [*mine, *more]
+    return rows.subquery("joined"), [*kept, *added]
 
 
-def _unshared(name: str, on: Mapping[str, str], there: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
-    wanted = (("relation", tuple(on), there[0]), ("truth", tuple(on.values()), there[1]))
-    for place, names, columns in wanted:
+def _unshared(name: str, on: Mapping[str, str], available: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
+    relations = (("relation", tuple(on), available[0]), ("truth", tuple(on.values()), available[1]))
+    for place, names, columns in relations:
         for column in (column for column in names if find(column, columns) is None):
             has = ", ".join(column_name for column_name, _ in columns)
             remedy = f"write on: a column of both, or on: {{theirs: the truth's}}; there are: {has}"
@@ -113,11 +113,11 @@ def _of(clause: FromClause, column: Column) -> Typed:
     return sa.column(column.name, _selectable=clause), column.kind
 
 
-def _same(mine: Typed, its: Typed, dialect: Dialect) -> Expression:
-    """Whether two columns agree; where they are of two kinds, as texts."""
-    if mine[1] == its[1] or {mine[1], its[1]} <= {*NUMERIC}:
-        return mine[0] == its[0]
-    return dialect.text(mine[0]) == dialect.text(its[0])
+def _same(left: Typed, right: Typed, dialect: Dialect) -> Expression:
+    """Whether two columns are equal; columns of different kinds are compared as text."""
+    if left[1] == right[1] or {left[1], right[1]} <= {*NUMERIC}:
+        return left[0] == right[0]
+    return dialect.text(left[0]) == dialect.text(right[0])
 
 
 # --- the columns of the long form
@@ -125,7 +125,7 @@ def _same(mine: Typed, its: Typed, dialect: Dialect) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """One source, the columns of its relation, and how they become those of the long form."""
+    """One source and the columns of its relation, and how these become the columns of the long form."""
 
     connection: sa.Connection
     name: str
@@ -134,21 +134,21 @@ class _Shape:
     dialect: Dialect
 
     def of_rows(self) -> Layout:
-        """Of a relation that has one label a row."""
+        """The long form of a relation with one label per row."""
         source, shape = self.source, self.newest()
         if source.kind == "regression" or not (shape.is_single or shape.is_worded or source.score_scale != 1):
             return shape.layout
         label = self.dialect.text(shape.layout.expression("predicted_label" if shape.is_single else "label"))
         return _layout([{**shape.kept(), **shape.of_label((label, "text"))}])
 
-    def of_columns(self, wide: WideConfig, there: Columns) -> Layout | list[RelationProblem]:
-        """Of a relation with one column a label, as many rows as labels."""
-        labels = wide.labels or labels_of(wide.score, [column for column, _ in there])
+    def of_columns(self, wide: WideConfig, available: Columns) -> Layout | list[RelationProblem]:
+        """The long form of a relation with one column per label: one row per label."""
+        labels = wide.labels or labels_of(wide.score, [column for column, _ in available])
         patterns = [pattern for pattern in (wide.score, wide.actual, wide.predicted) if pattern is not None]
         found = {
-            label: {pattern: find(pattern.replace(PLACE, label), there) for pattern in patterns} for label in labels
+            label: {pattern: find(pattern.replace(PLACE, label), available) for pattern in patterns} for label in labels
         }
-        problems = list(self._of_wide(wide, found, there))
+        problems = list(self._of_wide(wide, found, available))
         if problems:
             return problems
         columns = {_key(pattern, label): column for label, each in found.items() for pattern, column in each.items()}
@@ -159,23 +159,23 @@ class _Shape:
 
     @property
     def is_single(self) -> bool:
-        """Whether a row is an item with its one label."""
+        """Whether the source has one label per item, and so one row per item."""
         return self.source.kind == "single_label"
 
     @property
     def is_worded(self) -> bool:
-        """Whether truth or decision are words."""
+        """Whether truths or decisions are words or labels, and not numbers."""
         has = self.layout.has
         return bool(self.source.positive) or has("true_label") or has("predicted_label")
 
     def newest(self) -> _Shape:
-        """The same of the latest row of each item, and label where the relation has one a row."""
+        """The same for the latest row of each item, or of each (item, label) if the relation has one label per row."""
         if not self.source.latest_by:
             return self
         layout, dialect = self.layout, self.dialect
         within = [layout.expression(name) for name in ("item", "label") if layout.has(name)]
         dates = [dialect.instant(layout.expression(name), layout.columns[name].kind) for name in self.source.latest_by]
-        # ties by the values themselves, so that it is the same every time
+        # values decide between ties, so the order is always the same
         values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
         order = [value.desc().nulls_last() for value in (*dates, *values)]
         place = sa.func.row_number().over(partition_by=within, order_by=order).label("place")
@@ -187,7 +187,7 @@ class _Shape:
         return _Shape(self.connection, self.name, self.source, newest_layout, dialect)
 
     def kept(self) -> dict[str, Typed]:
-        """What is the same in the long form: dates, weights, clusters, segments, features and the like."""
+        """The columns that the long form has unchanged: dates, weights, clusters, segments, features and so on."""
         named = {*self.source.segments, *self.source.features}
         return {
             name: (self.layout.expression(name), column.kind)
@@ -196,7 +196,7 @@ class _Shape:
         }
 
     def of_label(self, label: Typed) -> dict[str, Typed]:
-        """The columns about one label, of a row that has them under our names."""
+        """The columns about the label of a row, of a relation with one label per row."""
         found = {"label": label}
         score = score_name(self.source)
         if self.source.score is None:
@@ -212,13 +212,13 @@ class _Shape:
 
     def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:
         """The columns of the rows about one label of a wide relation."""
-        own: Typed = (sa.literal(label, sa.Text), "text")
-        found = {**self.kept(), "label": own, "score": self._score(_key(wide.score, label))}
-        found["actual"] = self._is_true(own) if wide.actual is None else self._actual(_key(wide.actual, label), own)
+        named: Typed = (sa.literal(label, sa.Text), "text")
+        found = {**self.kept(), "label": named, "score": self._score(_key(wide.score, label))}
+        found["actual"] = self._is_true(named) if wide.actual is None else self._actual(_key(wide.actual, label), named)
         if wide.predicted is not None:
             found["predicted"] = self._decided(_key(wide.predicted, label))
         elif self.layout.has("predicted_label"):
-            found["predicted"] = self._agrees(own, "predicted_label")
+            found["predicted"] = self._agrees(named, "predicted_label")
         return found
 
     def _score(self, name: str) -> Typed:
@@ -231,45 +231,45 @@ class _Shape:
         return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
 
     def _decided(self, name: str) -> Typed:
-        """A decision is in words where the truth is, and it is text."""
+        """The decision as a number. It is in words if truths are in words and the column is text."""
         if self.source.positive and seen_kind(self.connection, self.layout, name, self.dialect) == "text":
             return self._in_words(name), "number"
         return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
 
     def _in_words(self, name: str) -> Expression:
         text = sa.func.trim(self.dialect.text(self.layout.expression(name)))
-        said = sa.func.lower(text)
+        lowered = sa.func.lower(text)
         cases: list[tuple[Expression, Expression]] = [
             (sa.func.nullif(text, _EMPTY).is_(None), sa.cast(sa.null(), sa.Integer))
         ]
-        cases.append((_one_of(text, said, self.source.positive), ONE))
+        cases.append((_one_of(text, lowered, self.source.positive), ONE))
         if not self.source.negative:
             return sa.case(*cases, else_=ZERO)
-        return sa.case(*cases, (_one_of(text, said, self.source.negative), ZERO), else_=NEITHER)
+        return sa.case(*cases, (_one_of(text, lowered, self.source.negative), ZERO), else_=NEITHER)
 
     def _is_true(self, label: Typed) -> Typed:
         return self._agrees(label, "true_label")
 
     def _agrees(self, label: Typed, name: str) -> Typed:
-        """1 where a column names the label, 0 where it names another, NULL where it names none."""
+        """1 if a column names the label, 0 if it names another, NULL if it names none."""
         if name == "true_label" and not self.source.has_truth:
             return sa.cast(sa.null(), sa.Double), "number"
-        theirs, kind = self.layout.expression(name), self.layout.columns[name].kind
-        text = self.dialect.ordered(self.dialect.text(theirs))
-        named = text == self.dialect.ordered(label[0])
+        column, kind = self.layout.expression(name), self.layout.columns[name].kind
+        text = self.dialect.ordered(self.dialect.text(column))
+        equal = text == self.dialect.ordered(label[0])
         if self.is_single and {kind, self.layout.columns["predicted_label"].kind} <= {*NUMERIC}:
-            named = self.dialect.number(theirs, kind) == self.dialect.number(
+            equal = self.dialect.number(column, kind) == self.dialect.number(
                 self.layout.expression("predicted_label"), kind
             )
-        none = sa.func.nullif(self.dialect.text(theirs), _EMPTY).is_(None)
-        return sa.case((none, sa.null()), (named, ONE), else_=ZERO), "number"
+        is_missing = sa.func.nullif(self.dialect.text(column), _EMPTY).is_(None)
+        return sa.case((is_missing, sa.null()), (equal, ONE), else_=ZERO), "number"
 
     def _of_wide(
-        self, wide: WideConfig, found: Mapping[str, Mapping[str, Column | None]], there: Columns
+        self, wide: WideConfig, found: Mapping[str, Mapping[str, Column | None]], available: Columns
     ) -> Iterator[RelationProblem]:
-        """What is wrong with the columns of the labels."""
+        """The problems with the columns of the labels."""
         if not found:
-            has = ", ".join(column for column, _ in there)
+            has = ", ".join(column for column, _ in available)
             yield RelationProblem(self.name, f"no column is called like {wide.score}", f"there are: {has}")
         booleans = (wide.actual, wide.predicted)
         for label, columns in found.items():
@@ -289,23 +289,26 @@ class _Shape:
 
 
 def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
-    """Of the rows of one (item, label) the latest, with the mean of what its annotators last said.
+    """The latest row of each (item, label), with the mean of the last outcome that each annotator gave.
 
-    A row without a truth adds nothing; one outside [0, 1] is kept as it is, so that the row is set aside.
+    A row without an outcome is left out of the mean. An outcome outside [0, 1] takes its place, so that the row is
+    rejected.
     """
     pair = [layout.expression(name) for name in ("item", "label")]
-    said = sa.cast(dialect.number(layout.expression("actual"), layout.columns["actual"].kind), sa.Double)
+    outcome = sa.cast(dialect.number(layout.expression("actual"), layout.columns["actual"].kind), sa.Double)
     date = dialect.instant(layout.expression("resolved_at"), layout.columns["resolved_at"].kind)
-    # ties by the values themselves, so that it is the same every time
+    # values decide between ties, so the order is always the same
     values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
     order = [value.desc().nulls_last() for value in (date, *values)]
     by = [layout.expression(name) for name in source.agreement_by]
-    own = sa.func.row_number().over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
+    latest = sa.func.row_number().over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
     turn = sa.func.row_number().over(partition_by=pair, order_by=order).label("turn")
     columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
-    rows = sa.select(*columns, said.label("said"), own, turn).select_from(layout.relation).subquery("annotations")
+    rows = (
+        sa.select(*columns, outcome.label("outcome"), latest, turn).select_from(layout.relation).subquery("annotations")
+    )
     within = [rows.c[f"c{list(layout.columns).index(name)}"] for name in ("item", "label")]
-    last = sa.case((rows.c.of_annotator == ONE, rows.c.said))
+    last = sa.case((rows.c.of_annotator == ONE, rows.c.outcome))
     least, most = (of(last).over(partition_by=within) for of in (sa.func.min, sa.func.max))
     mean = sa.func.avg(last).over(partition_by=within)
     share = sa.case((least < ZERO, least), (most > ONE, most), else_=mean).label("agreement")
@@ -316,14 +319,14 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
 
 
 def _key(pattern: str, label: str) -> str:
-    """The name in a layout of a column of one label: none that the configuration can give to another column."""
+    """The name in a layout of the column of one label; the configuration cannot give it to another column."""
     return f"{pattern}\0{label}"
 
 
-def _one_of(text: Expression, said: Expression, words: Sequence[str]) -> Expression:
-    """Whether a value is one of the words; "true" is 1 too, as engines without booleans keep it."""
+def _one_of(text: Expression, lowered: Expression, words: Sequence[str]) -> Expression:
+    """Whether a value is one of the words. "true" also fits 1, since some engines store booleans so."""
     known = {form for word in words for form in _forms(word)}
-    return sa.or_(text.in_(sorted(known)), said.in_(sorted({word.lower() for word in known})))
+    return sa.or_(text.in_(sorted(known)), lowered.in_(sorted({word.lower() for word in known})))
 
 
 def _forms(word: str) -> tuple[str, ...]:
@@ -332,7 +335,7 @@ def _forms(word: str) -> tuple[str, ...]:
 
 
 def _layout(parts: Sequence[Mapping[str, Typed]]) -> Layout:
-    """The rows of all parts, which have the same columns, one below the other."""
+    """The union of the rows of all parts, which have the same columns."""
     names = list(parts[0])
     selects = [sa.select(*(part[name][0].label(f"c{index}") for index, name in enumerate(names))) for part in parts]
     rows = selects[0] if len(selects) == 1 else sa.union_all(*selects)

@@ -1,4 +1,4 @@
-"""Snowflake, by its own SQLAlchemy dialect, which the extra ``snowflake`` brings."""
+"""Snowflake, by its own SQLAlchemy dialect, which the extra ``snowflake`` installs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: tuple[Kind, ...] = (
     "number", "number", "text", "date", "timestamp", "other", "timestamptz", "timestamptz", "timestamp", "other",
     "other", "other", "other", "boolean",
 )  # fmt: skip
-"""By the code of a type in the driver's description of a column."""
+"""Kinds by the type code in the driver's description of a column."""
 
 
 class Snowflake(Dialect):
@@ -33,7 +33,7 @@ class Snowflake(Dialect):
     one_state: ClassVar[bool] = False
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
-        """The columns of the relation, in order, with their kinds; quoted, so that they are found as they are."""
+        """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
         described: Any = connection.execute(everything(source).limit(0)).cursor.description
         return [(quoted_name(column[0], quote=True), snowflake_kind(column[1])) for column in described]
 
@@ -45,12 +45,14 @@ class Snowflake(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text, with the time zone where the column has one."""
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, with the time zone where the column has one."""
         text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
-        if kind in ("timestamp", "date"):
-            return sa.cast(sa.literal(text, sa.Text), _NAIVE)
-        return sa.cast(sa.literal(f"{text} +00:00", sa.Text), _ZONED)
+        return sa.literal(text if kind in ("timestamp", "date") else f"{text} +00:00", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """The instant of a text."""
+        return sa.cast(bound, _NAIVE if kind in ("timestamp", "date") else _ZONED)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
@@ -68,7 +70,7 @@ class Snowflake(Dialect):
         return text
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """Snowflake hashes values of any type, and NULL; 32 bits of it, whose sum doubles hold too."""
+        """32 bits of Snowflake's hash, which takes values of any type and NULL. Doubles hold the sum."""
         return sa.func.hash(*(column for column, _ in columns), type_=sa.BigInteger) % sa.literal_column("4294967296")
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
@@ -77,7 +79,7 @@ class Snowflake(Dialect):
         connection.exec_driver_sql(f"ALTER SESSION SET STATEMENT_TIMEOUT_IN_SECONDS = {allowed}")
 
     def cancel(self, driver: Any) -> None:
-        """Nothing beside :meth:`limit`."""
+        """Do nothing: :meth:`limit` ends a statement."""
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the statement was refused: syntax, names, or no right to read."""
@@ -96,7 +98,7 @@ def snowflake_kind(code: int) -> Kind:
 def snowflake_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     """``snowflake://user:password@account/database/schema?warehouse=...&role=...``."""
     parameters = {"TIMEZONE": "UTC", "QUERY_TAG": "calibration-monitor"}
-    # the dialect warns unless it knows that `/` divides as it does in Snowflake
+    # without it the dialect warns that `/` may divide differently
     return sa.create_engine(
         url, pool_size=2, connect_args={"session_parameters": parameters}, force_div_is_floordiv=False
     )

@@ -1,7 +1,7 @@
 """Spark: a cluster over Spark Connect, a session in this process, or a SQL warehouse of Databricks.
 
-All are written to by the SQLAlchemy dialect of Databricks, which the extra ``spark`` brings; ``spark_driver`` runs its
-statements on a Spark session.
+Statements for all of them are compiled by the SQLAlchemy dialect of Databricks, which the extra ``spark`` installs;
+``spark_driver`` runs them on a Spark session.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ class Spark(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """By its text: constant, so that partitions and files are left out by it."""
-        text = sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
+        """Its text, in UTC."""
+        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+
+    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+        """A constant, so that partitions and files are left out by it."""
         if kind in ("timestamp", "date"):
-            return sa.cast(text, _NAIVE)
-        return sa.cast(sa.func.concat(text, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
+            return sa.cast(bound, _NAIVE)
+        return sa.cast(sa.func.concat(bound, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
@@ -68,10 +71,10 @@ class Spark(Dialect):
         return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
-        """As everywhere; Spark's floor gives 64 bits, so what may be larger is floored within the doubles.
+        """Spark's floor() gives 64 bits, so values that may be larger are floored as doubles.
 
-        Of bounded values the upper and the lower bits are summed apart, which no number of rows makes too large: one
-        sum of decimals takes longer.
+        Of bounded values the upper and the lower bits are summed separately, so that the sums fit into 64 bits for any
+        number of rows. A sum of decimals would take longer.
         """
         up = value * FIXED_POINT + sa.literal_column("0.5D")
         if not bounded:
@@ -96,12 +99,12 @@ class Spark(Dialect):
         return text
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """In decimals, whose sum has room; NULL leaves a hash as it is, so each column says whether it is there."""
+        """As decimals, whose sum does not overflow. NULL leaves the hash unchanged, so IS NULL is hashed too."""
         values = (each for column, _ in columns for each in (column, column.is_(None)))
         return sa.cast(sa.func.xxhash64(*values), sa.Numeric(20, 0))
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Nothing beside :meth:`cancel`."""
+        """Do nothing. :meth:`cancel` ends a statement."""
 
     def cancel(self, driver: Any) -> None:
         """End the statements of the driver's connection; called from another thread."""
@@ -114,7 +117,7 @@ class Spark(Dialect):
     def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
         """Straight into numpy, through Arrow."""
         table = getattr(result.cursor, "table", None)
-        if table is None:  # of Databricks' own driver
+        if table is None:  # the driver of Databricks
             return super().fetch(result)
         names = list(result.keys())
         return {name: column.to_numpy() for name, column in zip(names, table.columns, strict=True)}

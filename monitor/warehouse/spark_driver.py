@@ -1,4 +1,4 @@
-"""A Spark session as a database driver (PEP 249), and Databricks' dialect over it."""
+"""A Spark session as a database driver (PEP 249), and Databricks' dialect for it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ paramstyle = "named"
 
 
 class Error(Exception):
-    """Any mistake of Spark."""
+    """Any error of Spark."""
 
 
 class DatabaseError(Error):
-    """One that the database reports."""
+    """An error that the database reports."""
 
 
 class ProgrammingError(DatabaseError):
-    """The statement cannot be understood, or names what is not there."""
+    """The statement cannot be parsed, or names something that does not exist."""
 
 
 class OperationalError(DatabaseError):
-    """The statement could not be done."""
+    """The statement failed."""
 
 
 class Cursor:
-    """One statement at a time; its rows are an Arrow table."""
+    """Runs one statement at a time. Its rows are an Arrow table."""
 
     arraysize = 1
 
@@ -52,16 +52,16 @@ class Cursor:
         self.rowcount = -1
 
     def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Run it. Raises :class:`ProgrammingError` and :class:`OperationalError`."""
+        """Run a statement. Raises :class:`ProgrammingError` and :class:`OperationalError`."""
         from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415 - takes long to import
 
         try:
             frame = self._session.sql(statement, args=dict(parameters or {}))
             self.table = frame.toArrow()
         except AnalysisException as error:
-            raise ProgrammingError(_said(error)) from error
+            raise ProgrammingError(_message(error)) from error
         except (PySparkException, OSError) as error:
-            raise OperationalError(_said(error)) from error
+            raise OperationalError(_message(error)) from error
         types = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
         self.description = [(name, kind, None, None, None, None, None) for name, kind in types]
         self._rows, self._at, self.rowcount = None, 0, self.table.num_rows
@@ -88,7 +88,7 @@ class Cursor:
 
 
 class Connection:
-    """A session of its own, whose statements carry a tag by which they can be ended."""
+    """A new session. Its statements have a tag by which they can be cancelled."""
 
     def __init__(self, session: Any, schema: str | None) -> None:
         self._session, self._tag = session, f"calmon-{next(_tags)}"
@@ -99,20 +99,20 @@ class Connection:
         session.addTag(self._tag)
 
     def cursor(self) -> Cursor:
-        """For one statement."""
+        """A cursor for one statement."""
         return Cursor(self._session)
 
     def cancel(self) -> None:
-        """End what runs; called from another thread."""
+        """End the running statements; called from another thread."""
         self._session.interruptTag(self._tag)
 
     def commit(self) -> None:
-        """Nothing is ever written."""
+        """Do nothing: nothing is ever written."""
 
     rollback = commit
 
     def close(self) -> None:
-        """The session's cluster goes on."""
+        """Remove the tag. The session's cluster goes on."""
         self._session.removeTag(self._tag)
 
 
@@ -126,20 +126,20 @@ def connect(*, remote: str | None, master: str | None, schema: str | None, **_: 
             return Connection(builder.remote(remote).create(), schema)
         quiet = builder.master(master or "local[*]").config("spark.ui.enabled", "false")
         return Connection(quiet.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate().newSession(), schema)
-    except Exception as error:  # whatever gRPC or the JVM says
-        raise OperationalError(_said(error)) from error
+    except Exception as error:  # gRPC and the JVM raise many kinds
+        raise OperationalError(_message(error)) from error
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """The message of an error, without the plan of the query."""
     return re.split(r"\n+(?:==|JVM stacktrace|'?[A-Z]\w+ )", str(error).strip())[0]
 
 
 class _Names(DatabricksDialect.preparer):  # type: ignore[misc]  # untyped
-    """A schema may be ``catalog.schema``, of which each part is quoted by itself."""
+    """Quotes each part of a schema like ``catalog.schema`` by itself."""
 
     def quote_schema(self, schema: str, _: Any = None) -> str:
-        """Its parts, quoted where they must be."""
+        """The parts of the schema, quoted if they must be."""
         return ".".join(self.quote(part) for part in str(schema).split("."))
 
 
@@ -152,7 +152,7 @@ class CatalogDialect(DatabricksDialect):  # type: ignore[misc]  # untyped
 
 
 class SessionDialect(CatalogDialect):
-    """The same over a Spark session."""
+    """The same dialect for a Spark session."""
 
     driver = "session"
     supports_statement_cache = True
@@ -163,14 +163,14 @@ class SessionDialect(CatalogDialect):
         return sys.modules[__name__]
 
     def create_connect_args(self, url: sa.URL) -> tuple[list[Any], dict[str, Any]]:
-        """Where the session is to be."""
+        """The arguments of :func:`connect`: a cluster, a local master, the schema."""
         self._force_paramstyle_to_native_mode()
         token = f"/;use_ssl=true;token={url.password}" if url.password else ""
         remote = f"sc://{url.host}:{url.port or 15002}{token}" if url.host else None
         return [], {"remote": remote, "master": url.query.get("master"), "schema": url.database}
 
     def initialize(self, connection: Any) -> None:
-        """Nothing is asked of the server."""
+        """Do nothing: the server need not be queried."""
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         """Whether the session answers."""

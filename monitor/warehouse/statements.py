@@ -1,15 +1,16 @@
-"""The statements: which rows count, why others do not, and the sums that leave the warehouse.
+"""The statements: which rows count, why others are rejected, and the sums that leave the warehouse.
 
-Each is built in levels of subqueries, so that a reader (and PostgreSQL's GROUP BY) sees an expression once::
+Each statement is built in levels of subqueries, so that an expression appears once, for people and for PostgreSQL's
+GROUP BY::
 
-    judged   the rows of the window, in our types, with the reason to set one aside (NULL: none), or without: sound
-    sound    the rows without a reason; where duplicates exist, the latest of each (item, label)
+    judged   the rows of the window in our types, with ``reason`` (NULL: not rejected) or ``sound`` (NULL: rejected)
+    sound    the rows that are not rejected; where duplicates exist, the latest of each (item, label)
     facts    y, w, s, cell, predicted and automated of each sound row
-    groups   one row per (label, predicted, automated, cell), or the like
+    groups   one row per (label, predicted, automated, cell), or a similar key
 
-Where all rows of the window are looked at, there is instead of judged and sound::
+Statements over all rows of the window have one level instead of judged and sound::
 
-    every    all rows of the window with their hash; label and values are NULL where a row is set aside
+    every    all rows of the window with their hash; label and values are NULL in rejected rows
 
 Names come from the relation itself and are quoted by SQLAlchemy; values are bound.
 """
@@ -17,10 +18,10 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial, wraps
-from typing import Any, ClassVar, ParamSpec, TypeVar, cast
+from functools import lru_cache, partial, wraps
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
@@ -28,7 +29,7 @@ from sqlalchemy.sql.expression import FromClause, Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, WHERES, RejectReason, ScorePlace, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import NUMERIC, Dialect, Expression
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
 from monitor.warehouse.examples import ExampleQuery
 
 NO_VALUE = "(none)"
@@ -48,33 +49,52 @@ _NARROWER = frozenset(
         RejectReason.OUTCOME_MISSING,
     }
 )
-"""Reasons that are a case of a later one, whose condition holds for a missing value too."""
+"""Reasons that are special cases of a later one: its condition holds too."""
 _LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
-_LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: nonsense, infinite, or NaN, which engines sort last
-_SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in the sums (exact_sum)
+_LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, infinite, or NaN, which engines sort last
+_SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
 
+
+LEVELS = 200
+"""How many levels and statements of one source are kept. A reading has about twenty."""
 
 Options = ParamSpec("Options")
 Level = TypeVar("Level")
 
 
 def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
-    """A method of :class:`Statements` whose result is kept: several statements of one reading have the same levels."""
+    """Decorate a method of :class:`Statements` so that its result is kept.
+
+    Statements of one reading share levels, and readings of several windows share statements.
+    """
 
     @wraps(build)
-    def built(*about: Options.args, **options: Options.kwargs) -> Level:
-        statements = cast("Statements", about[0])
-        key = (build.__qualname__, *sorted(options.items()))
-        if key not in statements.levels:
-            statements.levels[key] = build(*about, **options)
-        return cast("Level", statements.levels[key])
+    def built(*arguments: Options.args, **options: Options.kwargs) -> Level:
+        levels = cast("Statements", arguments[0]).levels
+        named = ((name, _hashable(value)) for name, value in sorted(options.items()))
+        key = (build.__qualname__, *map(_hashable, arguments[1:]), *named)
+        found = levels.get(key)
+        if found is None:
+            found = build(*arguments, **options)
+            if len(levels) >= LEVELS:  # the labels of other windows
+                levels.clear()
+            levels[key] = found
+        return cast("Level", found)
 
     return built
 
 
+def _hashable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Every statement about one source in one window. ``now`` decides which dates lie in the future."""
+    """Every statement about one source in one window. Dates after ``now`` lie in the future.
+
+    With ``named`` the window and ``now`` are not in the statements: they are executed with :attr:`parameters`, and
+    :meth:`of_window` gives the same statements about another window.
+    """
 
     item_metrics: ClassVar[tuple[str, ...]] = ("review_rate", "hamming_loss", "subset_loss")
     items_of_all_rows: ClassVar[bool] = True
@@ -84,24 +104,72 @@ class Statements:
     dialect: Dialect
     window: Window
     now: datetime
+    named: bool = field(default=False, kw_only=True)
     levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    # --- the window
+
+    def of_window(self, window: Window, now: datetime) -> Self:
+        """The same statements about another window. They share all that was built.
+
+        Raises ValueError unless they are ``named``, and :attr:`sees_future` is the same.
+        """
+        found = replace(self, window=window, now=now)
+        if not self.named or found.sees_future != self.sees_future:
+            raise ValueError("these statements are about one window only")
+        object.__setattr__(found, "levels", self.levels)
+        return found
+
+    @property
+    def sees_future(self) -> bool:
+        """Whether a row of the window may lie in the future."""
+        return self.window.end > self.now
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The values of the statements' parameters, by name; none unless they are ``named``."""
+        if not self.named:
+            return {}
+        kinds = tuple(self.layout.columns[name].kind for name in self._dates())
+        return _bound_values(self.dialect, kinds, self.window, self.now)
+
+    def _moment(self, name: str, kind: Kind) -> Expression:
+        """The window's start or end, or now, to compare with columns of this kind."""
+        bound = self.dialect.bound(_moments(self.window, self.now)[name], kind)
+        if self.named:  # it has no value, so that a missing one is an error
+            bound = sa.bindparam(_parameter(name, kind), type_=bound.type)
+        return self.dialect.moment_of(bound, kind)
+
+    def _dates(self) -> dict[str, None]:
+        """The columns that are compared with the moments, in order."""
+        return dict.fromkeys((self.source.window_on, "resolved_at"))
+
+    def result(self, connection: sa.Connection, statement: sa.Executable) -> sa.CursorResult[Any]:
+        """The result of one of these statements."""
+        return connection.execute(statement, self.parameters)
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
+        """The columns of the result of one of these statements as arrays of one length."""
+        return self.dialect.arrays(connection, statement, self.parameters)
 
     # --- rows set aside
 
+    @built_once
     def rejected(self) -> sa.Select[Any]:
-        """(label, reason, place, truth, n, hits) over the rows of the window that are set aside.
+        """(label, reason, place, truth, n, hits) over the rejected rows of the window.
 
-        ``label`` is NULL where it cannot be read; ``place`` is a :class:`~monitor.core.records.ScorePlace` (NULL: no
-        score), ``truth`` 1 where the outcome can be read, -1 where it is coded -1, else NULL; ``hits`` sums outcomes.
+        ``label`` is NULL if it cannot be read. ``place`` is a :class:`~monitor.core.records.ScorePlace` (NULL: no
+        score). ``truth`` is 1 if the outcome can be read, -1 if it is coded -1, else NULL. ``hits`` sums outcomes.
         """
         rows = self._judged()
         return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
+    @built_once
     def fingerprint(self) -> sa.Select[Any]:
-        """(n, hash, coming): one scan that shows whether the rows of the window have changed, or what counts of them.
+        """(n, hash, coming): one scan that shows whether the rows of the window, or which of them count, have changed.
 
-        ``hash`` is the sum of a hash of each row, over every column that a reading looks at; ``coming`` counts rows
-        that lie in the future, which will not be so for ever.
+        ``hash`` is the sum of a hash of each row, over every column that a reading uses. ``coming`` counts rows that
+        lie in the future: they count once their date has passed.
         """
         hashed = self._hash()
         if hashed is None:
@@ -116,18 +184,19 @@ class Statements:
         """Whether the engine has a hash of rows, which :meth:`fingerprint` sums up."""
         return self._hash() is not None
 
+    @built_once
     def _hash(self) -> Expression | None:
-        """A hash of each row over every column that a reading looks at; None where the dialect has none."""
+        """A hash of each row over every column that a reading uses; None if the dialect has none."""
         return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
 
     def _coming(self) -> Expression:
-        """1 for a row of the window that lies in the future; 0 as it is written where none can."""
+        """1 for a row of the window that lies in the future; :data:`ZERO` itself if no row can."""
         dates = self._date_reasons(in_window=True)
         later = [condition for condition, reason in dates if reason is RejectReason.DATE_IN_FUTURE]
         return sa.case(*((condition, ONE) for condition in later), else_=ZERO) if later else ZERO
 
     def _read(self) -> list[str]:
-        """The columns that a reading looks at."""
+        """The columns that a reading uses."""
         dates = ("resolved_at", self.source.window_on)
         names = ("item", "label", "score", "actual", "predicted", "weight", *dates, "cluster", "model_version")
         return [name for name in dict.fromkeys((*names, *self.source.segments)) if self.layout.has(name)]
@@ -135,8 +204,8 @@ class Statements:
     def _fingerprint_of_sums(self) -> sa.Select[Any]:
         """(label, reason, n, date, bytes, sums) by label and reason, for an engine without a hash.
 
-        It is another one where rows came, went, moved to another label or reason, or have another date, score, outcome,
-        decision or weight, but for changes that leave all sums as they were; of other texts their length is looked at.
+        The result changes if rows came, went, moved to another label or reason, or changed their date, score, outcome,
+        decision or weight, unless all sums stay the same. Of other texts only the length is compared.
         """
         rows = self._judged()
         sound = rows.c.reason.is_(None)
@@ -155,11 +224,13 @@ class Statements:
         by = (facts.c.label, facts.c.reason)
         return sa.select(*by, sa.func.count().label("n"), date.label("date"), total.label("bytes"), *sums).group_by(*by)
 
+    @built_once
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
         return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
 
+    @built_once
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
         rows = self._kept(latest=False)
@@ -167,10 +238,11 @@ class Statements:
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
+    @built_once
     def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
-        """(reason, place, item, label, score, date) of at most 20 rows set aside for each of some reasons, as text.
+        """(reason, place, item, label, score, date) of at most 20 rejected rows for each of the reasons, as text.
 
-        ``place`` is from 1, in the order in which they are shown. Other reasons may be there as well.
+        ``place`` is the position of a row among those of its reason, from 1. Rows of other reasons may be included.
         """
         rows = sa.union_all(*self._set_aside_for(reasons)).subquery("examples")
         texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
@@ -178,7 +250,7 @@ class Statements:
         place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
         placed = sa.select(rows, place).subquery("placed")
         names = {"reason": "reason", "place": "place", "item": "item", "label": "label", "score": "score_text"}
-        columns = (placed.c[theirs].label(ours) for ours, theirs in (names | {"date": "date_text"}).items())
+        columns = (placed.c[column].label(name) for name, column in (names | {"date": "date_text"}).items())
         return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
     def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
@@ -186,21 +258,22 @@ class Statements:
         return self._select(ONE.label("n")).where(self._between(start, end))
 
     def newest(self, before: datetime) -> sa.Select[Any]:
-        """(instant): the newest date of all rows before a moment, as the engine keeps instants."""
+        """(instant): the newest date of all rows before a moment, as :meth:`Dialect.instant` gives it."""
         instant = self._instant(self.source.window_on)
         return self._select(sa.func.max(instant).label("instant")).where(self._between(_FIRST, before))
 
     # --- sums
 
+    @built_once
     def groups(
         self, *, latest: bool, segments: Sequence[str] = (), versions: bool = False
     ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
         """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), in several divisions at once.
 
-        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there is no w and no w2: they are n.
-        ``division`` is 0 of all rows, k of the rows with ``value`` in the k-th of ``segments``, and -1 of the rows of
-        the model version ``value``, whose other keys say nothing. ``latest`` drops all but the latest of each
-        (item, label): needed only where some repeat.
+        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n.
+        ``division`` is 0 for all rows, k for the rows with ``value`` in the k-th of ``segments``, and -1 for the rows
+        of the model version ``value``; label and key are NULL then. ``latest`` keeps only the latest row of each
+        (item, label): needed only if some repeat.
         """
         rows = self._facts_of(self._sound(latest=latest))
         facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
@@ -213,7 +286,7 @@ class Statements:
             sets[-1] = [facts.c.version]
         if self.dialect.grouping_sets:
             return self._in_sets(facts, keys, divisions, sets)
-        # else all divisions of rows that are laid down once
+        # the facts are a CTE, so that they are computed once for all divisions
         nothing: list[Expression] = [sa.null().label(key.name) for key in keys]
         parts = [
             sa.select(
@@ -246,8 +319,8 @@ class Statements:
     def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
         """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
 
-        ``value_i`` is the value of segment ``columns[i]``; ``cell`` is the upper edge of the cells that one of the
-        label's ``edges`` puts together, so that few groups leave the warehouse however many cells have rows.
+        ``value_i`` is the value of segment ``columns[i]``. ``cell`` is the upper edge, among the label's ``edges``, of
+        the bin of the score, so that few groups leave the warehouse however many cells have rows.
         """
         facts = self._facts(latest=latest)
         labels = [sa.literal(label, sa.Text) for label in edges]
@@ -260,10 +333,11 @@ class Statements:
         keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
         return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
+    @built_once
     def many_values(self, segments: Sequence[str], limit: int) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """(place, n): how many values each segment has in the window, at most ``limit`` + 1; ``place`` is from 0.
+        """(place, n): how many values each segment has in the window, at most ``limit`` + 1.
 
-        Over all rows of the window: whether a row is sound does not matter here, and asking would cost more.
+        ``place`` is the segment's index in ``segments``. Rejected rows are included: to leave them out costs more.
         """
         parts = []
         for place, segment in enumerate(segments):
@@ -272,23 +346,26 @@ class Statements:
             parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(values))
         return sa.union_all(*parts) if len(parts) > 1 else parts[0]
 
+    @built_once
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
         rows = self._sound(latest=latest)
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
+    @built_once
     def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
-        ``within`` names what rows must share to be of one cluster: "item", "cluster", or both. A row without
-        a cluster (NULL, or the empty text) is a cluster of its own.
+        ``within`` names the columns that rows of one cluster share: "item", "cluster", or both. A row without a
+        cluster (NULL or the empty text) is a cluster by itself.
         """
         return self._dependence_of(self._facts(latest=latest), within)
 
+    @built_once
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
-        """The same per label within clusters, of all its rows, the predicted and the automated ones, in one scan.
+        """:meth:`dependence` within clusters by label, for all, the predicted and the automated rows, in one scan.
 
-        A sum is called ``all_r``, ``predicted_r`` and so on; NULL or 0 where the label has no such row.
+        Sums are named ``all_r``, ``predicted_r`` and so on. They are NULL or 0 if the label has no such row.
         """
         facts = self._facts(latest=latest)
         r, w = self._residual(facts)
@@ -306,24 +383,27 @@ class Statements:
         return self._weighted(facts, facts.c.y - facts.c.s)
 
     def _weighted(self, rows: FromClause, value: Expression) -> tuple[Expression, Expression]:
-        """A value times the weight, and the weight; without weights every one is 1."""
+        """A value times the weight, and the weight, which is 1 if the source has none."""
         return (rows.c.w * value, rows.c.w) if self.layout.has("weight") else (value, ONE)
 
+    @built_once
     def of_items(self, *, latest: bool) -> sa.Select[Any]:
-        """One row: n, w, w2 and a sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
+        """One row: n, w, w2, the sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
-        Each item has a value y of each metric. The sums of :meth:`dependence` within items are called ``rows_r`` etc.
+        y is the value of the metric for one item. The sums of :meth:`dependence` within items are named ``rows_r`` etc.
         """
         facts = self._item_facts(latest=latest)
         items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, self._of_item(facts))
         return sa.select(*(value.label(name) for name, value in self._item_totals(items).items()))
 
+    @built_once
     def items_of_every_row(self, labels: Sequence[str], *, hashed: bool) -> sa.Select[Any]:
-        """As :meth:`of_items` over the rows that count, and besides (seen, kept, again, hash, coming) over all rows.
+        """:meth:`of_items` over the rows that count, and (seen, kept, again, hash, coming) over all rows, in one scan.
 
-        ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels``, which are few, ``again`` is
-        0 only where no (item, label) repeats, and the other sums are right only then: they take an item to have no
-        more rows than labels. ``hash`` and ``coming`` are those of :meth:`fingerprint`, ``hash`` as text.
+        ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels`` (at most
+        :data:`~monitor.warehouse.dialects.BITS`) ``again`` is 0 only if no (item, label) repeats. The other sums are
+        right only then: they assume that an item has no more rows than labels. ``hash`` (as text) and ``coming`` are
+        those of :meth:`fingerprint`.
         """
         facts, few = self._facts_of_every(hashed=hashed), bool(labels) and not self.layout.has("weight")
         more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
@@ -339,14 +419,14 @@ class Statements:
         return sa.select(*(value.label(name) for name, value in sums.items()))
 
     def _of_item(self, facts: Subquery) -> list[Expression]:
-        """What is kept of an item beside its dependence: its value of each metric, and its weight where it has one."""
-        own = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
-        return [value.label(name) for name, value in own.items()]
+        """The value of each metric of an item, and its weight if there are weights."""
+        values = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
+        return [value.label(name) for name, value in values.items()]
 
     def _item_totals(
         self, items: Subquery, counts: Expression | None = None, *, few: bool = False
     ) -> dict[str, Expression]:
-        """The sums over items, of those that count: whose ``counts`` holds, where there is one."""
+        """The sums over items: over those for which the condition ``counts`` holds, if it is given."""
         weighted, exact = self.layout.has("weight"), self.dialect.exact_sum
         count: Expression = sa.func.count() if counts is None else sa.func.count(sa.case((counts, ONE)))
         sums = {"n": count, "w": count, "w2": count}
@@ -365,7 +445,7 @@ class Statements:
         *,
         by_label: bool = False,
     ) -> sa.Select[Any]:
-        """The sums of each part, by the beginning of their names: its weighted residual and its weight, by row."""
+        """The sums of each of ``parts``: prefix of the names -> (weighted residual, weight) of a row."""
         inner = self._clusters(facts, within, parts, by_label=by_label)
         keys = [inner.c.label] if by_label else []
         totals = self._cluster_totals(inner, within, parts)
@@ -381,20 +461,20 @@ class Statements:
         by_label: bool = False,
         few: bool = False,
     ) -> Subquery:
-        """One row a cluster, with the sums of each part over its rows, and more of them.
+        """One row per cluster, with the sums of each part over its rows, and the aggregates ``more``.
 
-        Without weights those of w and w^2 are the number of rows, and that of r w is that of r. ``few``: none has more
-        than some thousand rows.
+        Without weights the sums of w and w^2 are the number of rows, and that of r w is that of r. ``few`` says that no
+        cluster has more than a few thousand rows.
         """
         weighted = self.layout.has("weight")
         exact = self.dialect.exact_sum_of_few if few else partial(self.dialect.exact_sum, bounded=not weighted)
         sums: list[sa.Label[Any]] = []
         for part, (r, w) in parts.items():
             products = {"r": r, "rr": r * r} | ({"w": w, "rw": r * w, "ww": w * w} if weighted else {})
-            own = {name: exact(value) for name, value in products.items()}
+            of_part = {name: exact(value) for name, value in products.items()}
             if not weighted:
-                own["w"] = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
-            sums += [value.label(f"{part}{name}") for name, value in own.items()]
+                of_part["w"] = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
+            sums += [value.label(f"{part}{name}") for name, value in of_part.items()]
         keys = [facts.c.label] if by_label else []
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
@@ -403,9 +483,9 @@ class Statements:
     def _cluster_totals(
         self, inner: Subquery, within: Sequence[str], parts: Iterable[str], *, few: bool = False
     ) -> dict[str, Expression]:
-        """The sums over clusters, by their names; a row without a cluster is one of its own. Each row has an item.
+        """The sums over clusters, by name. A row without a cluster is a cluster by itself; each row has an item.
 
-        ``few``: a cluster whose ``again`` is 0 has few rows, whose weights are 1, and only such clusters are summed.
+        With ``few`` only clusters whose ``again`` is 0 are summed: they have few rows, and weights of 1.
         """
         missing = [inner.c[f"key_{index}"].is_(None) for index, name in enumerate(within) if name != "item"]
         weighted, alone = self.layout.has("weight"), sa.or_(*missing) if missing else None
@@ -420,14 +500,15 @@ class Statements:
             sums = {"aa": of(rr, r * r), "aw": of(rw, r * w), "cc": of(ww, w * w), "r": r, "w": w, "rr": rr}
             sums |= {"rw": rw, "ww": ww} if weighted else {}
             outer |= {f"{part}{name}": value for name, value in sums.items()}
-        if few:  # 62 rows squared are 64 bits still; a cluster of more would end the statement
+        if few:  # the square of a sum over 62 rows fits into 64 bits; that of more would be an error
             outer = {name: sa.case((inner.c.again == ZERO, value)) for name, value in outer.items()}
         return {name: self.dialect.exact_sum(value, bounded=few) for name, value in outer.items()}
 
+    @built_once
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
-        """As :meth:`dependence` within clusters, of items with their value of each metric, in one scan.
+        """:meth:`dependence` within clusters of the items' values of each metric, in one scan.
 
-        A sum is called by the metric and its name, like ``review_rate_r``.
+        Sums are named by metric and sum, like ``review_rate_r``.
         """
         items = self._items(latest=latest)
         parts = {f"{name}_": self._weighted(items, items.c[name]) for name in self.item_metrics}
@@ -436,8 +517,8 @@ class Statements:
     def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
 
-        Over the items on which both were scored, with the weights of b's rows: ``true`` is where b is true,
-        ``predicted`` where it was predicted, ``both_`` where a was as well.
+        The sums are over the items on which both labels were scored, with the weights of b's rows. ``true`` sums those
+        where b is true, ``predicted`` those where b was predicted, ``both_...`` those where the same holds for a.
         """
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
         bounded = not self.layout.has("weight")
@@ -460,10 +541,10 @@ class Statements:
         return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
 
     def feature_sample(self, limit: int, halvings: int = 0) -> sa.Select[Any]:
-        """The features of ``limit`` items, or of all where there are fewer, one row each, in the order of their md5.
+        """The features of ``limit`` items, or of all if there are fewer, one row each, in the order of their md5.
 
-        They are drawn (:meth:`_stratified`) among the 2 ** -``halvings`` of the items with the smallest md5, so that
-        few are sorted where there are many. Of an item's rows the one of the first label is taken, and its latest.
+        Items are drawn by :meth:`_stratified` from the share 2 ** -``halvings`` with the smallest md5, so that few are
+        sorted if there are many. An item's features are those of its first label's latest row.
         """
         rows, by_bytes = self._sound(latest=False, features=True), self.dialect.ordered
         if halvings:
@@ -482,7 +563,8 @@ class Statements:
     def _stratified(self, rows: Subquery, limit: int) -> sa.Select[Any]:
         """At most ``limit`` of the items of ``rows``, by their md5.
 
-        Each label that was predicted (an item's first one, or none) has the share of them that it has of the items.
+        The strata are the labels that were predicted (an item's first one, or none). Each has the same share of the
+        sample as of the items.
         """
         by_bytes = self.dialect.ordered
         label = sa.case((rows.c.predicted == ONE, by_bytes(rows.c.label)))
@@ -491,15 +573,15 @@ class Statements:
         order = (by_bytes(items.c.stratum), by_bytes(self.dialect.md5(items.c.item)), by_bytes(items.c.item))
         place, size = sa.func.row_number().over(order_by=order).label("place"), sa.func.count().over().label("n")
         placed = sa.select(items.c.item, place, size).subquery("placed")
-        # every (n / limit)-th of them, by whole numbers: those at which place * limit / n reaches the next one
+        # every (n / limit)-th item: those at which place * limit / n reaches the next whole number
         few, reached = placed.c.n <= limit, (placed.c.place * limit) % placed.c.n < limit
         return sa.select(placed.c.item).where(sa.or_(few, reached))
 
-    def behind(self, wanted: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
-        """(item, label, score, actual, predicted, resolved, segment_0 ...) of rows behind a finding.
+    def behind(self, query: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
+        """(item, label, score, actual, predicted, resolved, segment_0 ...) of the rows behind a finding.
 
-        Those with the most confident decisions come first. A decision is right where it agrees with at least half of
-        the truth: annotators may differ. Confidence is the score, or one minus it where the label was not given.
+        The rows with the most confident decisions come first. A decision is right if it agrees with at least half of
+        the truth, since annotators may differ. Confidence is the score, or 1 - score if the label was not predicted.
         """
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
         decided = rows.c.predicted == ONE
@@ -508,26 +590,26 @@ class Statements:
         confidence: Expression = rows.c.score
         if self.source.score_is == "probability_of_label":
             confidence = sa.case((decided, rows.c.score), else_=ONE - rows.c.score)
-        least, most = (sa.literal(float(limit), sa.Double) for limit in (wanted.least, wanted.most))
-        conditions = [agreed >= half if wanted.right else agreed < half, rows.c.score.between(least, most)]
-        if wanted.label is not None:
-            conditions.append(rows.c.label == sa.literal(wanted.label, sa.Text))
+        least, most = (sa.literal(float(limit), sa.Double) for limit in (query.least, query.most))
+        conditions = [agreed >= half if query.right else agreed < half, rows.c.score.between(least, most)]
+        if query.label is not None:
+            conditions.append(rows.c.label == sa.literal(query.label, sa.Text))
         columns = [rows.c[name] for name in ("item", "label", "score", "actual", "predicted", "resolved")]
         segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
         order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
-        return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(wanted.limit)
+        return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
-        """Columns as they are, by our names, of every row that a reading of the window may look at."""
+        """The columns ``names`` as c0, c1 ... of every row that a reading of the window may use."""
         instant = self._instant(self.source.window_on)
         troubled = [condition for condition, _ in self._date_reasons(in_window=False)]
-        wanted = sa.or_(self._in_window(), instant.is_(None), *troubled)
-        return self._select(*(self._plainly(name).label(f"c{i}") for i, name in enumerate(names))).where(wanted)
+        usable = sa.or_(self._in_window(), instant.is_(None), *troubled)
+        return self._select(*(self._plainly(name).label(f"c{i}") for i, name in enumerate(names))).where(usable)
 
     # --- the levels
 
     def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
-        """The rows that were set aside, of every level at which one of the reasons can occur."""
+        """The rejected rows, one SELECT for each level at which one of the reasons can occur."""
         levels = ((self._judged, self._window_reasons()), (self._undated, self._date_reasons(in_window=False)))
         for level, known in levels:
             if any(reason in reasons for _, reason in known):
@@ -538,15 +620,15 @@ class Statements:
             yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
 
     def _of_repeated(self) -> Subquery:
-        """The sound rows of the first items that have an (item, label) twice: enough to be shown, and few to sort."""
-        rows, again, by_bytes = self._kept(latest=False), self._kept(latest=False), self.dialect.ordered
-        pairs = sa.select(again.c.item).group_by(again.c.item, again.c.label).having(sa.func.count() > ONE)
+        """The sound rows of the first items with a repeated (item, label): enough to show, and few to sort."""
+        rows, same, by_bytes = self._kept(latest=False), self._kept(latest=False), self.dialect.ordered
+        pairs = sa.select(same.c.item).group_by(same.c.item, same.c.label).having(sa.func.count() > ONE)
         items = sa.select(pairs.subquery("pairs").c.item).distinct().subquery("items")
         first = sa.select(items.c.item).order_by(by_bytes(items.c.item)).limit(EXAMPLES).subquery("first_items")
         return sa.select(rows).select_from(rows.join(first, rows.c.item == first.c.item)).subquery("of_items")
 
     def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
-        """How many of the chosen rows there are of each (label, reason, place of the score, truth)."""
+        """n and hits of the rows for which ``chosen`` holds, by (label, reason, place of the score, truth)."""
         place, truth, hit = self._rejected_values(rows)
         named = {"label": self._readable(rows.c.label), "reason": reason, "place": place, "truth": truth, "hit": hit}
         # grouped one level further out, so that PostgreSQL sees each expression once
@@ -556,11 +638,11 @@ class Statements:
         return sa.select(*keys, sa.func.count().label("n"), hits).group_by(*keys)
 
     def _readable(self, label: Expression) -> Expression:
-        """The label, NULL where it is none or too long to be one."""
+        """The label; NULL if it is empty or too long."""
         return sa.case((self.dialect.byte_length(label) <= _LONGEST_LABEL, sa.func.nullif(label, _EMPTY)))
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
-        """Where the score of a rejected row is, whether its truth can be read, and the outcome where it can."""
+        """(place of the score, truth, outcome) of a rejected row, as in :meth:`rejected`; NULL if not readable."""
         score, actual = rows.c.score, rows.c.actual
         tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), whole_number(k)) for k in range(9, 0, -1))
         outside = (
@@ -577,19 +659,19 @@ class Statements:
 
     @built_once
     def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
-        """The rows of the window with the first reason to set one aside; or with ``sound``, which is NULL then.
+        """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`.
 
-        Reasons have the order of :class:`RejectReason`.
+        With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
         """
         columns = [*self._identity(), *self._values(), *self._extras()]
         if features:
             columns += [self._feature(name).label(_feature_key(i)) for i, name in enumerate(self.source.features)]
-        told = (sound_unless if sound else first_reason)(self._window_reasons())
-        return self._select(*columns, told).where(self._in_window()).subquery("judged")
+        judgment = (sound_unless if sound else first_reason)(self._window_reasons())
+        return self._select(*columns, judgment).where(self._in_window()).subquery("judged")
 
     @built_once
     def _undated(self) -> Subquery:
-        """The rows outside the window that no window can ever take, or not yet."""
+        """The rows outside the window that belong to no window, or not yet, because of their date."""
         dates = self._date_reasons(in_window=False)
         instant = self._instant(self.source.window_on)
         outside = sa.or_(instant.is_(None), sa.not_(self._in_window()))
@@ -602,7 +684,7 @@ class Statements:
 
     @built_once
     def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
-        """The rows without a fault of their own; where duplicates exist, the latest of each (item, label)."""
+        """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
         if latest:
             ranked = self._ranked()
             return sa.select(ranked).where(ranked.c.place == ONE).subquery("sound")
@@ -611,14 +693,14 @@ class Statements:
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
 
     def _ranked(self) -> Subquery:
-        """The sound rows with their place among those of one (item, label): 1 is the latest."""
+        """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
         return self._ranked_of(self._kept(latest=False))
 
     def _ranked_of(self, rows: Subquery) -> Subquery:
         return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
 
     def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
-        """row_number(): ``first``, then the latest; ties by values, so that it is the same every time."""
+        """row_number() by ``first``, then latest first. Values decide between ties, so the order is always the same."""
         values = [rows.c[name] for name in _BY_VALUE if name in rows.c]
         texts = [
             column for column in rows.c if column.name == "version" or column.name.startswith(("cluster", "segment_"))
@@ -628,7 +710,7 @@ class Statements:
 
     @built_once
     def _every(self, *, hashed: bool) -> Subquery:
-        """All rows of the window; label and values are NULL where a row is set aside. With ``hash`` and ``coming``."""
+        """All rows of the window; label and values are NULL in rejected rows. ``hashed``: with hash and coming."""
         more = [(self._hash() if hashed else None, "hash"), (self._coming() if hashed else None, "coming")]
         of_row = [value.label(name) for value, name in more if value is not None and value is not ZERO]
         item, label, *_ = self._identity()
@@ -641,12 +723,12 @@ class Statements:
 
     @built_once
     def _facts(self, *, latest: bool) -> Subquery:
-        """The values that are summed (y, w, s), and the columns by which."""
+        """The values that are summed (y, w, s), and the columns by which they are grouped."""
         return self._facts_of(self._sound(latest=latest)).subquery("facts")
 
     @built_once
     def _facts_of_every(self, *, hashed: bool) -> Subquery:
-        """The same of all rows of the window, with ``hash`` and ``coming``: y is NULL where a row is set aside."""
+        """The same for all rows of the window, ``hashed`` with ``hash`` and ``coming``; y is NULL in rejected rows."""
         rows = self._every(hashed=hashed)
         return self._facts_of(rows, [rows.c[name] for name in ("hash", "coming") if name in rows.c]).subquery("facts")
 
@@ -665,7 +747,7 @@ class Statements:
             "key": cell * whole_number(4) + decision,
         }
         kept: list[Expression] = [rows.c.item, rows.c.label]
-        if "cluster" in rows.c:  # an empty text is how some exports write "none": not one cluster of all such rows
+        if "cluster" in rows.c:  # some exports write "none" as an empty text: such rows are no cluster
             kept.append(sa.func.nullif(rows.c.cluster, _EMPTY).label("cluster"))
         kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
         kept += [rows.c.version] if "version" in rows.c else []
@@ -674,7 +756,7 @@ class Statements:
 
     @built_once
     def _items(self, *, latest: bool) -> Subquery:
-        """One row an item with its value of each metric of items, and the largest weight and cluster of its rows."""
+        """One row per item with its value of each metric of items, and the largest weight and cluster of its rows."""
         facts = self._item_facts(latest=latest)
         columns = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
         if "cluster" in facts.c:
@@ -683,15 +765,15 @@ class Statements:
         return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
 
     def _item_facts(self, *, latest: bool) -> Subquery:
-        """The rows of which the values of items are made."""
+        """The rows from which the values of items are computed."""
         return self._facts(latest=latest)
 
     def _item_values(self, facts: Subquery) -> dict[str, Expression]:
-        """The value of each metric of items, of the rows of one item."""
-        told = facts.c.predicted
+        """The value of each metric of items, as aggregates over the rows of one item."""
+        predicted = facts.c.predicted
         wrong: Expression = ONE - facts.c.y
         if self.source.score_is == "probability_of_label":
-            wrong = sa.case((told == ONE, ONE - facts.c.y), else_=facts.c.y)
+            wrong = sa.case((predicted == ONE, ONE - facts.c.y), else_=facts.c.y)
         wrong = sa.cast(wrong, sa.Double)
         found = sa.func.sum(wrong)
         largest = sa.case((found > ZERO, ONE), else_=ZERO) if self._whole_outcomes else sa.func.max(wrong)
@@ -719,15 +801,20 @@ class Statements:
         return self.dialect.text(self._column(name))
 
     def _in_window(self) -> Expression:
-        return self._between(self.window.start, self.window.end)
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self._moment("window_start", kind), self._moment("window_end", kind))
 
     def _between(self, start: datetime, end: datetime) -> Expression:
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self.dialect.moment(start, kind), self.dialect.moment(end, kind))
+
+    def _dated_within(self, start: Expression, end: Expression) -> Expression:
         name = self.source.window_on
         return self.dialect.within(self._column(name), self.layout.columns[name].kind, start, end)
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}
-        return [self._text(theirs).label(ours) for ours, theirs in names.items()]
+        return [self._text(column).label(name) for name, column in names.items()]
 
     def _values(self) -> list[sa.Label[Any]]:
         score = self._number("score")
@@ -771,7 +858,7 @@ class Statements:
         score, label = self._number("score"), self._text("label")
         return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
-            # no name either: the history keeps the source as a whole under ""
+            # "" is no label: the history keeps the source as a whole under it
             (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
             (false_or_null(self.dialect.byte_length(label).between(ONE, _LONGEST_LABEL)), RejectReason.LABEL_TOO_LONG),
             (self._column("score").is_(None), RejectReason.SCORE_MISSING),
@@ -796,15 +883,15 @@ class Statements:
         return [(false_or_null(usable), RejectReason.WEIGHT_INVALID)]
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
-        """Missing, malformed, future; of a row in the window its own date can only be the last, and that seldom."""
-        names = dict.fromkeys((self.source.window_on, "resolved_at"))
+        """Missing, malformed, in the future. The date by which a row is in the window can only be in the future."""
+        names = self._dates()
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
-        coming = names if self.window.end > self.now else doubtful
+        coming = names if self.sees_future else doubtful
         columns = [(self._column(name), self._instant(name)) for name in doubtful]
         missing = [column.is_(None) for column, _ in columns]
         malformed = [instant.is_(None) for _, instant in columns]
         future = [
-            self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
+            self._instant(name) > self._moment("now", self.layout.columns[name].kind)
             for name in (coming if in_window else names)
         ]
         found = (
@@ -815,7 +902,7 @@ class Statements:
         return [(sa.or_(*conditions), reason) for conditions, reason in found if conditions]
 
     def _automate_at(self, label: Expression) -> Expression:
-        special = {name: own.automate_at for name, own in self.source.labels.items() if own.automate_at is not None}
+        special = {name: each.automate_at for name, each in self.source.labels.items() if each.automate_at is not None}
         default = sa.literal(float(self.source.automate_at), sa.Double)
         if not special:
             return default
@@ -830,7 +917,7 @@ class Statements:
 
     @property
     def _whole_outcomes(self) -> bool:
-        """Whether every outcome of a sound row is 0 or 1, by the type of its column; decisions are anyway."""
+        """Whether every outcome of a sound row is 0 or 1 by the type of its column. Decisions always are."""
         return self.layout.columns["actual"].kind in ("integer", "boolean")
 
     def _sums(self, facts: FromClause) -> list[sa.Label[Any]]:
@@ -849,15 +936,30 @@ class Statements:
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
 
 
+def _moments(window: Window, now: datetime) -> dict[str, datetime]:
+    return {"window_start": window.start, "window_end": window.end, "now": now}
+
+
+def _parameter(name: str, kind: Kind) -> str:
+    return f"{name}_{kind}"
+
+
+@lru_cache(16)
+def _bound_values(dialect: Dialect, kinds: tuple[Kind, ...], window: Window, now: datetime) -> Mapping[str, Any]:
+    """The values of the moments by parameter, for columns of these kinds."""
+    moments = _moments(window, now).items()
+    return {_parameter(name, kind): dialect.bound(when, kind).value for kind in kinds for name, when in moments}
+
+
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
-    """The least of some upper edges that a cell does not pass."""
+    """The smallest of the upper edges that is not below the cell."""
     *first, last = uppers
     cases = [(cell <= whole_number(upper), whole_number(upper)) for upper in first]
     return sa.case(*cases, else_=whole_number(last)) if cases else whole_number(last)
 
 
 def whole_number(number: int) -> Expression:
-    """A whole number as it is written."""
+    """A whole number as a literal of the statement."""
     return sa.literal_column(str(int(number)))
 
 
@@ -871,7 +973,7 @@ def false_or_null(condition: Expression) -> Expression:
 
 
 def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
-    """The first reason that holds, as text; NULL where none does."""
+    """The first reason that holds, as text; NULL if none does."""
     if not reasons:
         return sa.cast(sa.null(), sa.Text).label("reason")
     cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
@@ -879,15 +981,15 @@ def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label
 
 
 def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
-    """1 where no reason holds, else NULL. A reason that never holds without one after it is not asked for.
+    """1 if no reason holds, else NULL. Reasons that imply a later one are left out.
 
-    Asked for by IS NOT NULL, which PostgreSQL takes to be so of nearly all rows: of ``reason IS NULL`` it expects one
-    row in 200, and sorts them all where it could put them into a table of hashes.
+    The rows are chosen by IS NOT NULL, which PostgreSQL expects to hold for nearly all rows. Of ``reason IS NULL`` it
+    expects one row in 200, and then sorts rows that it could hash.
     """
     cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
     return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:
-    """What is shown of rows that were set aside for a reason."""
+    """The columns that are shown of rejected rows."""
     return sa.select(reason.label("reason"), rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)

@@ -1,4 +1,4 @@
-"""What a relation holds as a whole, in one query: for people who set a source up, not for a run."""
+"""A summary of a whole relation, in one query. It serves people who set up a source; runs do not use it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OFFSET = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All rows of a source, sound or not.
+    """A summary of all rows of a source, rejected ones included.
 
-    ``first`` and ``last`` are the dates by which rows are put into windows; ``unread`` counts those that are there and
-    are no dates, of which ``unread_example`` is one; ``zone`` says whether dates have a time zone. ``least`` and
-    ``greatest`` are of scores after ``score_scale``, None without a score. ``truths`` counts rows whose outcome is
-    there, ``hits`` those above 0. ``has_predicted`` says whether a column says what was decided.
+    ``first`` and ``last`` are the range of the dates by which rows are put into windows. ``unread`` counts values that
+    are no dates, and ``unread_example`` is one of them. ``zone`` says whether dates have a time zone. ``least`` and
+    ``greatest`` are the range of scores after ``score_scale``, None without scores. ``truths`` counts rows with an
+    outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says whether there is a column ``predicted``.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class Survey:
 
 
 def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
-    """Reads the whole relation once."""
+    """Read the whole relation once."""
     found = connection.execute(_statement(source, layout, dialect)).mappings().one()
     return Survey(
         rows=int(found["rows_"]),
@@ -95,5 +95,5 @@ def _number(found: Mapping[Any, Any], name: str) -> float | None:
 
 
 def _has_zone(kind: str, some_date: str | None) -> bool:
-    """Whether instants say their time zone: by the type of the column, or by a value where it is text."""
+    """Whether dates have a time zone: by the type of the column, or by a value if they are text."""
     return kind == "timestamptz" or (kind in ("text", "unknown", "other") and bool(_OFFSET.search(some_date or "")))

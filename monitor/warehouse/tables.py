@@ -1,4 +1,4 @@
-"""Which tables a warehouse has, and a few rows of one: for people who set a source up."""
+"""The tables of a warehouse, and a few rows of one, for people who set up a source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast",
 
 @dataclass(frozen=True, slots=True)
 class ColumnSample:
-    """A column: its name, its kind, and its values in some rows, NULL left out; ``rows`` is how many were looked at."""
+    """A column: its name, its kind, and its values other than NULL in ``rows`` rows."""
 
     name: str
     kind: Kind
@@ -26,7 +26,7 @@ class ColumnSample:
 
 
 def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
-    """Tables and views as a relation names them, in the order of their names; without the engine's own."""
+    """Tables and views as ``relation`` would name them, sorted, without those of the engine."""
     if dialect.name == "sqlite":
         master = sa.table("sqlite_master", sa.column("name"), sa.column("type"))
         kinds = master.c.type.in_(("table", "view"))
@@ -41,7 +41,7 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
 
 
 def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> Sequence[ColumnSample]:
-    """The columns of a relation with their values in its first rows, whichever the engine gives."""
+    """The columns of a relation, with their values in the first rows that the engine gives."""
     clause = dialect.at_hand(connection, relation)
     columns = dialect.columns(connection, relation, clause)
     rows = connection.execute(everything(clause).limit(SAMPLE)).all()

@@ -1,8 +1,8 @@
-"""Rows whose truth is not known yet: kept out of the reading of a window, and counted by when they were predicted.
+"""Waiting rows, whose truth is not known yet: left out of a reading, and counted by the time of their prediction.
 
 They are in the source's own relation (``unresolved: true``), where ``actual`` is NULL, or in a second relation. A row
-counts as waiting at a moment where its truth is not there, or came at that moment or later: so a window that is read
-again after its truths came gives the same rows.
+is waiting at a moment if it has no truth, or its truth came at that moment or later. So a window that is read again
+after its truths came gives the same rows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted",
 
 
 class OpenRelation(SourceConfig):
-    """The second relation of a source, in the source's own shape, but for truths and what is known with them."""
+    """The second relation of a source. It has the shape of the source, without truths and the columns about them."""
 
     has_truth = False
 
 
 def open_relation(source: SourceConfig) -> SourceConfig:
-    """How the second relation of a source is read: as its first, by the same names of columns."""
+    """The configuration of the second relation of a source, which has the same names of columns as the first."""
     wide = source.wide if source.wide is None else WideConfig(**{**dict(source.wide), "actual": None})
-    columns = {ours: theirs for ours, theirs in source.columns.items() if ours in _KEPT}
-    named = {*_KEPT, *columns.values()}
+    columns = {name: column for name, column in source.columns.items() if name in _KEPT}
+    kept = {*_KEPT, *columns.values()}
     relation = source.unresolved or ""
-    types = {name: kind for name, kind in source.types.items() if name in named} if is_files(relation) else {}
+    types = {name: kind for name, kind in source.types.items() if name in kept} if is_files(relation) else {}
     changed = {
         "relation": relation, "wide": wide, "columns": columns, "types": types, "window_on": "predicted_at",
         "unresolved": None, "truth": None, "latest_by": (), "agreement_by": (), "segments": (), "features": (),
@@ -45,7 +45,7 @@ def open_relation(source: SourceConfig) -> SourceConfig:
 
 
 def with_truth(layout: Layout) -> Layout:
-    """The same relation without the rows that have no truth yet."""
+    """The same relation without waiting rows."""
     known = layout.expression("actual").is_not(None)
     columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
     rows = sa.select(*columns).select_from(layout.relation).where(known).subquery("with_truth")
@@ -54,18 +54,18 @@ def with_truth(layout: Layout) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedStatements(Statements):
-    """The statements about rows by the time of their prediction, whatever is known of their truth.
+    """Statements about rows by the time of their prediction, with or without a truth.
 
-    ``source`` has ``window_on: predicted_at``. ``known_at`` is the moment at which a truth is known or not; ``more`` is
-    a second relation, of rows without one. Of several rows of one (item, label) one with a truth counts, else the
-    latest prediction.
+    ``source`` has ``window_on: predicted_at``. ``known_at`` is the moment at which a row is waiting or not. ``more`` is
+    the second relation, of rows without a truth. Of several rows of one (item, label) one with a truth counts, or else
+    the latest prediction.
     """
 
     known_at: datetime
     more: Layout | None = None
 
     def score_groups(self, *, latest: bool) -> sa.Select[Any]:
-        """(label, waiting, predicted, automated, cell, n, s): rows and the sum of their scores."""
+        """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
         rows = self._decided(latest=latest)
         decided = rows.c.predicted == ONE
         automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
@@ -90,7 +90,7 @@ class UnresolvedStatements(Statements):
 
     @built_once
     def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
-        """The rows of the window of both relations, with the reason to set one aside, or ``sound``."""
+        """The rows of the window of both relations, with the reason to reject each, or with ``sound``."""
         if self.more is None:
             return self._side(sound=sound).subquery("judged")
         more = replace(self, layout=self.more, more=None)._side(sound=sound)
@@ -109,8 +109,8 @@ class UnresolvedStatements(Statements):
             "waiting": self._waits(),
         }
         reasons = (*self._score_reasons(), *self._decision_reasons())
-        told = (sound_unless if sound else first_reason)(reasons)
-        return self._select(*(value.label(name) for name, value in values.items()), told).where(self._in_window())
+        judgment = (sound_unless if sound else first_reason)(reasons)
+        return self._select(*(value.label(name) for name, value in values.items()), judgment).where(self._in_window())
 
     def _waits(self) -> Expression:
         if not self.layout.has("actual"):
@@ -127,7 +127,7 @@ class UnresolvedStatements(Statements):
         return sa.select(rows, place).subquery("ranked")
 
     def _decided(self, *, latest: bool) -> Subquery:
-        """The usable rows; of kind multiclass without a column ``predicted`` an item's largest score was decided."""
+        """The sound rows. Of ``multiclass`` without a column ``predicted``, an item's largest score was predicted."""
         rows = self._kept(latest=latest)
         if self.source.kind != "multiclass" or self.layout.has("predicted"):
             return rows

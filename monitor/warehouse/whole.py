@@ -1,4 +1,4 @@
-"""Columns from the warehouse -> whole rows: how many of them, and the matrices they make."""
+"""Whole rows from columns of the warehouse: the size of the sample, and the matrices."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from monitor.warehouse.dialects import Arrays
 
 ITEMS_AT_MOST = 200_000
 NUMBERS_AT_MOST = 20_000_000
-"""Probabilities in one matrix: 160 MB, and its truth as much again."""
+"""The most probabilities in one matrix: 160 MB, and as much again for the truths."""
 
 
 def sampling(items: int, true: int, scored: int) -> tuple[float, float]:
     """(share, least): of a label that is true of n items, ``share * n + least`` items are taken.
 
-    Half of the sample goes in equal parts to the ``true`` labels, half by their frequency: of a rare label enough is
-    seen, of frequent ones as much as in a plain sample. ``scored`` labels make up a row.
+    Half of the sample is divided equally among the ``true`` labels, half by their frequency, so that rare labels have
+    enough items. ``true`` and ``scored`` are numbers of labels; a row has ``scored`` probabilities.
 
     >>> sampling(1_000, 5, 5), sampling(1_000_000, 5, 20)
     ((1.0, 0.0), (0.1, 20000.0))
@@ -30,11 +30,11 @@ def sampling(items: int, true: int, scored: int) -> tuple[float, float]:
 
 
 def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
-    """The matrices of N items over K labels, both in a fixed order.
+    """The matrices of N items over K labels, both sorted.
 
-    ``columns`` are number, label, s, y, w, truth and frequency of shape (rows,), as
-    :meth:`~monitor.warehouse.items.WholeStatements.whole_rows` gives them. An item's weight is its own times the
-    number of items that it represents among those of its true label.
+    ``columns`` are number, label, s, y, w, truth and frequency, of shape (rows,), from
+    :meth:`~monitor.warehouse.items.WholeStatements.whole_rows`. An item's weight is multiplied by the number of items
+    of its true label that it represents.
     """
     import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
@@ -45,14 +45,14 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
     probability[row, column] = _floats(columns["s"])
     truth[row, column] = _floats(columns["y"])
     _, first = np.unique(row, return_index=True)
-    own, frequency = _floats(columns["w"])[first], _floats(columns["frequency"])[first]
+    weight, frequency = _floats(columns["w"])[first], _floats(columns["frequency"])[first]
     true = truth.argmax(axis=1)
     taken = np.bincount(true, minlength=len(labels))[true]
-    return ProbabilityRows(tuple(str(label) for label in labels), probability, truth, own * frequency / taken, items)
+    return ProbabilityRows(tuple(str(label) for label in labels), probability, truth, weight * frequency / taken, items)
 
 
 def regression_rows(columns: Arrays, items: int) -> RegressionRows:
-    """Rows of numbers; where they are a sample of ``items``, each represents as many as the others."""
+    """Rows of numbers. If they are a sample of ``items``, each represents the same number of items."""
     predicted, deviation, actual, weight = (
         _floats(columns[name]) for name in ("predicted", "deviation", "actual", "weight")
     )

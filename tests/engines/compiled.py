@@ -66,12 +66,12 @@ def sql_dialect(engine: str) -> sa.Dialect:
 Made = sa.Select[Any] | sa.CompoundSelect[Any]
 
 
-def statements(engine: str) -> Iterator[tuple[str, Made]]:
-    """All statements of a reading, of all kinds of sources, by what they are for."""
+def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]]:
+    """All statements of a reading, of all kinds of sources, by what they are for; ``named`` as they are kept."""
     columns = {name: Column(name, kind) for name, kind in KINDS.items()}
     layout = Layout(from_clause(TableName(("marts", "resolved_tickets"))), columns)
     dialect = ENGINES[engine].dialect
-    plain = Statements(SOURCE, layout, dialect, WINDOW, NOW)
+    plain = Statements(SOURCE, layout, dialect, WINDOW, NOW, named=named)
     both: Mapping[str, Callable[[Statements], Made]] = {
         "rejected": lambda each: each.rejected(), "undated": lambda each: each.undated(),
         "repeated": lambda each: each.repeated(), "fingerprint": lambda each: each.fingerprint(),
@@ -99,7 +99,7 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
     few = ["billing", "it's"] if dialect.counts_bits else []
     yield "items of every row without weights", unweighted.items_of_every_row(few, hashed=unweighted.has_hash)
     kinds = ("top_k", "multiclass", "regression")
-    ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW) for kind in kinds)
+    ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW, named=named) for kind in kinds)
     assert isinstance(ranked, RankedStatements)
     assert isinstance(whole, WholeStatements)
     assert isinstance(numbers, NumberStatements)
@@ -115,11 +115,16 @@ def statements(engine: str) -> Iterator[tuple[str, Made]]:
     yield "numbers", numbers.numbers(1000, latest=False)
 
 
-def compiled(engine: str) -> dict[str, str]:
+def compiled(engine: str, *, named: bool = False) -> dict[str, str]:
     """The SQL of each statement with its values in place of parameters, for people and for sqlglot to read."""
     dialect, found = sql_dialect(engine), {}
-    for name, statement in statements(engine):
-        made = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    kind = KINDS["resolved_at"]
+    moments = {"window_start": WINDOW.start, "window_end": WINDOW.end, "now": NOW}
+    values = {f"{name}_{kind}": ENGINES[engine].dialect.bound(when, kind).value for name, when in moments.items()}
+    for name, statement in statements(engine, named=named):
+        made = (statement.params(values) if named else statement).compile(
+            dialect=dialect, compile_kwargs={"render_postcompile": True}
+        )
         text = str(made)
         for key in sorted(made.params, key=len, reverse=True):
             value = made.params[key]

@@ -54,6 +54,10 @@ def test_each_statement_is_one_select_that_names_its_columns(engine: str) -> Non
         assert {table.name for table in tree.find_all(exp.Table)} == {"resolved_tickets"}, name
 
 
+def test_a_kept_statement_with_the_moments_of_a_window_is_that_of_the_window(engine: str) -> None:
+    assert compiled.compiled(engine, named=True) == compiled.compiled(engine)
+
+
 def test_a_driver_that_finds_no_credentials_is_a_plain_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing(PACKAGES["bigquery"]):
         pytest.skip("bigquery is an extra that is not installed here: make test-engines")

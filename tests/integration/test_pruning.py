@@ -32,8 +32,9 @@ def plan(warehouse: Warehouse, relation: str) -> str:
     config = SourceConfig(relation=relation, score_is="probability_of_label")
     with warehouse._statements("tickets", config, WEEK, NOW) as (connection, statements):
         made = statements.groups(latest=False).compile(connection.engine)
-        found = connection.exec_driver_sql(f"EXPLAIN {made}", made.params if connection.engine.name != "duckdb" else
-                                           tuple(made.params[name] for name in made.positiontup or ()))  # fmt: skip
+        values = made.construct_params({**statements.parameters})
+        found = connection.exec_driver_sql(f"EXPLAIN {made}", values if connection.engine.name != "duckdb" else
+                                           tuple(values[name] for name in made.positiontup or ()))  # fmt: skip
         return "\n".join(str(text) for row in found for text in row)
 
 

@@ -9,7 +9,7 @@ from vulture import Vulture
 ROOT = Path(__file__).parents[2]
 DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQLAlchemy
     "@*.command", "@*.callback", "@*.get", "@*.post", "@*.exception_handler", "@field_validator", "@model_validator",
-    "@event.listens_for",
+    "@model_serializer", "@event.listens_for",
 ]  # fmt: skip
 LISTED = {
     "a library calls it, or reads it": {

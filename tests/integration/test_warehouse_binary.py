@@ -1,0 +1,185 @@
+"""What PostgreSQL sends in its binary form is what it sends as text, and kept statements read what new ones do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.core.records import Window
+from monitor.warehouse import kept_statements
+from monitor.warehouse.dialects import Dialect, PostgreSQL
+from monitor.warehouse.reader import Reading, Warehouse
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK, BEFORE = (windows.week(name, ZoneInfo("Europe/Berlin")) for name in ("2026-W46", "2026-W45"))
+NOW = datetime(2026, 11, 17, tzinfo=UTC)
+LABELS = ("access", "büro", "☎ phone", "it's")
+LOADED_ALIKE = {"int2", "int4", "int8", "float8", "text", "numeric"}
+"""Types whose values psycopg gives alike, however they were sent."""
+
+
+class AsText(PostgreSQL):
+    """PostgreSQL, asked for text as every other driver is."""
+
+    arrays = Dialect.arrays
+    fetch = Dialect.fetch
+
+
+def rows(number: int = 240) -> list[dict[str, Any]]:
+    """Items of four labels in two weeks: rows to be set aside, repeats, dates at infinity, scores that are odd."""
+    rng = np.random.default_rng(3)
+    found = []
+    for n in range(number):
+        week = (WEEK, BEFORE)[n % 2]
+        for label in LABELS:
+            score = float(rng.random() ** 3)
+            row = {
+                "item": f"t{n}", "label": label, "score": score, "actual": float(rng.random() < score),
+                "resolved_at": week.start + timedelta(minutes=n, microseconds=n), "predicted_at": week.start,
+                "channel": ("web", "mail", None)[n % 3], "model_version": f"v{n % 2}", "cluster": f"c{n // 3}",
+                "weight": 1 + n % 3 / 7, "predicted": n % 2,
+            }  # fmt: skip
+            found.append(row)
+    found += [row | {"score": score} for row, score in zip(found[::9], (None, float("nan"), 1.5, -1.0), strict=False)]
+    found += [row | {"resolved_at": None} for row in found[:3]]
+    return found + [row | {"actual": None} for row in found[5:8]] + found[20:23]
+
+
+ODD_TYPES = (
+    "CREATE TYPE mood AS ENUM ('access', 'büro', '☎ phone', 'it''s')",
+    "CREATE DOMAIN share AS numeric(30, 20)",
+    "CREATE TABLE odd (item uuid, label mood, score share, actual boolean, resolved_at timestamptz, channel char(9), "
+    "model_version varchar(20), cluster bigint, weight real, predicted smallint)",
+    "INSERT INTO odd SELECT md5(item)::uuid, label::mood, score::numeric, actual <> 0, resolved_at, channel, "
+    "model_version, substr(cluster, 2)::bigint, weight, predicted FROM resolved_tickets "
+    "WHERE score <> 'NaN' OR score IS NULL",
+    "INSERT INTO odd SELECT item, label, score, actual, 'infinity' FROM odd LIMIT 3",
+    "INSERT INTO odd SELECT item, label, 'NaN', actual, resolved_at FROM odd LIMIT 4",
+)
+
+
+def source(**settings: Any) -> SourceConfig:
+    return SourceConfig(**{"relation": "resolved_tickets", "score_is": "probability_of_label"} | settings)
+
+
+def plain(value: Any) -> Any:
+    """A record with every array as its type and bytes, so that equal means equal to the bit."""
+    if dataclasses.is_dataclass(value):
+        return [plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, Mapping):
+        return [(plain(key), plain(each)) for key, each in value.items()]
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tobytes()
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else (type(value), repr(value))
+
+
+def read(warehouse: Warehouse, config: SourceConfig, window: Window = WEEK) -> Reading:
+    return warehouse.read("tickets", config, window, now=NOW, fingerprint=True)
+
+
+@contextmanager
+def as_text(warehouse: Warehouse) -> Iterator[Warehouse]:
+    other = Warehouse(warehouse._url, None, AsText())
+    try:
+        yield other
+    finally:
+        other.close()
+
+
+SOURCES = {
+    "rows": source(),
+    "segments": source(segments=["channel", "model_version"], automate_at=0.8),
+    "ranks": source(kind="top_k", columns={"weight": "weight"}),
+    "whole rows": source(kind="multiclass"),
+    "numbers": source(kind="regression", columns={"predicted": "score", "deviation": "weight"}),
+    "predicted": source(window_on="predicted_at", unresolved=SourceConfig.OWN_RELATION),
+    "odd types": source(relation="odd", segments=["channel"]),
+    "a query": source(relation="SELECT item, label, score, actual, resolved_at FROM resolved_tickets"),
+}
+
+
+@pytest.mark.parametrize("of", sorted(SOURCES))
+def test_postgresql_sends_in_binary_what_it_sends_as_text(load_once: Loader, of: str) -> None:
+    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
+    found = read(warehouse, SOURCES[of])
+    assert found.rows > 50
+    with as_text(warehouse) as other:
+        assert plain(found) == plain(read(other, SOURCES[of]))
+
+
+def test_other_questions_have_the_same_answers_in_binary_and_as_text(load_once: Loader) -> None:
+    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
+    config = source(segments=["channel"], unresolved=SourceConfig.OWN_RELATION)
+
+    def answers(asked: Warehouse) -> list[Any]:
+        edges = dict.fromkeys(LABELS, (2000, 10000))
+        delays = asked.delays("tickets", config, (BEFORE, WEEK), now=NOW)
+        pairs = asked.label_pairs("tickets", config, WEEK, 3, now=NOW)
+        parts = asked.by_segment("tickets", config, WEEK, edges, now=NOW)
+        return [plain(each) for each in (delays, {name: found.tolist() for name, found in pairs.items()}, parts)]
+
+    with as_text(warehouse) as other:
+        assert answers(warehouse) == answers(other)
+
+
+def test_only_types_that_are_loaded_alike_are_asked_for_in_binary(
+    load_once: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
+    seen: set[int] = set()
+    fetch = PostgreSQL.fetch
+
+    def noted(self: PostgreSQL, result: sa.CursorResult[Any]) -> Any:
+        assert result.cursor.format == 1
+        seen.update(column[1] for column in result.cursor.description)
+        return fetch(self, result)
+
+    monkeypatch.setattr(PostgreSQL, "fetch", noted)
+    for config in SOURCES.values():
+        read(warehouse, config)
+    with warehouse._session("") as connection:
+        names = sa.text("SELECT typname FROM pg_type WHERE oid = ANY(:oids)").bindparams(oids=sorted(seen))
+        assert set(connection.execute(names).scalars()) <= LOADED_ALIKE
+
+
+def test_null_among_numbers_of_postgresql_stays_apart_from_zero(load_once: Loader) -> None:
+    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
+    with warehouse._session("") as connection:
+        statement = sa.text("SELECT x::float8 AS f, x::int4 AS i, x::text AS t FROM (VALUES (1), (NULL)) AS v(x)")
+        found = warehouse._dialect.arrays(connection, statement, {})
+    assert found["f"].tolist()[0] == 1.0
+    assert np.isnan(found["f"][1])
+    assert found["i"].tolist() == [1, None]
+    assert found["t"].tolist() == ["1", None]
+
+
+@pytest.mark.parametrize("of", sorted({*SOURCES} - {"odd types"}))
+def test_kept_statements_read_each_window_as_new_ones_do(load_once: Loader, of: str) -> None:
+    for engine, warehouse in load_once(rows(), then=()).items():
+        kept = [plain(read(warehouse, SOURCES[of], window)) for window in (BEFORE, WEEK, BEFORE)]
+        kept_statements._first_of.cache_clear()
+        anew = plain(read(warehouse, SOURCES[of], WEEK))
+        kept_statements._first_of.cache_clear()
+        assert kept == [plain(read(warehouse, SOURCES[of], BEFORE)), anew, kept[0]], engine
+
+
+def test_a_table_that_has_gained_a_column_is_read_with_it(load: Loader) -> None:
+    made: Sequence[dict[str, Any]] = rows(40)
+    bare = [{name: value for name, value in row.items() if name != "cluster"} for row in made]
+    more = load(made)
+    for engine, warehouse in load(bare).items():
+        without, found = (read(each, source()) for each in (warehouse, more[engine]))
+        assert without.labels["access"].design_effect == 1.0, engine
+        assert found.labels["access"].design_effect > 1.0, engine
