@@ -842,7 +842,7 @@ def _plain(value: Any) -> Any:
 def _unresolved(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:
     """The rows of one window by label, waiting and resolved."""
     if not isinstance(statements, UnresolvedStatements):
-        raise AssertionError("a copy of rows is asked by the statements of its kind")
+        raise AssertionError("the statements about a copy of the rows are those of its kind alone")
     repeated = statements.result(connection, statements.repeated()).scalar_one()
     columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
     labels, waits = columns.pop("label"), columns.pop("waiting")
