@@ -289,6 +289,8 @@ def leads_nowhere(service: Service, target: str) -> bool:
             body = static(rest)
         elif kind == "docs":
             body = service.document(rest).encode()
+        elif kind == "drift":
+            body = service.drift(**dict(parse_qsl(parts.query))).encode()
         else:
             body = ask(service, target)
     except (RequestRefused, KeyError):
