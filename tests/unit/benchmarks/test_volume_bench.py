@@ -11,7 +11,7 @@ from benchmarks.backfill import Took
 from benchmarks.backfill import table_of as backfill_table
 from benchmarks.volume import Volume
 from benchmarks.volume import table_of as volume_table
-from benchmarks.whole_run import DOCS, ENGINES, WEEKS, Cost, Whole
+from benchmarks.whole_run import DOCS, ENGINES, WEEKS, Cost, Whole, middle_of
 from benchmarks.whole_run import table_of as whole_table
 
 
@@ -43,9 +43,15 @@ def test_a_whole_run_is_held_against_the_bare_scan_and_its_memory_is_limited() -
     found = [
         Whole("duckdb", 100_000_000, scan, each) for each in (run, replace(run, others=3.1), replace(run, peak=601))
     ]
-    table = whole_table(found)
+    table = whole_table(found, 3)
     assert [row[-1] for row in table.rows] == ["yes", "NO", "NO"]
     assert table.rows[0][1:8] == ("100,000,000", "10,000,000", "2", "5", "2.9", "7.9", "8")
+
+
+def test_of_several_rounds_the_median_counts_with_the_highest_peak() -> None:
+    rounds = [Cost(process=process, others=1.0, peak=peak) for process, peak in ((9.0, 300), (2.0, 500), (3.0, 400))]
+    assert middle_of(rounds) == Cost(process=3.0, others=1.0, peak=500)
+    assert middle_of(rounds[:2]).process == 9.0
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINES))
