@@ -38,7 +38,7 @@ ROWS = {
     "postgresql": (400_000, 2_000_000, 20_000_000),
     "spark": (400_000, 2_000_000, 20_000_000),
 }
-WEEKS = 10
+WEEKS, ROUNDS = 10, 3
 NOT_OF_A_USER = {*ONE_THREAD, "PYTHONDONTWRITEBYTECODE"}  # a user's modules are compiled once
 FIXED_S, TIMES = 5.0, 1.5
 """Target: at most TIMES times the bare scan and FIXED_S seconds, and at most WANTED_MB."""
@@ -282,7 +282,9 @@ def table_of(found: Sequence[Whole], rounds: int) -> Table:
         "The bare scan counts rows and right ones by label and score (10,001 cells), in a process of its own that "
         "imports the driver. DuckDB is in the process; of PostgreSQL and Spark the database's processes are counted "
         "beside it, of Spark with its start, and the peak is calmon's alone.",
-        f"Scan and run in turns, {rounds} rounds: the medians of their processor seconds, and the highest peak.",
+        f"Scan and run in turns, {rounds} rounds: the medians of their processor seconds, and the highest peak."
+        if rounds > 1
+        else "One scan and one run.",
     )
     return Table("A whole weekly run over a large table", columns, tuple(lines), notes)
 
@@ -290,7 +292,8 @@ def table_of(found: Sequence[Whole], rounds: int) -> Table:
 def written(engine: str, found: Sequence[Whole], rounds: int) -> None:
     """Put an engine's table into docs/scale.md, between its markers."""
     day = datetime.now(UTC).date().isoformat()
-    command = f"python -m benchmarks.whole_run --engines {engine} --write-docs"
+    more = "" if rounds == ROUNDS else f"--rounds {rounds} "
+    command = f"python -m benchmarks.whole_run --engines {engine} {more}--write-docs"
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()} ({platform.python_compiler()})"
     origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}; {machine}."
     write_between(DOCS, f"whole-{engine}", f"{origin}\n\n{table_of(found, rounds).markdown()}")
@@ -301,7 +304,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
     parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes.")
-    parser.add_argument("--rounds", type=int, default=3, help="Scans and runs in turns, whose medians count.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="Scans and runs in turns, whose medians count.")
     parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
     options = parser.parse_args()
     for engine in options.engines:
