@@ -46,8 +46,8 @@ def cells(
     ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is the share of the threshold that a value
     reached. Other rules are left out.
     """
+    places = _places(connection, schedule, starts)  # first: the series of these evaluations are then all there
     series = _rated_series(connection, source, labels, shares)
-    places = _places(connection, schedule, starts)
     if not series or not places:
         return []
     found: dict[tuple[str, int], list[tuple[int, float | None]]] = {}
