@@ -198,17 +198,17 @@ class Dialect:
         hashes = (_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1))
         return reduce(lambda one, other: one.bitwise_xor(other), hashes)
 
-    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+    def repeats(self, label: Expression, labels: Sequence[str], counted: Expression) -> Expression:
         """An aggregate over the rows of one item: the number of rows less the number of distinct labels.
 
         Each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number and not a group for each
         label. A label that is not among them shares the bit of another: the result may then be too large, but is never
-        0 where a label repeats. Rows whose label is NULL are left out. Only where :attr:`counts_bits`.
+        0 where a label repeats. Rows whose ``counted`` is NULL are left out. Only where :attr:`counts_bits`.
         """
         ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
         bit = _bit_of(self.ordered(label), [sa.literal(name, sa.Text) for name in ordered])
-        found = self.bit_count(sa.func.bit_or(sa.case((label.is_not(None), bit))))
-        return sa.func.count(label) - sa.func.coalesce(found, sa.literal_column("0"))
+        found = self.bit_count(sa.func.bit_or(sa.case((counted.is_not(None), bit))))
+        return sa.func.count(counted) - sa.func.coalesce(found, sa.literal_column("0"))
 
     def bit_count(self, number: Expression) -> Expression:
         """How many bits of a whole number of 64 bits are set."""
@@ -379,11 +379,12 @@ class DuckDB(Embedded):
         """How many bytes a text has in UTF-8."""
         return sa.func.strlen(text)
 
-    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+    def repeats(self, label: Expression, labels: Sequence[str], counted: Expression) -> Expression:
         """By the label's place in a list, which DuckDB looks up once for each value of a dictionary-encoded column."""
         place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
-        found = sa.func.bit_count(sa.func.bit_or(_bit(0).bitwise_lshift(place - sa.literal_column("1"))))
-        return sa.func.count(label) - sa.func.coalesce(found, sa.literal_column("0"))
+        bit = _bit(0).bitwise_lshift(place - sa.literal_column("1"))
+        found = sa.func.bit_count(sa.func.bit_or(sa.case((counted.is_not(None), bit))))
+        return sa.func.count(counted) - sa.func.coalesce(found, sa.literal_column("0"))
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """DuckDB hashes values of any type, and NULL, without making text of them; 128 bits hold the sum."""

@@ -408,7 +408,7 @@ class Statements:
         facts, few = self._facts_of_every(hashed=hashed), bool(labels) and not self.layout.has("weight")
         more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
         more += [sa.func.sum(facts.c[name]).label(name) for name in ("hash", "coming") if name in facts.c]
-        more += [self.dialect.repeats(facts.c.label, labels).label("again")] if labels else []
+        more += [self.dialect.repeats(facts.c.label, labels, facts.c.y).label("again")] if labels else []
         value, weight = self._residual(facts)
         part = {"rows_": (value, facts.c.y if weight is ONE else weight)}
         items = self._clusters(facts, ("item",), part, more, few=few)
@@ -710,16 +710,18 @@ class Statements:
 
     @built_once
     def _every(self, *, hashed: bool) -> Subquery:
-        """All rows of the window; label and values are NULL in rejected rows. ``hashed``: with hash and coming."""
+        """All rows of the window; ``actual`` is NULL in rejected rows only. ``hashed``: with hash and coming.
+
+        The other columns of a rejected row have its values, whatever these are: whoever uses them checks ``actual``
+        first. PostgreSQL would repeat a condition for each column wherever that is used.
+        """
         more = [(self._hash() if hashed else None, "hash"), (self._coming() if hashed else None, "coming")]
         of_row = [value.label(name) for value, name in more if value is not None and value is not ZERO]
         item, label, *_ = self._identity()
-        columns = [item, label, *self._values(), *of_row, sound_unless(self._window_reasons())]
-        rows = self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("judged")
-        counts = rows.c.sound.is_not(None)
-        names = [name for name in ("label", *_BY_VALUE) if name in rows.c and name != "resolved"]
-        guarded = (sa.case((counts, rows.c[name])).label(name) for name in names)
-        return sa.select(rows.c.item, *guarded, *(rows.c[value.name] for value in of_row)).subquery("every_row")
+        values = {value.name: value for value in self._values() if value.name != "resolved"}
+        values["actual"] = sound_unless(self._window_reasons(), values["actual"].element).element.label("actual")
+        columns = [item, label, *values.values(), *of_row]
+        return self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("every_row")
 
     @built_once
     def _facts(self, *, latest: bool) -> Subquery:
@@ -728,19 +730,27 @@ class Statements:
 
     @built_once
     def _facts_of_every(self, *, hashed: bool) -> Subquery:
-        """The same for all rows of the window, ``hashed`` with ``hash`` and ``coming``; y is NULL in rejected rows."""
-        rows = self._every(hashed=hashed)
-        return self._facts_of(rows, [rows.c[name] for name in ("hash", "coming") if name in rows.c]).subquery("facts")
+        """The same for all rows of the window, ``hashed`` with ``hash`` and ``coming``.
 
-    def _facts_of(self, rows: Subquery, more: Sequence[Expression] = ()) -> sa.Select[Any]:
+        In rejected rows y and w are NULL and ``automated`` is 0. The other columns may be anything.
+        """
+        rows = self._every(hashed=hashed)
+        more = [rows.c[name] for name in ("hash", "coming") if name in rows.c]
+        return self._facts_of(rows, more, [rows.c.actual.is_not(None)]).subquery("facts")
+
+    def _facts_of(
+        self, rows: Subquery, more: Sequence[Expression] = (), counts: Sequence[Expression] = ()
+    ) -> sa.Select[Any]:
+        """The facts about the rows that fulfil all conditions of ``counts``."""
         decided = rows.c.predicted == ONE
-        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        automated = sa.and_(*counts, decided, rows.c.score >= self._automate_at(rows.c.label))
         decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
         cell = self.dialect.cell(rows.c.score)
+        weight = rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double)
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
-            "w": rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double),
+            "w": sa.case((sa.and_(*counts), weight)) if counts else weight,
             "predicted": sa.case((decided, ONE), else_=ZERO),
             "automated": sa.case((automated, ONE), else_=ZERO),
             "cell": cell,
@@ -980,14 +990,14 @@ def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label
     return sa.case(*cases, else_=sa.null()).label("reason")
 
 
-def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
-    """1 if no reason holds, else NULL. Reasons that imply a later one are left out.
+def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]], value: Expression = ONE) -> sa.Label[Any]:
+    """``value`` if no reason holds, else NULL. Reasons that imply a later one are left out.
 
     The rows are chosen by IS NOT NULL, which PostgreSQL expects to hold for nearly all rows. Of ``reason IS NULL`` it
     expects one row in 200, and then sorts rows that it could hash.
     """
     cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
-    return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
+    return (sa.case(*cases, else_=value) if cases else value).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:

@@ -183,7 +183,7 @@ def test_whole_outcomes_are_counted_and_others_are_summed() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 7, BITS])
 def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -> None:
     names = ["ä", "Z", "a", "", "b'", "é", *(f"label {n}" for n in range(BITS))][:count]
-    repeats = DIALECTS["postgresql"].repeats(sa.column("label"), names)
+    repeats = DIALECTS["postgresql"].repeats(sa.column("label"), names, sa.column("y"))
     made = repeats.compile(dialect=postgresql.dialect())
     bits = re.findall(r"CAST\((\d+) AS BIGINT\)", str(made))
     assert {int(bit) for bit in bits} == {1 << place for place in range(count)}
