@@ -97,8 +97,18 @@ def snowflake_kind(code: int) -> Kind:
 
 def snowflake_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     """``snowflake://user:password@account/database/schema?warehouse=...&role=...``."""
+    from snowflake.sqlalchemy.version import VERSION  # noqa: PLC0415 - of the extra
+
     parameters = {"TIMEZONE": "UTC", "QUERY_TAG": "calibration-monitor"}
-    # without it the dialect warns that `/` may divide differently
     return sa.create_engine(
-        url, pool_size=2, connect_args={"session_parameters": parameters}, force_div_is_floordiv=False
+        url, pool_size=2, connect_args={"session_parameters": parameters}, **division_options(VERSION)
     )
+
+
+def division_options(version: str) -> dict[str, bool]:
+    """The option by which `/` divides as in Snowflake, for this version of snowflake-sqlalchemy; 2.0 always does.
+
+    >>> division_options("1.11.1"), division_options("2.0.0")
+    ({'force_div_is_floordiv': False}, {})
+    """
+    return {"force_div_is_floordiv": False} if int(version.partition(".")[0]) < 2 else {}

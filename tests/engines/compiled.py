@@ -24,6 +24,7 @@ from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.snowflake import division_options
 from monitor.warehouse.statements import Statements
 
 FOLDER = Path(__file__).parents[1] / "cases" / "sql"
@@ -52,8 +53,9 @@ def sql_dialect(engine: str) -> sa.Dialect:
         from monitor.warehouse.spark_driver import SessionDialect as Found
     elif engine == "snowflake":
         from snowflake.sqlalchemy.snowdialect import SnowflakeDialect
+        from snowflake.sqlalchemy.version import VERSION
 
-        return SnowflakeDialect(force_div_is_floordiv=False)
+        return SnowflakeDialect(**division_options(VERSION))
     elif engine == "bigquery":
         from sqlalchemy_bigquery.base import BigQueryDialect as Found
     elif engine == "redshift":
