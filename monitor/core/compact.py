@@ -38,7 +38,7 @@ _HEAD = struct.Struct("<II")
 _PLACES = 8
 _LARGEST = 2.0**62
 _RAW = -15  # a deflate stream without header and checksum
-_STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)
+_STRATEGIES = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_RLE)
 _COMMON = (
     b'{"score_is":"confidence_in_prediction","effects":[1.0,{"score_is":"probability_of_label","effects":[1.0,1.0,1.0]}'
 )
@@ -100,7 +100,7 @@ def _order(name: str, known: Columns) -> npt.NDArray[np.intp]:
 
 
 def _deflated(place: bytes, common: bytes = b"") -> bytes:
-    """The bytes, compressed in the best of a few ways."""
+    """The bytes, compressed in the better of two ways."""
     found = []
     for strategy in _STRATEGIES:
         packing = zlib.compressobj(9, zlib.DEFLATED, _RAW, 9, strategy, common)
