@@ -29,7 +29,8 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 INDEPENDENT = (1.0, 1.0)
-_SCALES: Floats = np.asarray(10.0 ** (9.0 - np.arange(310)), np.float64)  # by the digits before the point
+# By the digits before the point; read from text, since numpy's powers of ten differ in the last digit by processor
+_SCALES: Floats = np.array([float(f"1e{9 - digits}") for digits in range(310)])
 
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
