@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select
@@ -13,9 +14,15 @@ from monitor.history import tables
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_key, segment_of
 
 _RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
-_STEP = ("label", "at", "kind", "from_state", "to_state", "lease_until", "verdict", "blocked", "segments")
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
+_VERDICT = (
+    "id", "rule", "source", "label", "metric", "population", "outcome", "reason", "severity", "threshold", "n",
+    "windows", "condition", "window_start", "window_end", "window_name", "schedule", *_NUMBERS,
+)  # fmt: skip
+_WINDOW, _NUMBER = _VERDICT.index("window_start"), _VERDICT.index("value")
 _Line = tuple[float, float, float]
+_CellVerdicts = tuple[list[int], list[float]]
+"""The ranks of the outcomes of a cell's verdicts, and the shares of their thresholds that their values reached."""
 
 
 class GridCell(NamedTuple):
@@ -50,13 +57,17 @@ def cells(
     series = _rated_series(connection, source, labels, shares)
     if not series or not places:
         return []
-    found: dict[tuple[str, int], list[tuple[int, float | None]]] = {}
+    found: dict[str, list[_CellVerdicts]] = {label: [([], []) for _ in starts] for label in map(label_key, labels)}
     for evaluation, number, value, baseline in _judged(connection, source, labels, shares, places):
         place = places.get(evaluation)
         if place is not None:
             label, rank, line = series[number]
-            found.setdefault((label, place), []).append((rank, _share(line, value, baseline)))
-    return [_cell(label_of(label), place, verdicts) for (label, place), verdicts in found.items()]
+            ranks, reached = found[label][place]
+            ranks.append(rank)
+            share = _share(line, value, baseline)
+            if share is not None:
+                reached.append(share)
+    return [cell for label, row in found.items() for cell in _cells_of(label_of(label), row)]
 
 
 class _Series(NamedTuple):
@@ -128,10 +139,11 @@ def _share(line: _Line | None, value: float | None, baseline: float | None) -> f
     return None if baseline is None else a * value + b * baseline + c
 
 
-def _cell(label: str | None, place: int, verdicts: Sequence[tuple[int, float | None]]) -> GridCell:
-    ranks = [rank for rank, _ in verdicts]
-    shares = [share for _, share in verdicts if share is not None]
-    return GridCell(label, place, max(ranks), min(ranks), max(shares, default=None))
+def _cells_of(label: str | None, row: Sequence[_CellVerdicts]) -> Iterator[GridCell]:
+    """The cells of a label, without those that have no verdict."""
+    for place, (ranks, shares) in enumerate(row):
+        if ranks:
+            yield GridCell(label, place, max(ranks), min(ranks), max(shares) if shares else None)
 
 
 def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -153,27 +165,36 @@ def verdict_lines(
 ) -> list[Verdict]:
     """The current verdicts of these windows, with their condition as their only detail: enough for states and marks."""
     table = tables.verdicts
-    names = (
-        "id", "rule", "source", "label", "window_start", "window_end", "window_name", "schedule", "metric",
-        "population", "outcome", "reason", "severity", "threshold", "n", "windows", "condition", *_NUMBERS,
-    )  # fmt: skip
     conditions: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
     if label is ANY:
         conditions += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
     else:
         conditions += [table.c.label == label_key(label), *_by_series(schedule, min(starts), max(starts))]
-    found = connection.execute(select(*(table.c[name] for name in names)).where(*conditions))
-    return [_line(row) for row in found]
+    found = connection.execute(select(*(table.c[name] for name in _VERDICT)).where(*conditions))
+    window_of = cache(Window)
+    return [_line(row, window_of) for row in found.all()]
 
 
-def _line(row: Row[Any]) -> Verdict:
-    window = Window(row.window_start, row.window_end, row.window_name, row.schedule)
-    numbers: dict[str, Any] = {name: getattr(row, name) for name in _NUMBERS}
+def _line(row: Row[Any], window_of: Callable[..., Window]) -> Verdict:
+    id, rule, source, label, metric, where, outcome, reason, severity, threshold, n, windows, condition = row[:_WINDOW]
     return Verdict(
-        id=row.id, rule=row.rule, subject=Subject(row.source, label_of(row.label)), window=window, metric=row.metric,
-        where=row.population, outcome=row.outcome, reason=Reason(row.reason), severity=row.severity,
-        threshold=row.threshold, n=row.n, windows=row.windows, detail={"condition": row.condition}, **numbers,
+        id=id, rule=rule, subject=Subject(source, label_of(label)), window=window_of(*row[_WINDOW:_NUMBER]),
+        metric=metric, where=where, outcome=outcome, reason=Reason(reason), severity=severity, threshold=threshold,
+        n=n, windows=windows, detail={"condition": condition}, **dict(zip(_NUMBERS, row[_NUMBER:], strict=True)),
     )  # fmt: skip
+
+
+class GridNumber(NamedTuple):
+    """An estimate; ``label`` is its key. Its fields are read much sooner than those of a row of SQLAlchemy."""
+
+    label: str
+    window_start: datetime
+    metric: str
+    population: Where
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
 
 
 def numbers(
@@ -185,13 +206,12 @@ def numbers(
     *,
     schedule: Schedule,
     segment: tuple[str, str] | None = None,
-) -> list[Row[Any]]:
-    """label, window_start, metric, population, value, low, high and n of the estimates of these windows and series.
+) -> list[GridNumber]:
+    """The estimates of these windows and series, by window.
 
     Of all rows, or of one ``segment``. Each is found by its key, so the cost does not grow with the history.
     """
     table = tables.estimates
-    columns = ("label", "window_start", "metric", "population", "value", "low", "high", "n")
     conditions = (
         table.c.schedule == schedule,
         table.c.window_start.in_(list(windows)),
@@ -201,22 +221,42 @@ def numbers(
         table.c.metric.in_({metric for metric, _ in series}),
         table.c.population.in_({where for _, where in series}),
     )
-    statement = select(*(table.c[name] for name in columns)).where(*conditions)
-    return list(connection.execute(statement.order_by(table.c.window_start)))
+    statement = select(*(table.c[name] for name in GridNumber._fields)).where(*conditions)
+    return [GridNumber._make(row) for row in connection.execute(statement.order_by(table.c.window_start)).all()]
+
+
+class StoredStep(NamedTuple):
+    """An event of a switch without actor, reason and exceptions; ``label`` is its key."""
+
+    label: str
+    at: datetime
+    kind: str
+    from_state: str
+    to_state: str
+    lease_until: datetime | None
+    verdict: str | None
 
 
 def switch_steps(
     connection: Connection, source: str, labels: Collection[str | None] | None = None, *, since: datetime | None = None
-) -> list[Row[Any]]:
-    """Every event of these labels (None: all) and of the source's own switch (""), in order; no actors or reasons."""
+) -> list[StoredStep]:
+    """Every event of these labels (None: all) and of the source's own switch (""), in order."""
     table = tables.switch_events
     conditions = [table.c.source == source]
     if labels is not None:
         conditions.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
     if since is not None:
         conditions.append(table.c.at >= since)
-    columns = (table.c[name] for name in _STEP)
-    return list(connection.execute(select(*columns).where(*conditions).order_by(table.c.id)))
+    statement = select(*(table.c[name] for name in StoredStep._fields)).where(*conditions)
+    return [StoredStep._make(row) for row in connection.execute(statement.order_by(table.c.id)).all()]
+
+
+def steps_by_label(steps: Iterable[StoredStep]) -> dict[str, list[StoredStep]]:
+    """The events of each label's switch by the label's key, in order."""
+    found: dict[str, list[StoredStep]] = {}
+    for step in steps:
+        found.setdefault(step.label, []).append(step)
+    return found
 
 
 def versions_seen(

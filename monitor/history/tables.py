@@ -6,7 +6,9 @@ With these keys, evaluating a window twice replaces rows and never adds any. The
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -31,6 +33,8 @@ from sqlalchemy.types import JSON, TypeDecorator
 from monitor.core.redaction import without_secrets
 from monitor.history import packed_json
 
+_TIMES_REMEMBERED = 4096
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An instant: aware in Python, naive UTC in the database (SQLite knows no time zones)."""
@@ -49,6 +53,11 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """Back to an aware instant."""
         return None if value is None else value.replace(tzinfo=UTC)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None] | None:
+        """Remember the times that were read last: many rows have the same ones, such as those of a window."""
+        convert = super().result_processor(dialect, coltype)
+        return None if convert is None else lru_cache(_TIMES_REMEMBERED)(convert)
 
 
 class ErrorText(TypeDecorator[str]):

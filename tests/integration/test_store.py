@@ -1022,6 +1022,17 @@ def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Stor
     assert len(reading.labels) == 20
 
 
+def test_a_time_that_many_rows_have_is_read_once_and_has_its_zone(store: Store):
+    for number in range(3):
+        before = store.switch("tickets", f"label {number}")
+        store.apply_switch(before, before, event(f"k{number}", label=before.label, lease_until=None))
+    steps = store.switch_steps("tickets")
+    assert [(step.at, step.at.tzinfo, step.lease_until) for step in steps] == [(NOW, UTC, None)] * 3
+    assert len({id(step.at) for step in steps}) == 1
+    store.apply_switch(before, before, event("later", label=before.label, at=NOW + WEEK))
+    assert store.switch_steps("tickets")[-1].at == NOW + WEEK
+
+
 def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(store: Store):
     for number in (0, 1):
         found = [estimate(window=week(number)), estimate(metric="mce", window=week(number)), estimate("legal")]

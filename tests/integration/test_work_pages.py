@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from monitor.automation.as_of import by_switch, time_on
+from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
@@ -255,6 +256,22 @@ def test_labels_put_together_add_up_and_an_unknown_accuracy_is_left_out() -> Non
     assert some.avoided_high - some.avoided == pytest.approx(2**0.5 * 0.5)
     assert "2.0 made" in errors_drawing([some])
     assert "25.0% acted" in share_drawing([some, none])
+
+
+def test_scores_and_segments_that_were_off_are_on_the_page_of_their_label(asked: ServiceClient, world: World) -> None:
+    with world.opened() as monitor:
+        store, end = monitor.store, week(WEEKS[11], monitor.config.zone).end
+        state = store.switch("tickets", "steady")
+        off, held = SegmentSwitch("channel", "web", off_from=NOW), SegmentSwitch("channel", "email")
+        event = SwitchEvent(
+            "blocked:1", "tickets", "steady", end - timedelta(days=2), "blocked", "on", "on", "weekly run", "a breach",
+            blocked=((0.85, 0.9), (0.95, 1.0)), segments=(off, held),
+        )  # fmt: skip
+        assert store.apply_switch(state, state, event) == "applied"
+    page = asked.get("/label/tickets/steady").text
+    assert "scores 0.85 to 0.9, 0.95 to 1 blocked from 29 Aug" in page
+    assert "channel = web off from 29 Aug" in page
+    assert "channel = email" not in page
 
 
 def test_a_page_s_own_mistake_is_the_service_s_and_not_the_history_s(

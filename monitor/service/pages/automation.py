@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any
 
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
@@ -14,6 +13,7 @@ from monitor.config.model import CostConfig
 from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.core.wording import segment_name
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
+from monitor.history.grid import GridNumber, steps_by_label
 from monitor.history.values import ANY
 from monitor.report.figures import automation_work as drawings
 from monitor.report.figures.automation_work import LabelWork, Work, together
@@ -130,7 +130,7 @@ def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str
     for name in [source] if source in context.config.sources else context.config.sources:
         labels = [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
         on = _shares_on(context, name, labels, weeks)
-        by_label: dict[tuple[datetime, str], dict[tuple[str, str], Any]] = {}
+        by_label: dict[tuple[datetime, str], dict[tuple[str, str], GridNumber]] = {}
         for series in _READ:
             for row in context.store.grid_numbers([w.start for w in weeks], name, labels, series, schedule="weekly"):
                 by_label.setdefault((row.window_start, row.label), {})[row.metric, row.population] = row
@@ -140,7 +140,7 @@ def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str
     return found
 
 
-def _label_work(of: Mapping[tuple[str, str], Any], on: float, costs: CostConfig | None) -> LabelWork:
+def _label_work(of: Mapping[tuple[str, str], GridNumber], on: float, costs: CostConfig | None) -> LabelWork:
     predicted, promised = of.get(_PREDICTED), of.get(_PROMISED)
     correct, excess = of.get(_KEPT), of.get(_EXCESS)
     accuracy = None if correct is None else correct.value
@@ -162,10 +162,8 @@ def _shares_on(
     context: PageContext, source: str, labels: Iterable[str], weeks: Sequence[Window]
 ) -> dict[str, list[float]]:
     """For each label, the share of each week in which automation was on."""
-    steps: dict[str, list[Any]] = {}
     since = weeks[0].start - 2 * context.config.automation.lease  # a switch that is on then was renewed since
-    for step in context.store.switch_steps(source, since=since):
-        steps.setdefault(step.label, []).append(step)
+    steps = steps_by_label(context.store.switch_steps(source, since=since))
     whole, end = steps.get("", []), min(weeks[-1].end, context.now)
     found = {}
     for label in labels:

@@ -346,9 +346,9 @@ def _panels(history: LabelHistory, trends: Sequence[Trend], events: Sequence[Lab
 def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
     start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
-    steps = history.context.store.switch_steps(history.subject.source, [history.subject.label])
-    steps_of_label = [step for step in steps if step.label == (history.subject.label or "")]
-    whole = [step for step in steps if step.label == ""] if history.subject.label else []
+    source, label, store = history.subject.source, history.subject.label, history.context.store
+    steps_of_label = store.switch_events(source, label)
+    whole = store.switch_events(source, None) if label else []
     zone = history.context.config.zone
 
     def span_text(what: str, since: datetime, until: datetime) -> str:
@@ -362,7 +362,7 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         if step.blocked and step.to_state == "on" and following > start:
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"scores {ranges} blocked", step.at, following))
-        off = ", ".join(f"{e['column']} = {e['value']}" for e in step.segments or () if e["off_from"] is not None)
+        off = ", ".join(f"{e.column} = {e.value}" for e in step.segments if e.off_from is not None)
         if off and step.to_state == "on" and following > start:
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
 

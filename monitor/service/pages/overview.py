@@ -17,6 +17,7 @@ from monitor.automation.state import Allowed, effective
 from monitor.config.model import Rule
 from monitor.core.records import SEVERITY_RANK, Subject, SwitchState, TimelineEvent, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, State, state_of, states_of
+from monitor.history.grid import StoredStep, steps_by_label
 from monitor.report import words
 from monitor.report.figures import heat
 from monitor.report.figures.svg import figure, number
@@ -104,6 +105,13 @@ class Overview:
         return effective(state, self.context.now.astimezone(UTC), whole=whole)
 
     @cached_property
+    def events(self) -> list[TimelineEvent]:
+        """The events around the labels, newest first."""
+        source = self.context.text("source") or None
+        found = self.context.store.timeline(source, since=self.windows[0].start, until=self.week.end)
+        return list(reversed(found))
+
+    @cached_property
     def shares(self) -> dict[str, tuple[float, float, float]]:
         """The factors of :func:`heat.share_of` by rule, as the grid uses them."""
         found = {id: heat.share_of(rule) for id, rule in self.rules.items()}
@@ -130,7 +138,7 @@ def make(context: PageContext) -> PageContent:
         "tiles": _tiles(overview) if windows else [], "as_text": context.choice("as", ["text"], "drawing") == "text",
         "bands": _BANDS,
     }  # fmt: skip
-    values |= {"events": _events(overview), "strip": _strip(overview)} if windows else {"events": [], "strip": Markup()}
+    values |= {"events": overview.events, "strip": _strip(overview)} if windows else {"events": [], "strip": Markup()}
     values["before"] = {event: _week_before(windows, event.at) for event in values["events"]}
     tables = {"labels": lambda: _labels_table(chosen), "grid": lambda: _grid_table(overview, chosen)}
     return PageContent("overview.html.j2", "Overview", values, tables)
@@ -176,8 +184,9 @@ def _letters(overview: Overview, rows: Iterable[OverviewRow]) -> dict[Subject, s
     for source, subjects in _by_source(found):
         labels = [each.label for each in subjects]
         cells = overview.context.store.grid_cells(source, labels, starts, schedule="weekly", shares=overview.shares)
-        for cell in cells:
-            found[Subject(source, cell.label)][cell.place] = heat.letter(cell.worst, cell.least, cell.share)
+        row_of = {each.label: found[each] for each in subjects}
+        for label, place, worst, least, share in cells:
+            row_of[label][place] = heat.letter(worst, least, share)
     return {subject: "".join(each) for subject, each in found.items()}
 
 
@@ -193,9 +202,7 @@ def _grid(overview: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tupl
     found = {}
     for source, subjects in _by_source(letters):
         steps = overview.context.store.switch_steps(source, [each.label for each in subjects])
-        by_label: dict[str, list[Any]] = {}
-        for step in steps:
-            by_label.setdefault(step.label, []).append(step)
+        by_label = steps_by_label(steps)
         whole = by_label.get("", [])
         for subject in subjects:
             steps_of_label = by_label.get(subject.label or "", [])
@@ -260,9 +267,7 @@ def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
         values = overview.context.store.grid_numbers(
             [week.start], source, [each.label for each in subjects], _SERIES, schedule="weekly"
         )
-        steps: dict[str, list[Any]] = {}
-        for step in overview.context.store.switch_steps(source, since=since):
-            steps.setdefault(step.label, []).append(step)
+        steps = steps_by_label(overview.context.store.switch_steps(source, since=since))
         on = {each.label or "": _share_on(overview, each, steps) for each in subjects}
         acted += sum(r.n * on[r.label] for r in values if (r.metric, r.population) == _SERIES[0])
         predicted += sum(r.n for r in values if (r.metric, r.population) == _SERIES[1])
@@ -274,7 +279,7 @@ def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     yield Tile("Extra errors while on", value, f"more than scores claimed, in {week.name}", link)
 
 
-def _share_on(overview: Overview, subject: Subject, steps: Mapping[str, Sequence[Any]]) -> float:
+def _share_on(overview: Overview, subject: Subject, steps: Mapping[str, Sequence[StoredStep]]) -> float:
     """The share of the week in which automation was on for a label."""
     start, end = overview.week.start, overview.week.end
     on = on_spans(steps.get(subject.label or "", []), steps.get("", []), start, end)
@@ -295,13 +300,6 @@ def _age(overview: Overview) -> Tile:
 # The strip of events
 
 
-def _events(overview: Overview) -> list[TimelineEvent]:
-    """The events around the labels, newest first."""
-    source = overview.context.text("source") or None
-    found = overview.context.store.timeline(source, since=overview.windows[0].start, until=overview.week.end)
-    return list(reversed(found))
-
-
 def _week_before(windows: Sequence[Window], at: datetime) -> str | None:
     """The last week that had ended at the time of an event, to compare with the newest."""
     return next((window.name for window in reversed(windows) if window.end <= at), None)
@@ -311,7 +309,7 @@ def _strip(overview: Overview) -> Markup:
     """A mark for each event over the columns of the grid."""
     starts, width = [window.start for window in overview.windows], heat.cell_width(len(overview.windows))
     parts = []
-    for event in _events(overview):
+    for event in overview.events:
         x = _place(starts, overview.week.end, event.at) * width
         about = event.source or "all sources"
         title = f"{words.day_text(event.at, overview.context.config.zone)} {about}: {event.text}"
