@@ -10,7 +10,7 @@ GROUP BY::
 
 Statements over all rows of the window have one level instead of judged and sound::
 
-    every    all rows of the window with their hash; label and values are NULL in rejected rows
+    every    all rows of the window with their hash; ``actual`` is NULL in rejected rows
 
 Names come from the relation itself and are quoted by SQLAlchemy; values are bound.
 """
