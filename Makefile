@@ -56,7 +56,7 @@ WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py w
 test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
 	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING)
-	$(BIN)/python -m pytest $(QUIET) tests/engines
+	$(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)
