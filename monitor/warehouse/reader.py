@@ -548,18 +548,17 @@ class _Reader:
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
         rejected = () if found.rows is not None and found.rows == found.kept else self._rejected(latest=latest)
-        within_items, items = self._of_items(found.sums, latest=latest)
         return Reading(
             source=self.name,
             window=window,
             labels=labels,
             segments={key: of for key, of in counted.of.items() if key != ("", "")},
-            whole_design_effect=self._effect(partial(self.statements.dependence, latest=latest), within_items),
+            whole_design_effect=self._effect_of_rows(found.sums, latest=latest),
             versions=counted.versions,
             quality=(*self._quality(found.repeated, rejected), *self._left_out(crowded)),
             rows=rows,
             ranked=self._ranked(latest=latest),
-            items=items,
+            items=self._of_items(found.sums, latest=latest),
             whole=self._whole(latest=latest),
             rejected=rejected,
             fingerprint=found.fingerprint,
@@ -641,24 +640,43 @@ class _Reader:
     def _fingerprint(self) -> str | None:
         return _fingerprint(self.connection, self.statements) if self.hashed else None
 
-    def _of_items(self, sums: Arrays, *, latest: bool) -> tuple[ClusterSums, dict[str, Counts]]:
-        """The dependence of rows within items, and the counts of items by metric, with an item's value as its outcome.
-
-        Items of one cluster are dependent.
-        """
+    def _of_items(self, sums: Arrays, *, latest: bool) -> dict[str, Counts]:
+        """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""
         statements = self.statements
-        within = ClusterSums.of(_row(_part(sums, "rows"), 0))
-        if not self.whole or not sums["n"][0]:
-            return within, {}
+        if not self.whole or not _whole_number(sums["n"]):
+            return {}
         nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
-        has_cluster, found = statements.layout.has("cluster"), {}
-        clustered = self._fetch(statements.item_dependence(latest=latest)) if has_cluster else {}
+        effects = self._item_effects(sums, latest=latest)
+        found = {}
         for name in statements.item_metrics:
             columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
-            found[name] = counts_from_groups({**columns}, score_is="probability_of_label")
-            if has_cluster:
-                found[name] = found[name].with_design_effect(_effect_of(clustered, name, 0))
-        return within, found
+            counts = counts_from_groups({**columns}, score_is="probability_of_label")
+            found[name] = counts.with_design_effect(effects[name]) if name in effects else counts
+        return found
+
+    def _item_effects(self, sums: Arrays, *, latest: bool) -> dict[str, float]:
+        """The design effect of items within clusters by metric; none for a source without clusters."""
+        metrics = self.statements.item_metrics
+        if not self.statements.layout.has("cluster"):
+            return {}
+        if _are_apart(sums):
+            sums = self._fetch(self.statements.item_dependence(latest=latest))
+            return {name: _effect_of(sums, name, 0) for name in metrics}
+        row = _row(sums, 0)
+        return {name: rounded_effect(design_effect(_of_item_values(row, name))) for name in metrics}
+
+    def _effect_of_rows(self, sums: Arrays, *, latest: bool) -> float:
+        """The design effect of all rows within items and clusters, from the sums of items if these suffice."""
+        row, has_cluster = _row(sums, 0), self.statements.layout.has("cluster")
+        rows = {name.removeprefix("rows_"): value for name, value in row.items() if name.startswith("rows_")}
+        within_items = ClusterSums.of(rows)
+        if not has_cluster or _are_apart(sums):
+            return self._effect(partial(self.statements.dependence, latest=latest), within_items)
+        clusters, both = (
+            ClusterSums.of({**rows, **{name: row[f"{part}_{name}"] for name in ("aa", "aw", "cc")}})
+            for part in ("clusters", "both")
+        )
+        return rounded_effect(two_way_effect(within_items, clusters, both))
 
     def _effect(self, dependence: Callable[..., sa.Select[Any]], within_items: ClusterSums | None = None) -> float:
         """The design effect of rows within items and clusters; ``dependence`` takes the columns that rows share."""
@@ -728,7 +746,7 @@ class _Reader:
             return []
         found = self._fetch(self.statements.many_values(segments, limit))
         many = dict(zip(found["place"].tolist(), found["n"].tolist(), strict=True))
-        return [segment for place, segment in enumerate(segments) if many[place] > limit]
+        return [segment for place, segment in enumerate(segments) if many.get(place, 0) > limit]
 
     def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
         """A record of the segments that were left out. Their rows still count."""
@@ -873,6 +891,18 @@ def _row(sums: Arrays, index: int) -> dict[str, float]:
 
 def _part(sums: Arrays, part: str) -> Arrays:
     return {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
+
+
+def _are_apart(sums: Arrays) -> bool:
+    """Whether rows of one item are of different clusters, so that the sums of items say nothing about clusters."""
+    return _whole_number(sums["apart"]) > 0
+
+
+def _of_item_values(row: Mapping[str, float], metric: str) -> ClusterSums:
+    """The sums of a metric's values of items within clusters, from those of ``Statements.of_items``."""
+    known = {name: row[f"{metric}_{name}"] for name in ("aa", "aw", "cc", "rr")}
+    r, w, ww = row[metric], row["w"], row["w2"]
+    return ClusterSums(**known, r=r, w=w, rw=row.get(f"{metric}_rw", r), ww=ww)
 
 
 def _effect_of(sums: Arrays, part: str, index: int) -> float:

@@ -17,7 +17,7 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial, wraps
@@ -335,16 +335,27 @@ class Statements:
 
     @built_once
     def many_values(self, segments: Sequence[str], limit: int) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """(place, n): how many values each segment has in the window, at most ``limit`` + 1.
+        """(place, n): how many values each segment has in the window; where they are more than ``limit``, n is too.
 
-        ``place`` is the segment's index in ``segments``. Rejected rows are included: to leave them out costs more.
+        ``place`` is the segment's index in ``segments``; one without any row may be missing. Rejected rows are
+        included: to leave them out costs more.
         """
+        values = [sa.func.coalesce(self._text(segment), NO_VALUE).label("value") for segment in segments]
+        if self.dialect.grouping_sets and len(segments) > 1:
+            return self._many_values_in_one_scan(values)
         parts = []
-        for place, segment in enumerate(segments):
-            value = sa.func.coalesce(self._text(segment), NO_VALUE).label("value")
-            values = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
-            parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(values))
+        for place, value in enumerate(values):
+            found = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
+            parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(found))
         return sa.union_all(*parts) if len(parts) > 1 else parts[0]
+
+    def _many_values_in_one_scan(self, values: Sequence[sa.Label[Any]]) -> sa.Select[Any]:
+        named = [value.element.label(f"value_{place}") for place, value in enumerate(values)]
+        rows = self._select(*named).where(self._in_window()).subquery("segment_rows")
+        here = ((sa.func.grouping(rows.c[value.name]) == ZERO, whole_number(at)) for at, value in enumerate(named))
+        sets = sa.func.grouping_sets(*(sa.tuple_(rows.c[value.name]) for value in named))
+        found = sa.select(sa.case(*here).label("place")).select_from(rows).group_by(sets).subquery("segment_values")
+        return sa.select(found.c.place, sa.func.count().label("n")).group_by(found.c.place)
 
     @built_once
     def versions(self, *, latest: bool) -> sa.Select[Any]:
@@ -391,10 +402,15 @@ class Statements:
         """One row: n, w, w2, the sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         y is the value of the metric for one item. The sums of :meth:`dependence` within items are named ``rows_r`` etc.
+
+        With clusters there is also ``apart``, the number of items whose rows are neither all of one cluster nor all of
+        none. Where it is 0, ``clusters_aa`` (and ``_aw``, ``_cc``) are those of :meth:`dependence` within clusters,
+        ``both_aa`` etc. within items and clusters, and ``review_rate_aa``, ``review_rate_rr`` etc. those of
+        :meth:`item_dependence`, so that no further scan is needed.
         """
         facts = self._item_facts(latest=latest)
         items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, self._of_item(facts))
-        return sa.select(*(value.label(name) for name, value in self._item_totals(items).items()))
+        return self._totals_of(items, self._item_totals(items), {})
 
     @built_once
     def items_of_every_row(self, labels: Sequence[str], *, hashed: bool) -> sa.Select[Any]:
@@ -412,15 +428,21 @@ class Statements:
         value, weight = self._residual(facts)
         part = {"rows_": (value, facts.c.y if weight is ONE else weight)}
         items = self._clusters(facts, ("item",), part, more, few=few)
-        names = [name for name in ("seen", "kept", "again", "coming") if name in items.c]
-        totals: dict[str, Expression] = {name: sa.func.sum(items.c[name]) for name in names}
-        totals |= {"hash": self.dialect.text(sa.func.sum(items.c.hash))} if hashed else {}
-        sums = self._item_totals(items, items.c.kept > ZERO, few=few) | totals
-        return sa.select(*(value.label(name) for name, value in sums.items()))
+        names = [name for name in ("seen", "kept", "again", "coming", "hash") if name in items.c]
+        totals = {name: sa.func.sum(items.c[name]) for name in names}
+        return self._totals_of(items, self._item_totals(items, items.c.kept > ZERO, few=few), totals)
 
     def _of_item(self, facts: Subquery) -> list[Expression]:
-        """The value of each metric of an item, and its weight if there are weights."""
+        """The value of each metric of an item, its weight if there are weights, and its cluster if there are clusters.
+
+        ``apart`` is 1 if the rows of the item that count are of several clusters, or only some of them of one.
+        """
         values = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
+        if "cluster" in facts.c:
+            cluster = self.dialect.ordered(sa.case((facts.c.y.is_not(None), facts.c.cluster)))
+            first, last, named = sa.func.min(cluster), sa.func.max(cluster), sa.func.count(cluster)
+            some = sa.and_(named > ZERO, named < sa.func.count(facts.c.y))
+            values |= {"cluster": first, "apart": sa.case((sa.or_(first != last, some), ONE), else_=ZERO)}
         return [value.label(name) for name, value in values.items()]
 
     def _item_totals(
@@ -433,9 +455,57 @@ class Statements:
         if weighted:
             sums |= {"w": exact(items.c.w, bounded=False), "w2": exact(items.c.w * items.c.w, bounded=False)}
         for name in self.item_metrics:
-            value, _ = self._weighted(items, items.c[name])
-            sums[name] = exact(value if counts is None else sa.case((counts, value)), bounded=not weighted)
+            value, weight = self._weighted(items, items.c[name])
+            value = value if counts is None else sa.case((counts, value))
+            sums[name] = exact(value, bounded=not weighted)
+            if "cluster" in items.c:
+                sums[f"{name}_rr"] = exact(value * value, bounded=not weighted)
+                sums |= {f"{name}_rw": exact(value * weight, bounded=False)} if weighted else {}
         return sums | self._cluster_totals(items, ("item",), ["rows_"], few=few)
+
+    def _totals_of(
+        self, items: Subquery, sums: Mapping[str, Expression], numbers: Mapping[str, Expression]
+    ) -> sa.Select[Any]:
+        """One row: ``sums`` and the sums of whole ``numbers`` over items; with clusters, what :meth:`of_items` adds."""
+        named = {**sums, **numbers}
+        if "cluster" in items.c:
+            named = self._by_cluster(items, sums, {**numbers, "apart": sa.func.sum(items.c.apart)})
+        if "hash" in named:
+            named["hash"] = self.dialect.text(named["hash"])
+        return sa.select(*(value.label(name) for name, value in named.items()))
+
+    def _by_cluster(
+        self, items: Subquery, sums: Mapping[str, Expression], numbers: Mapping[str, Expression]
+    ) -> dict[str, Expression]:
+        """:meth:`_totals_of` by way of one row per cluster, and one for all items without a cluster."""
+        counts = ["n"] if self.layout.has("weight") else ["n", "w", "w2"]
+        named = {**sums, **numbers, **self._in_parts(sums)}
+        columns = [items.c.cluster, *(value.label(name) for name, value in named.items())]
+        inner = sa.select(*columns).group_by(items.c.cluster).subquery("of_clusters")
+        exact = {name: inner.c[name] for name in sums if name not in counts} | self._squares_of_clusters(inner)
+        totals = {name: self.dialect.exact_sum(value, bounded=False) for name, value in exact.items()}
+        counted = {name: sa.cast(sa.func.coalesce(sa.func.sum(inner.c[name]), ZERO), sa.BigInteger) for name in counts}
+        return {**counted, **totals, **{name: sa.func.sum(inner.c[name]) for name in numbers}}
+
+    def _in_parts(self, sums: Mapping[str, Expression]) -> dict[str, Expression]:
+        """The sums over the items of a cluster, named as :meth:`_squares` reads them: of rows, and of each metric."""
+        parts = {"clusters": {name: f"rows_{name}" for name in ("r", "w", "rr", "rw", "ww")}}
+        parts |= {metric: {"r": metric, "w": "w", "ww": "w2"} for metric in self.item_metrics}
+        named = ((f"{part}_{name}", sums.get(of)) for part, names in parts.items() for name, of in names.items())
+        return {name: value for name, value in named if value is not None}
+
+    def _squares_of_clusters(self, inner: Subquery) -> dict[str, Expression]:
+        """:meth:`_squares` of rows within clusters, within items and clusters (``both``), and of each metric."""
+        alone = inner.c.cluster.is_(None)
+        clusters = self._squares(inner, "clusters_", alone)
+        found = {f"clusters_{name}": value for name, value in clusters.items()}
+        found |= {
+            f"both_{name}": sa.case((alone, row), else_=inner.c[f"rows_{name}"]) for name, row in clusters.items()
+        }
+        for metric in self.item_metrics:
+            squares = self._squares(inner, f"{metric}_", alone)
+            found |= {f"{metric}_{name}": value for name, value in squares.items()}
+        return found
 
     def _cluster_sums(
         self,
@@ -467,7 +537,8 @@ class Statements:
         cluster has more than a few thousand rows.
         """
         weighted = self.layout.has("weight")
-        exact = self.dialect.exact_sum_of_few if few else partial(self.dialect.exact_sum, bounded=not weighted)
+        exact = self.dialect.exact_sum_of_few if few else self.dialect.exact_sum_of_group
+        exact = partial(self.dialect.exact_sum, bounded=False) if weighted else exact
         sums: list[sa.Label[Any]] = []
         for part, (r, w) in parts.items():
             products = {"r": r, "rr": r * r} | ({"w": w, "rw": r * w, "ww": w * w} if weighted else {})
@@ -481,28 +552,39 @@ class Statements:
         return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
 
     def _cluster_totals(
-        self, inner: Subquery, within: Sequence[str], parts: Iterable[str], *, few: bool = False
+        self, inner: Subquery, within: Sequence[str], parts: Collection[str], *, few: bool = False
     ) -> dict[str, Expression]:
         """The sums over clusters, by name. A row without a cluster is a cluster by itself; each row has an item.
 
         With ``few`` only clusters whose ``again`` is 0 are summed: they have few rows, and weights of 1.
         """
         missing = [inner.c[f"key_{index}"].is_(None) for index, name in enumerate(within) if name != "item"]
-        weighted, alone = self.layout.has("weight"), sa.or_(*missing) if missing else None
-
-        def of(row: Expression, cluster: Expression) -> Expression:
-            return cluster if alone is None else sa.case((alone, row), else_=cluster)
-
+        alone = sa.or_(*missing) if missing else None
         outer: dict[str, Expression] = {}
         for part in parts:
-            names = {"rw": "rw", "ww": "ww"} if weighted else {"rw": "r", "ww": "w"}
-            r, w, rr, rw, ww = (inner.c[f"{part}{names.get(name, name)}"] for name in ("r", "w", "rr", "rw", "ww"))
-            sums = {"aa": of(rr, r * r), "aw": of(rw, r * w), "cc": of(ww, w * w), "r": r, "w": w, "rr": rr}
-            sums |= {"rw": rw, "ww": ww} if weighted else {}
-            outer |= {f"{part}{name}": value for name, value in sums.items()}
+            outer |= {f"{part}{name}": value for name, value in self._squares(inner, part, alone).items()}
+            of_rows = (f"{part}{name}" for name in ("r", "w", "rr", "rw", "ww"))
+            outer |= {name: inner.c[name] for name in of_rows if name in inner.c}
         if few:  # the square of a sum over 62 rows fits into 64 bits; that of more would be an error
             outer = {name: sa.case((inner.c.again == ZERO, value)) for name, value in outer.items()}
-        return {name: self.dialect.exact_sum(value, bounded=few) for name, value in outer.items()}
+        names = () if self.layout.has("weight") else ("w", "cc")  # numbers of rows, and their squares
+        whole = {f"{part}{name}" for part in parts for name in names}
+        return {
+            name: _sum_of_whole(value) if name in whole else self.dialect.exact_sum(value, bounded=few)
+            for name, value in outer.items()
+        }
+
+    def _squares(self, inner: Subquery, part: str, alone: Expression | None = None) -> dict[str, Expression]:
+        """The squares and products of a cluster's sums; where its rows are each ``alone``, the sums of those of rows.
+
+        Without weights there are no sums rw and ww: they equal r and w.
+        """
+        names = {"rw": "rw", "ww": "ww"} if self.layout.has("weight") else {"rw": "r", "ww": "w"}
+        r, w, rr, rw, ww = (inner.c[f"{part}{names.get(name, name)}"] for name in ("r", "w", "rr", "rw", "ww"))
+        pairs = {"aa": (rr, r * r), "aw": (rw, r * w), "cc": (ww, w * w)}
+        if alone is None:
+            return {name: cluster for name, (_, cluster) in pairs.items()}
+        return {name: sa.case((alone, row), else_=cluster) for name, (row, cluster) in pairs.items()}
 
     @built_once
     def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
@@ -720,7 +802,8 @@ class Statements:
         item, label, *_ = self._identity()
         values = {value.name: value for value in self._values() if value.name != "resolved"}
         values["actual"] = sound_unless(self._window_reasons(), values["actual"].element).element.label("actual")
-        columns = [item, label, *values.values(), *of_row]
+        clusters = [extra for extra in self._extras() if extra.name == "cluster"]
+        columns = [item, label, *values.values(), *clusters, *of_row]
         return self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("every_row")
 
     @built_once
@@ -971,6 +1054,11 @@ def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
 def whole_number(number: int) -> Expression:
     """A whole number as a literal of the statement."""
     return sa.literal_column(str(int(number)))
+
+
+def _sum_of_whole(value: Expression) -> Expression:
+    """The sum of whole numbers in double precision."""
+    return sa.cast(sa.func.sum(sa.cast(value, sa.BigInteger)), sa.Double)
 
 
 def _feature_key(index: int) -> str:

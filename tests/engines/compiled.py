@@ -91,12 +91,15 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
         "many values": lambda each: each.many_values(["channel"], 200),
+        "many values of two columns": lambda each: each.many_values(["channel", "model_version"], 200),
         "combined": lambda each: each.combined({"billing": (5000, 10000)}, ("channel",), latest=False),
     }  # fmt: skip
     yield from ((name, made(plain)) for name, made in both.items())
     bare = {name: column for name, column in columns.items() if name not in ("weight", "cluster")}
     unweighted = replace(plain, layout=replace(layout, columns=bare))
     yield "items without weights", unweighted.of_items(latest=False)
+    plainly = replace(layout, columns={name: column for name, column in columns.items() if name != "weight"})
+    yield "items in clusters without weights", replace(plain, layout=plainly).of_items(latest=False)
     yield "groups without weights", unweighted.groups(latest=False)
     few = ["billing", "it's"] if dialect.counts_bits else []
     yield "items of every row without weights", unweighted.items_of_every_row(few, hashed=unweighted.has_hash)

@@ -377,6 +377,21 @@ def test_a_reading_scans_the_window_twice_where_no_row_repeats_and_none_is_set_a
             assert len(scans(asked)) == 2 + once_more, (engine, asked)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clusters_take_one_scan_more_and_segments_one_for_all_their_columns(load: Loader, weighted: bool) -> None:
+    more = {"channel": "web", "language": "en"} | ({"weight": 2.0} if weighted else {})
+    rows = [row(f"t{n}", name, cluster=f"c{n // 2}", **more) for n in range(5) for name in "ab"]
+    for engine, warehouse in load(rows).items():
+        asked: list[str] = []
+        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
+        for segments, checks in ((), 0), (("channel", "language"), 1):
+            asked.clear()
+            found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW)
+            assert (found.rows, len(found.segments), found.quality) == (10, len(segments), ())
+            once_more = engine not in ("duckdb", "postgresql", "clickhouse")  # no bits: one for rows that repeat
+            assert len(scans(asked)) == 2 + once_more + 1 + checks, (engine, asked)
+
+
 def test_a_pair_that_repeats_thousands_of_times_ends_no_statement(load: Loader) -> None:
     rows = [row("t1", score=0.0, resolved_at=WEEK.start + timedelta(seconds=n)) for n in range(4_000)]
     engines = [engine for engine in ENGINES if engine != "snowflake"]  # fakesnow's NUMBER(38, 0) has 64 bits
@@ -562,7 +577,7 @@ def oracle(rows: Sequence[Mapping[str, Any]], key: str) -> float:
 
 def unclipped(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     residual = np.array([r["actual"] - r["score"] for r in rows])
-    return unclipped_effect(residual, np.ones(len(rows)), [r[key] for r in rows])
+    return unclipped_effect(residual, np.array([r.get("weight", 1.0) for r in rows]), [r[key] for r in rows])
 
 
 def test_the_whole_source_is_clustered_by_item_where_no_cluster_is_given(load: Loader) -> None:
@@ -585,6 +600,31 @@ def test_rows_that_share_an_item_or_a_cluster_are_both_dependent(load: Loader) -
     by_item, by_cluster, by_both = (unclipped(rows_of, key) for key in keys)
     assert min(by_item, by_cluster) > 1.2
     for engine, reading in read_all(load(rows), source()).items():
+        assert reading.whole_design_effect == pytest.approx(by_item + by_cluster - by_both, rel=1e-9), engine
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("odd", ["", "another cluster", "no cluster"])
+def test_items_of_a_cluster_are_dependent_as_by_the_definition(load: Loader, weighted: bool, odd: str) -> None:
+    rng = np.random.default_rng(13)
+    rows = []
+    for item in range(150):
+        cluster, alike = None if item % 5 == 0 else f"c{item // 4}", float(item // 4 % 2)
+        more = {"cluster": cluster} | ({"weight": 1.0 + item % 3} if weighted else {})
+        rows += [
+            row(f"i{item}", label, float(rng.random()), alike if rng.random() < 0.7 else 0.5, **more)
+            for label in ("billing", "spam", "refund")[: 1 + item % 3]
+        ]
+    if odd:  # one row of an item: its cluster is not that of the others
+        rows[-1] |= {"cluster": "c0" if odd == "another cluster" else None}
+        assert rows[-2]["item"] == rows[-1]["item"]
+    aside = [row(f"i{item}", "access", 1.5, cluster="c7", **({"weight": 1.0} if weighted else {})) for item in range(9)]
+    keys = ("item", "cluster", "both")
+    rows_of = [r | {"both": r["cluster"] and (r["item"], r["cluster"])} for r in rows]
+    by_item, by_cluster, by_both = (unclipped(rows_of, key) for key in keys)
+    assert 1.2 < by_both < by_item < by_cluster
+    for engine, reading in read_all(load([*rows, *aside]), source()).items():
+        assert (bad(reading), reading.rows) == ({"score_out_of_range": 9}, len(rows))
         assert reading.whole_design_effect == pytest.approx(by_item + by_cluster - by_both, rel=1e-9), engine
 
 
