@@ -339,6 +339,24 @@ def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None
         assert before == still != after
 
 
+def test_the_fingerprint_does_not_depend_on_the_time_zone_of_a_session(load: Loader) -> None:
+    import psycopg
+
+    (warehouse,) = load([row("t1"), row("t2", resolved_at=WEEK.start)], engines=("postgresql",)).values()
+    before, url = warehouse.fingerprint("tickets", source(), WEEK, now=NOW), warehouse._url
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(plain, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE \"{url.database}\" SET timezone = 'Asia/Tokyo'".encode())
+        try:
+            with Warehouse.from_url(url.render_as_string(hide_password=False)) as elsewhere:
+                assert elsewhere.fingerprint("tickets", source(), WEEK, now=NOW) == before
+        finally:
+            connection.execute(f'ALTER DATABASE "{url.database}" RESET timezone'.encode())
+        later = "UPDATE resolved_tickets SET resolved_at = resolved_at + INTERVAL '1 microsecond' WHERE item = 't2'"
+        connection.execute(later)
+    assert warehouse.fingerprint("tickets", source(), WEEK, now=NOW) != before
+
+
 def test_every_engine_has_fingerprints(load: Loader) -> None:
     rows = [row("t1", channel="web"), row("t2", score=1.5), row("t3", label="x" * 2000), row("t4", actual=None)]
     for engine, warehouse in load(rows).items():
