@@ -275,7 +275,7 @@ class Statements:
         of the model version ``value``; label and key are NULL then. ``latest`` keeps only the latest row of each
         (item, label): needed only if some repeat.
         """
-        rows = self._facts_of(self._sound(latest=latest))
+        rows = self.dialect.computed_once(self._facts_of(self._sound(latest=latest)))
         facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
         keys: list[Expression] = [facts.c.label, facts.c.key]
         columns = [facts.c[self._segment_key(segment)] for segment in segments]
