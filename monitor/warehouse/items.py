@@ -16,7 +16,8 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.statements import ONE, ZERO, Statements, built_once, false_or_null, identified
+from monitor.warehouse.row_levels import ONE, ZERO, built_once, false_or_null, identified
+from monitor.warehouse.statements import Statements
 
 RANKS = (1, 3, 5)
 """The ranks k for which the k highest-scored labels of an item are counted."""

@@ -19,7 +19,8 @@ from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.relation import is_files
-from monitor.warehouse.statements import ONE, ZERO, Statements, built_once, first_reason, sound_unless
+from monitor.warehouse.row_levels import ONE, ZERO, built_once, first_reason, sound_unless
+from monitor.warehouse.statements import Statements
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
 

@@ -309,7 +309,7 @@ def test_numbers_that_are_not_finite_are_set_aside(load: Loader, engine: str) ->
 
 
 def test_too_many_numbers_give_a_sample_that_weighs_as_all(load: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("monitor.warehouse.reader.ITEMS_AT_MOST", 10)
+    monkeypatch.setattr("monitor.warehouse.reading.ITEMS_AT_MOST", 10)
     rows = [number(f"t{i}", actual=float(i)) for i in range(40)]
     found = read_all(load(rows, types=NUMBER_TYPES), source(kind="regression"))
     actuals = {engine: reading.numbers.actual.tolist() for engine, reading in found.items() if reading.numbers}

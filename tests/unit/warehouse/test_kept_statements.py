@@ -19,7 +19,8 @@ from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.items import STATEMENTS
 from monitor.warehouse.kept_statements import statements_of
 from monitor.warehouse.relation import TableName, from_clause
-from monitor.warehouse.statements import LEVELS, Statements
+from monitor.warehouse.row_levels import LEVELS
+from monitor.warehouse.statements import Statements
 
 THIS, LAST = (windows.week(name, ZoneInfo("Europe/Berlin")) for name in ("2026-W46", "2026-W45"))
 NOW = datetime(2026, 11, 17, tzinfo=UTC)

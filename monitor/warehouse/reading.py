@@ -1,0 +1,545 @@
+"""One reading of a source: the counts of one window, the rows that are set aside, and what depends on what."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from monitor.config.model import SourceConfig
+from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, rounded_effect
+from monitor.core.counts_by_segment import CountsBySegment
+from monitor.core.records import (
+    TOO_MANY_VALUES,
+    WHERES,
+    RejectedCell,
+    RejectedRows,
+    RejectReason,
+    ScoreIs,
+    Window,
+)
+from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
+from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.warehouse.dialects import BITS, Arrays
+from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.statements import Statements
+from monitor.warehouse.unresolved import UnresolvedStatements
+from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
+
+SEGMENT_VALUES = 200
+"""A segment column with more values than this in one window is left out."""
+COMBINED_VALUES = 40
+"""The same limit if the values of several columns are combined."""
+SHOWN_LENGTH = 200
+"""An example shows at most this many characters of a value: enough to find the row."""
+
+_ROUNDING = 1e-9
+"""More than rounding can change per row: scores and outcomes are summed together or apart."""
+Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
+SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The counts and samples of one source in one window.
+
+    ``segments`` maps (column, value) to counts by label; they have the design effect of their label.
+    ``whole_design_effect`` is that of the source as a whole, in which rows of one item are dependent.
+    ``versions`` counts rows by model version ({} without that column). ``rows`` counts all rows behind the counts.
+    ``quality`` has the rejected rows by reason, and the segments that were left out.
+
+    ``items`` has the counts of items by metric, with an item's value as its outcome. Some kinds of source have more:
+    ``ranked``, the counts of the k highest-scored labels of each item by k, all labels together; ``whole``, rows of
+    probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
+    ``rejected`` has the rejected rows of the window by label, score and outcome, without duplicates.
+    ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
+    ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if it was requested and the source has one.
+    """
+
+    source: str
+    window: Window
+    labels: Mapping[str, Counts]
+    segments: SegmentCounts
+    whole_design_effect: float
+    versions: Mapping[str, int]
+    quality: tuple[RejectedRows, ...]
+    rows: int
+    ranked: Mapping[int, Counts] = field(default_factory=dict)
+    items: Mapping[str, Counts] = field(default_factory=dict)
+    whole: ProbabilityRows | None = None
+    numbers: RegressionRows | None = None
+    rejected: tuple[RejectedCell, ...] = ()
+    unresolved: UnresolvedRows | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Counts by (segment, value) and label, where ("", "") is all rows; and the number of rows by model version."""
+
+    of: Mapping[tuple[str, str], Mapping[str, Counts]]
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """The sums of items over the rows that count, and how many rows repeat an (item, label).
+
+    ``rows`` counts all rows of the window, ``kept`` those that are not rejected; both are None if they were not
+    counted. ``fingerprint`` is None unless it was requested.
+    """
+
+    sums: Arrays
+    repeated: int
+    fingerprint: str | None = None
+    rows: int | None = None
+    kept: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The steps of one reading on one connection."""
+
+    connection: sa.Connection
+    name: str
+    statements: Statements
+    whole: bool = True
+    hashed: bool = False
+
+    def reading(self) -> Reading:
+        """The whole reading: the sums, and the rejected rows by reason, if there are any."""
+        source, window = self.statements.source, self.statements.window
+        crowded = self._crowded(source.segments, SEGMENT_VALUES)
+        segments = [segment for segment in source.segments if segment not in crowded]
+        groups, found = self._groups_and_items(segments)
+        latest = found.repeated > 0
+        counted = self._counts(groups, segments, self._label_effects(latest=latest))
+        labels = counted.of.get(("", ""), {})
+        rows = sum(counts.rows for counts in labels.values())
+        rejected = () if found.rows is not None and found.rows == found.kept else self._rejected(latest=latest)
+        return Reading(
+            source=self.name,
+            window=window,
+            labels=labels,
+            segments={key: of for key, of in counted.of.items() if key != ("", "")},
+            whole_design_effect=self._effect_of_rows(found.sums, latest=latest),
+            versions=counted.versions,
+            quality=(*self._quality(found.repeated, rejected), *self._left_out(crowded)),
+            rows=rows,
+            ranked=self._ranked(latest=latest),
+            items=self._of_items(found.sums, latest=latest),
+            whole=self._whole(latest=latest),
+            rejected=rejected,
+            fingerprint=found.fingerprint,
+        )
+
+    def numbers(self) -> Reading:
+        """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many.
+
+        Raises AssertionError for a source of another kind.
+        """
+        statements = self.statements
+        if not isinstance(statements, NumberStatements):
+            raise AssertionError("only a source of kind regression has numbers")
+        repeated = self._number(statements.repeated())
+        latest = repeated > 0
+        total, rejected = self._number(statements.total(latest=latest)), self._rejected(latest=latest)
+        rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
+        return Reading(
+            source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
+            versions=self._versions(latest=latest), quality=self._quality(repeated, rejected), rows=total,
+            numbers=regression_rows(rows, total) if total else None, rejected=rejected,
+        )  # fmt: skip
+
+    def _number(self, statement: sa.Select[Any]) -> int:
+        return int(self._fetch(statement)["n"][0])
+
+    def _ranked(self, *, latest: bool) -> dict[int, Counts]:
+        """The counts of the k highest-scored labels of each item, by k."""
+        statements = self.statements
+        if not self.whole or not isinstance(statements, RankedStatements):
+            return {}
+        columns = self._fetch(statements.ranked_groups(latest=latest))
+        upto = np.asarray(columns.pop("rank"), dtype=np.int64)
+        found: dict[int, Counts] = {}
+        for rank in RANKS:
+            parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
+            within = pool(counts_from_groups({**part}, score_is=statements.source.score_is) for part in parts)
+            if within.rows:
+                effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
+                found[rank] = within.with_design_effect(effect)
+        return found
+
+    def _groups_and_items(self, segments: Sequence[str]) -> tuple[Arrays, _Items]:
+        """The groups of the counts, and the sums of items.
+
+        Usually there are two scans: the groups give the labels, and with these the sums of items show whether an (item,
+        label) repeats. To group the rows by item and label would take more time and memory than both.
+        """
+        if not self.statements.items_of_all_rows:
+            found = self._items_in_scans()
+            return self._groups(segments, latest=found.repeated > 0), found
+        before = None if self.statements.has_hash else self._fingerprint()
+        groups = self._groups(segments, latest=False)
+        found = self._items(groups, before)
+        if found.repeated or not (self.statements.dialect.one_state or _of_the_same_rows(groups, found)):
+            groups = self._groups(segments, latest=found.repeated > 0)
+        return groups, found
+
+    def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
+        """The sums of items and the fingerprint: one scan if there are few labels and no (item, label) repeats."""
+        statements, source = self.statements, self.statements.source
+        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
+        bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
+        hashed = self.hashed and statements.has_hash
+        sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed))
+        rows, kept, coming, again = (
+            _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
+        )
+        total = (rows, _whole_number(sums.pop("hash", None)), coming)
+        fingerprint = _as_text(source, [total]) if hashed else fingerprint
+        repeated = self._number(statements.repeated()) if again or (kept and not bits) else 0
+        if repeated or again:
+            sums = self._fetch(statements.of_items(latest=repeated > 0))
+        return _Items(sums, repeated, fingerprint, rows, kept)
+
+    def _items_in_scans(self) -> _Items:
+        """The same by one scan each, for sources in which a row depends on the other rows of its item."""
+        fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
+        repeated = self._number(self.statements.repeated())
+        return _Items(self._fetch(self.statements.of_items(latest=repeated > 0)), repeated, fingerprint)
+
+    def _fingerprint(self) -> str | None:
+        return fingerprint_of(self.connection, self.statements) if self.hashed else None
+
+    def _of_items(self, sums: Arrays, *, latest: bool) -> dict[str, Counts]:
+        """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""
+        statements = self.statements
+        if not self.whole or not _whole_number(sums["n"]):
+            return {}
+        nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
+        effects = self._item_effects(sums, latest=latest)
+        found = {}
+        for name in statements.item_metrics:
+            columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
+            counts = counts_from_groups({**columns}, score_is="probability_of_label")
+            found[name] = counts.with_design_effect(effects[name]) if name in effects else counts
+        return found
+
+    def _item_effects(self, sums: Arrays, *, latest: bool) -> dict[str, float]:
+        """The design effect of items within clusters by metric; none for a source without clusters."""
+        metrics = self.statements.item_metrics
+        if not self.statements.layout.has("cluster"):
+            return {}
+        if _are_apart(sums):
+            sums = self._fetch(self.statements.item_dependence(latest=latest))
+            return {name: _effect_of(sums, name, 0) for name in metrics}
+        row = _row(sums, 0)
+        return {name: rounded_effect(design_effect(_of_item_values(row, name))) for name in metrics}
+
+    def _effect_of_rows(self, sums: Arrays, *, latest: bool) -> float:
+        """The design effect of all rows within items and clusters, from the sums of items if these suffice."""
+        row, has_cluster = _row(sums, 0), self.statements.layout.has("cluster")
+        rows = {name.removeprefix("rows_"): value for name, value in row.items() if name.startswith("rows_")}
+        within_items = ClusterSums.of(rows)
+        if not has_cluster or _are_apart(sums):
+            return self._effect(partial(self.statements.dependence, latest=latest), within_items)
+        clusters, both = (
+            ClusterSums.of({**rows, **{name: row[f"{part}_{name}"] for name in ("aa", "aw", "cc")}})
+            for part in ("clusters", "both")
+        )
+        return rounded_effect(two_way_effect(within_items, clusters, both))
+
+    def _effect(self, dependence: Callable[..., sa.Select[Any]], within_items: ClusterSums | None = None) -> float:
+        """The design effect of rows within items and clusters; ``dependence`` takes the columns that rows share."""
+        items = self._cluster_sums(dependence("item")) if within_items is None else within_items
+        if not self.statements.layout.has("cluster"):
+            return rounded_effect(design_effect(items))
+        clusters, both = (self._cluster_sums(dependence(*keys)) for keys in (("cluster",), ("item", "cluster")))
+        return rounded_effect(two_way_effect(items, clusters, both))
+
+    def _cluster_sums(self, statement: sa.Select[Any]) -> ClusterSums:
+        return ClusterSums.of(_row(self._fetch(statement), 0))
+
+    def _whole(self, *, latest: bool) -> ProbabilityRows | None:
+        """Whole rows of probabilities, of a sample of the items if there are too many."""
+        statements = self.statements
+        if not self.whole or not isinstance(statements, WholeStatements):
+            return None
+        found = self._fetch(statements.truths(latest=latest))
+        items, true, scored = (int(found[name][0]) for name in ("items", "true", "scored"))
+        if not items:
+            return None
+        share, least = sampling(items, true, scored)
+        rows = self._fetch(statements.whole_rows(latest=latest, share=share, least=least))
+        return probability_rows(rows, items)
+
+    def _fetch(self, statement: sa.Executable) -> Arrays:
+        return self.statements.arrays(self.connection, statement)
+
+    def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
+        """The rejected rows of the window by label, reason, place of the score and truth, sorted."""
+        statements = self.statements
+        of_items = [statements.untrue(latest=latest)] if isinstance(statements, WholeStatements) else []
+        cells = [
+            _rejected_cell(*row)
+            for statement in (statements.rejected(), *of_items)
+            for row in statements.result(self.connection, statement)
+        ]
+        return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
+
+    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
+        found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
+        undated = self.statements.result(self.connection, self.statements.undated())
+        for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
+            found[reason] = found.get(reason, 0) + int(n)
+        some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
+        examples = self._examples(some)
+        return tuple(
+            RejectedRows(self.name, reason.value, found[reason.value], examples.get(reason.value, ()))
+            for reason in some
+        )
+
+    def _examples(self, reasons: Sequence[RejectReason]) -> Mapping[str, tuple[Mapping[str, str | None], ...]]:
+        """Examples of rejected rows by reason, sorted."""
+        if not reasons:
+            return {}
+        examples = self.statements.result(self.connection, self.statements.examples(tuple(reasons)))
+        rows = [dict(row) for row in examples.mappings()]
+        found: dict[str, list[Mapping[str, str | None]]] = {}
+        for row in sorted(rows, key=lambda row: int(row["place"])):
+            shown = {name: _shown(row[name]) for name in ("item", "label", "score", "date")}
+            found.setdefault(str(row["reason"]), []).append(shown)
+        return {reason: tuple(shown) for reason, shown in found.items()}
+
+    def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
+        """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
+        if not segments:
+            return []
+        found = self._fetch(self.statements.many_values(segments, limit))
+        many = dict(zip(found["place"].tolist(), found["n"].tolist(), strict=True))
+        return [segment for place, segment in enumerate(segments) if many.get(place, 0) > limit]
+
+    def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
+        """A record of the segments that were left out. Their rows still count."""
+        columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
+        return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
+
+    def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
+        """The groups of the counts, for :meth:`_counts`."""
+        versions = self.statements.layout.has("model_version") and "model_version" not in segments
+        return self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions))
+
+    def _counts(self, groups: Arrays, segments: Sequence[str], effects: Mapping[str, Effects]) -> _Counted:
+        """Counts by segment, value and label, and rows by model version, from the groups of one statement."""
+        has_version, of_segment = self.statements.layout.has("model_version"), "model_version" in segments
+        columns = dict(groups)
+        division = np.asarray(columns.pop("division"), dtype=np.int64)
+        found: dict[tuple[str, str], dict[str, Counts]] = {}
+        for place, segment in enumerate(("", *segments)):
+            part = _chosen(columns, division == place)
+            found |= {(segment, value): labels for value, labels in self._by_value(part, effects).items()}
+        alone = _chosen(columns, division == -1)
+        pairs = zip(map(str, alone["value"]), map(int, alone["n"]), strict=True)
+        versions = dict(sorted(pairs))
+        if has_version and of_segment:
+            parts = ((value, labels) for (segment, value), labels in found.items() if segment == "model_version")
+            versions = {value: sum(counts.rows for counts in labels.values()) for value, labels in parts}
+        return _Counted(found, versions)
+
+    def _by_value(self, columns: Arrays, effects: Mapping[str, Effects]) -> dict[str, dict[str, Counts]]:
+        """Counts by value of a segment ("" for all rows) and label."""
+        labels, values = columns["label"], columns["value"]
+        score_is: ScoreIs = self.statements.source.score_is
+        plain = _weighed(_with_keys({name: columns[name] for name in columns if name not in ("label", "value")}))
+        parts: dict[str, dict[str, Counts]] = {}
+        for value, label, rows in _split(values, labels):
+            chosen = {name: column[rows] for name, column in plain.items()}
+            effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
+            counts = counts_from_groups(
+                chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
+            )
+            parts.setdefault(value, {})[label] = counts
+        return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
+
+    def by_segment(self, edges: Mapping[str, Sequence[int]]) -> dict[str, CountsBySegment]:
+        """The counts of the labels of ``edges``, by the values of every segment column that has few."""
+        statements = self.statements
+        crowded = self._crowded(statements.source.segments, COMBINED_VALUES)
+        columns = tuple(segment for segment in statements.source.segments if segment not in crowded)
+        latest = self._number(statements.repeated()) > 0
+        found = self._fetch(statements.combined(edges, columns, latest=latest))
+        labels = found.pop("label")
+        values = [found.pop(f"value_{at}") for at in range(len(columns))]
+        keys: dict[tuple[str, ...], list[int]] = {}
+        for row, key in enumerate(zip(labels, *values, strict=True)):
+            keys.setdefault(tuple(map(str, key)), []).append(row)
+        parts: dict[str, dict[tuple[str, ...], Counts]] = {}
+        for (label, *of), rows in sorted(keys.items()):
+            chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in _weighed(found).items()}
+            parts.setdefault(label, {})[tuple(of)] = counts_from_groups(chosen, score_is=statements.source.score_is)
+        return {label: CountsBySegment(columns, of) for label, of in parts.items()}
+
+    def _versions(self, *, latest: bool) -> dict[str, int]:
+        if not self.statements.layout.has("model_version"):
+            return {}
+        columns = self._fetch(self.statements.versions(latest=latest))
+        pairs = zip(columns["version"], columns["n"], strict=True)
+        return dict(sorted((str(version), int(n)) for version, n in pairs))
+
+    def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
+        """The design effects of each label: for all its rows, the predicted and the automated ones."""
+        if not self.statements.layout.has("cluster"):
+            return {}
+        sums = self._fetch(self.statements.label_dependence(latest=latest))
+        return {
+            str(label): tuple(_effect_of(sums, where, index) for where in WHERES)
+            for index, label in enumerate(sums["label"])
+        }
+
+
+def has_fingerprint(source: SourceConfig) -> bool:
+    """Whether a source has a fingerprint: one whose rows stay in the warehouse, with their own scores."""
+    return source.score is None and source.kind != "regression"
+
+
+def fingerprint_of(connection: sa.Connection, statements: Statements) -> str:
+    """The fingerprint of the window's rows, by a scan of its own."""
+    rows = [tuple(map(_plain, row)) for row in statements.result(connection, statements.fingerprint())]
+    if statements.has_hash:  # NULL is the sum of nothing
+        rows = [tuple(int(value or 0) for value in row) for row in rows]
+    return _as_text(statements.source, rows)
+
+
+def _as_text(source: SourceConfig, rows: Sequence[tuple[Any, ...]]) -> str:
+    text = repr((source.model_dump_json(), sorted(rows, key=repr)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _whole_number(column: npt.NDArray[Any] | None) -> int:
+    """The only value of a column as an int; 0 if it is NULL or there is no such column."""
+    if column is None:
+        return 0
+    (value,) = np.ma.filled(column, 0) if np.ma.isMaskedArray(column) else column
+    if value is None or (isinstance(value, float) and math.isnan(value)):  # some drivers give NaN for NULL
+        return 0
+    return int(Decimal(value)) if isinstance(value, str) else int(value)
+
+
+def _plain(value: Any) -> Any:
+    """A fetched value, with whole decimals as int, so that its repr does not depend on the driver."""
+    return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
+
+
+def unresolved_rows(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:
+    """The rows of one window by label, waiting and resolved.
+
+    Raises AssertionError for statements that are not about such rows.
+    """
+    if not isinstance(statements, UnresolvedStatements):
+        raise AssertionError("the statements about a copy of the rows are those of its kind alone")
+    repeated = statements.result(connection, statements.repeated()).scalar_one()
+    columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
+    labels, waits = columns.pop("label"), columns.pop("waiting")
+    found: tuple[dict[str, ScoreCounts], dict[str, ScoreCounts]] = ({}, {})
+    for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
+        found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
+    resolved, waiting = (dict(sorted(part.items())) for part in found)
+    aside = {str(reason): int(n) for reason, n in statements.result(connection, statements.set_aside())}
+    return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
+
+
+def _rejected_cell(
+    label: str | None, reason: str, place: int | None, truth: int | None, n: int, hits: float | None
+) -> RejectedCell:
+    place, truth = (None if code is None else int(code) for code in (place, truth))
+    return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
+
+
+def _shown(value: str | None) -> str | None:
+    return value if value is None or len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}…"
+
+
+def _row(sums: Arrays, index: int) -> dict[str, float]:
+    """One row of sums. NULL, the sum of no rows, becomes 0."""
+    values = {name: np.ma.filled(column, np.nan)[index] for name, column in sums.items()}
+    return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
+
+
+def _part(sums: Arrays, part: str) -> Arrays:
+    return {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
+
+
+def _are_apart(sums: Arrays) -> bool:
+    """Whether rows of one item are of different clusters, so that the sums of items say nothing about clusters."""
+    return _whole_number(sums["apart"]) > 0
+
+
+def _of_item_values(row: Mapping[str, float], metric: str) -> ClusterSums:
+    """The sums of a metric's values of items within clusters, from those of ``Statements.of_items``."""
+    known = {name: row[f"{metric}_{name}"] for name in ("aa", "aw", "cc", "rr")}
+    r, w, ww = row[metric], row["w"], row["w2"]
+    return ClusterSums(**known, r=r, w=w, rw=row.get(f"{metric}_rw", r), ww=ww)
+
+
+def _effect_of(sums: Arrays, part: str, index: int) -> float:
+    """The design effect of one part of a row of sums; 1 if the part has no rows."""
+    return rounded_effect(design_effect(ClusterSums.of(_row(_part(sums, part), index))))
+
+
+def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
+    """Some rows of every column, as plain arrays: none of their values may be NULL."""
+    return {name: np.asarray(column[rows]) for name, column in columns.items()}
+
+
+def _of_all_rows(groups: Arrays) -> Arrays:
+    """The groups over all rows, without those of a segment or version."""
+    return _chosen(groups, np.asarray(groups["division"], dtype=np.int64) == 0)
+
+
+def _of_the_same_rows(groups: Arrays, items: _Items) -> bool:
+    """Whether two statements saw the same rows: as many, with the same sum of residuals but for rounding."""
+    counts = _weighed(_of_all_rows(groups))
+    n, ws, wy = (float(np.sum(np.asarray(counts[name], dtype=np.float64))) for name in ("n", "ws", "wy"))
+    return n == items.kept and abs(wy - ws - _row(items.sums, 0)["rows_r"]) <= _ROUNDING * n
+
+
+def _with_keys(groups: Arrays) -> Arrays:
+    """Groups with the columns cell, predicted and automated in place of ``key``, which holds all three."""
+    key = np.asarray(groups["key"], dtype=np.int64)
+    sums = {name: column for name, column in groups.items() if name != "key"}
+    return {**sums, "cell": key // 4, "predicted": key % 4 >= 2, "automated": key % 2 == 1}
+
+
+def _weighed(groups: Arrays) -> Arrays:
+    """Groups with the columns w and w2; without weights they are the number of rows."""
+    return groups if "w" in groups else {**groups, "w": groups["n"], "w2": groups["n"]}
+
+
+def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
+    """(value, label, row numbers) of each pair that occurs. No strings are sorted: there may be 400,000."""
+    value_codes, value_names = _numbered(values)
+    label_codes, label_names = _numbered(labels)
+    codes = value_codes * max(len(label_names), 1) + label_codes
+    order = np.argsort(codes, kind="stable")
+    keys, starts = np.unique(codes[order], return_index=True)
+    for key, rows in zip(keys, np.split(order, starts[1:]), strict=True) if len(keys) else ():
+        value, label = divmod(int(key), len(label_names))
+        yield str(value_names[value]), str(label_names[label]), rows
+
+
+def _numbered(texts: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """The code of each text, and the distinct texts by code, in order of appearance. (pandas is slow to import.)"""
+    listed = texts.tolist()
+    names = list(dict.fromkeys(listed))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed)), names

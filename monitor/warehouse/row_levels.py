@@ -1,0 +1,469 @@
+"""The levels of every statement: which rows of the window count, why others are rejected, and the facts of each row.
+
+A statement is built in levels of subqueries, so that an expression appears once, for people and for PostgreSQL's
+GROUP BY::
+
+    judged   the rows of the window in our types, with ``reason`` (NULL: not rejected) or ``sound`` (NULL: rejected)
+    sound    the rows that are not rejected; where duplicates exist, the latest of each (item, label)
+    facts    y, w, s, cell, predicted and automated of each sound row
+    groups   one row per (label, predicted, automated, cell), or a similar key
+
+Statements over all rows of the window have one level instead of judged and sound::
+
+    every    all rows of the window with their hash; ``actual`` is NULL in rejected rows
+
+Names come from the relation itself and are quoted by SQLAlchemy; values are bound. What is built on these levels is in
+``cluster_sums.py`` and ``statements.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, Self, TypeVar, cast
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import Subquery
+
+from monitor.config.model import SourceConfig
+from monitor.core.records import LABEL_BYTES, RejectReason, Window
+from monitor.warehouse.checks import Layout
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
+
+NO_VALUE = "(none)"
+_BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
+ONE: Expression = sa.literal_column("1")
+ZERO: Expression = sa.literal_column("0")
+EMPTY: Expression = sa.literal_column("''")
+_NARROWER = frozenset(
+    {
+        RejectReason.LABEL_MISSING,
+        RejectReason.SCORE_MISSING,
+        RejectReason.SCORE_NOT_A_NUMBER,
+        RejectReason.OUTCOME_MISSING,
+    }
+)
+"""Reasons that are special cases of a later one: its condition holds too."""
+LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
+_LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, infinite, or NaN, which engines sort last
+_SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
+
+LEVELS = 200
+"""How many levels and statements of one source are kept. A reading has about twenty."""
+
+Options = ParamSpec("Options")
+Level = TypeVar("Level")
+
+
+def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
+    """Decorate a method of :class:`RowLevels` so that its result is kept.
+
+    Statements of one reading share levels, and readings of several windows share statements.
+    """
+
+    @wraps(build)
+    def built(*arguments: Options.args, **options: Options.kwargs) -> Level:
+        levels = cast("RowLevels", arguments[0]).levels
+        named = ((name, _hashable(value)) for name, value in sorted(options.items()))
+        key = (build.__qualname__, *map(_hashable, arguments[1:]), *named)
+        found = levels.get(key)
+        if found is None:
+            found = build(*arguments, **options)
+            if len(levels) >= LEVELS:  # the labels of other windows
+                levels.clear()
+            levels[key] = found
+        return cast("Level", found)
+
+    return built
+
+
+def _hashable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class RowLevels:
+    """What every statement about one source in one window is built on. Dates after ``now`` lie in the future.
+
+    With ``named`` the window and ``now`` are not in the statements: they are executed with :attr:`parameters`, and
+    :meth:`of_window` gives the same statements about another window.
+    """
+
+    source: SourceConfig
+    layout: Layout
+    dialect: Dialect
+    window: Window
+    now: datetime
+    named: bool = field(default=False, kw_only=True)
+    levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    # --- the window
+
+    def of_window(self, window: Window, now: datetime) -> Self:
+        """The same statements about another window. They share all that was built.
+
+        Raises ValueError unless they are ``named``, and :attr:`sees_future` is the same.
+        """
+        found = replace(self, window=window, now=now)
+        if not self.named or found.sees_future != self.sees_future:
+            raise ValueError("these statements are about one window only")
+        object.__setattr__(found, "levels", self.levels)
+        return found
+
+    @property
+    def sees_future(self) -> bool:
+        """Whether a row of the window may lie in the future."""
+        return self.window.end > self.now
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The values of the statements' parameters, by name; none unless they are ``named``."""
+        if not self.named:
+            return {}
+        kinds = tuple(self.layout.columns[name].kind for name in self._dates())
+        return _bound_values(self.dialect, kinds, self.window, self.now)
+
+    def _moment(self, name: str, kind: Kind) -> Expression:
+        """The window's start or end, or now, to compare with columns of this kind."""
+        bound = self.dialect.bound(_moments(self.window, self.now)[name], kind)
+        if self.named:  # it has no value, so that a missing one is an error
+            bound = sa.bindparam(_parameter(name, kind), type_=bound.type)
+        return self.dialect.moment_of(bound, kind)
+
+    def _dates(self) -> dict[str, None]:
+        """The columns that are compared with the moments, in order."""
+        return dict.fromkeys((self.source.window_on, "resolved_at"))
+
+    def result(self, connection: sa.Connection, statement: sa.Executable) -> sa.CursorResult[Any]:
+        """The result of one of these statements."""
+        return connection.execute(statement, self.parameters)
+
+    def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
+        """The columns of the result of one of these statements as arrays of one length."""
+        return self.dialect.arrays(connection, statement, self.parameters)
+
+    # --- the levels
+
+    @built_once
+    def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
+        """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`.
+
+        With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
+        """
+        columns = [*self._identity(), *self._values(), *self._extras()]
+        if features:
+            columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
+        judgment = (sound_unless if sound else first_reason)(self._window_reasons())
+        return self._select(*columns, judgment).where(self._in_window()).subquery("judged")
+
+    @built_once
+    def _undated(self) -> Subquery:
+        """The rows outside the window that belong to no window, or not yet, because of their date."""
+        dates = self._date_reasons(in_window=False)
+        instant = self._instant(self.source.window_on)
+        outside = sa.or_(instant.is_(None), sa.not_(self._in_window()))
+        troubled = sa.or_(*(condition for condition, _ in dates))
+        return self._select(*self._identity(), first_reason(dates)).where(troubled, outside).subquery("undated")
+
+    def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows that count."""
+        return self._kept(latest=latest, features=features)
+
+    @built_once
+    def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
+        """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
+        if latest:
+            ranked = self._ranked()
+            return sa.select(ranked).where(ranked.c.place == ONE).subquery("sound")
+        judged = self._judged(features=features, sound=True)
+        kept = [column for column in judged.c if column.name != "sound"]
+        return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
+
+    def _ranked(self) -> Subquery:
+        """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
+        return self._ranked_of(self._kept(latest=False))
+
+    def _ranked_of(self, rows: Subquery) -> Subquery:
+        return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
+
+    def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
+        """row_number() by ``first``, then latest first. Values decide between ties, so the order is always the same."""
+        values = [rows.c[name] for name in _BY_VALUE if name in rows.c]
+        texts = [
+            column for column in rows.c if column.name == "version" or column.name.startswith(("cluster", "segment_"))
+        ]
+        order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
+        return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
+
+    @built_once
+    def _every(self, *, hashed: bool) -> Subquery:
+        """All rows of the window; ``actual`` is NULL in rejected rows only. ``hashed``: with hash and coming.
+
+        The other columns of a rejected row have its values, whatever these are: whoever uses them checks ``actual``
+        first. PostgreSQL would repeat a condition for each column wherever that is used.
+        """
+        more = [(self._hash() if hashed else None, "hash"), (self._coming() if hashed else None, "coming")]
+        of_row = [value.label(name) for value, name in more if value is not None and value is not ZERO]
+        item, label, *_ = self._identity()
+        values = {value.name: value for value in self._values() if value.name != "resolved"}
+        values["actual"] = sound_unless(self._window_reasons(), values["actual"].element).element.label("actual")
+        clusters = [extra for extra in self._extras() if extra.name == "cluster"]
+        columns = [item, label, *values.values(), *clusters, *of_row]
+        return self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("every_row")
+
+    @built_once
+    def _facts(self, *, latest: bool) -> Subquery:
+        """The values that are summed (y, w, s), and the columns by which they are grouped."""
+        return self._facts_of(self._sound(latest=latest)).subquery("facts")
+
+    @built_once
+    def _facts_of_every(self, *, hashed: bool) -> Subquery:
+        """The same for all rows of the window, ``hashed`` with ``hash`` and ``coming``.
+
+        In rejected rows y and w are NULL and ``automated`` is 0. The other columns may be anything.
+        """
+        rows = self._every(hashed=hashed)
+        more = [rows.c[name] for name in ("hash", "coming") if name in rows.c]
+        return self._facts_of(rows, more, [rows.c.actual.is_not(None)]).subquery("facts")
+
+    def _facts_of(
+        self, rows: Subquery, more: Sequence[Expression] = (), counts: Sequence[Expression] = ()
+    ) -> sa.Select[Any]:
+        """The facts about the rows that fulfil all conditions of ``counts``."""
+        decided = rows.c.predicted == ONE
+        automated = sa.and_(*counts, decided, rows.c.score >= self._automate_at(rows.c.label))
+        decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
+        cell = self.dialect.cell(rows.c.score)
+        weight = rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double)
+        columns = {
+            "s": rows.c.score,
+            "y": self._outcome(rows),
+            "w": sa.case((sa.and_(*counts), weight)) if counts else weight,
+            "predicted": sa.case((decided, ONE), else_=ZERO),
+            "automated": sa.case((automated, ONE), else_=ZERO),
+            "cell": cell,
+            "key": cell * whole_number(4) + decision,
+        }
+        kept: list[Expression] = [rows.c.item, rows.c.label]
+        if "cluster" in rows.c:  # some exports write "none" as an empty text: such rows are no cluster
+            kept.append(sa.func.nullif(rows.c.cluster, EMPTY).label("cluster"))
+        kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
+        kept += [rows.c.version] if "version" in rows.c else []
+        computed = [column.label(name) for name, column in columns.items()]
+        return sa.select(*kept, *computed, *more)
+
+    # --- whether rows have changed
+
+    @property
+    def has_hash(self) -> bool:
+        """Whether the engine has a hash of rows, which ``Statements.fingerprint`` sums up."""
+        return self._hash() is not None
+
+    @built_once
+    def _hash(self) -> Expression | None:
+        """A hash of each row over every column that a reading uses; None if the dialect has none."""
+        return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
+
+    def _coming(self) -> Expression:
+        """1 for a row of the window that lies in the future; :data:`ZERO` itself if no row can."""
+        dates = self._date_reasons(in_window=True)
+        later = [condition for condition, reason in dates if reason is RejectReason.DATE_IN_FUTURE]
+        return sa.case(*((condition, ONE) for condition in later), else_=ZERO) if later else ZERO
+
+    def _read(self) -> list[str]:
+        """The columns that a reading uses."""
+        dates = ("resolved_at", self.source.window_on)
+        names = ("item", "label", "score", "actual", "predicted", "weight", *dates, "cluster", "model_version")
+        return [name for name in dict.fromkeys((*names, *self.source.segments)) if self.layout.has(name)]
+
+    # --- expressions
+
+    def _select(self, *columns: Expression) -> sa.Select[Any]:
+        return sa.select(*columns).select_from(self.layout.relation)
+
+    def _column(self, name: str) -> Expression:
+        return self.layout.expression(name)
+
+    def _number(self, name: str) -> Expression:
+        return self.dialect.number(self._column(name), self.layout.columns[name].kind)
+
+    def _instant(self, name: str) -> Expression:
+        return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
+
+    def _text(self, name: str) -> Expression:
+        return self.dialect.text(self._column(name))
+
+    def _in_window(self) -> Expression:
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self._moment("window_start", kind), self._moment("window_end", kind))
+
+    def _between(self, start: datetime, end: datetime) -> Expression:
+        kind = self.layout.columns[self.source.window_on].kind
+        return self._dated_within(self.dialect.moment(start, kind), self.dialect.moment(end, kind))
+
+    def _dated_within(self, start: Expression, end: Expression) -> Expression:
+        name = self.source.window_on
+        return self.dialect.within(self._column(name), self.layout.columns[name].kind, start, end)
+
+    def _identity(self) -> list[sa.Label[Any]]:
+        names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}
+        return [self._text(column).label(name) for name, column in names.items()]
+
+    def _values(self) -> list[sa.Label[Any]]:
+        score = self._number("score")
+        assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
+        predicted = self._number("predicted") if self.layout.has("predicted") else assumed
+        values = {"score": score, "actual": self._number("actual"), "predicted": predicted}
+        if self.layout.has("weight"):
+            values["weight"] = self._number("weight")
+        values["resolved"] = self._instant("resolved_at")
+        return [value.label(name) for name, value in values.items()]
+
+    def _extras(self) -> list[sa.Label[Any]]:
+        extras = [self._text("cluster").label("cluster")] if self.layout.has("cluster") else []
+        named = {self._segment_key(segment): segment for segment in self.source.segments}
+        if self.layout.has("model_version"):
+            named["version"] = "model_version"
+        return extras + [sa.func.coalesce(self._text(name), NO_VALUE).label(key) for key, name in named.items()]
+
+    def _plainly(self, name: str) -> Expression:
+        number = name in ("actual", "predicted", "weight")
+        return self._number(name) if number else self._column(name)
+
+    def _feature(self, name: str) -> Expression:
+        kind = self.layout.columns[name].kind
+        return self._number(name) if kind in NUMERIC else self._column(name)
+
+    def _segment_key(self, segment: str | None) -> str:
+        return "segment_" + str(self.source.segments.index(segment or ""))
+
+    def _window_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        return [*self._row_reasons(), *self._date_reasons(in_window=True)]
+
+    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        outcome: list[tuple[Expression, RejectReason]] = [
+            (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
+            (false_or_null(self._number("actual").between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
+        ]
+        return [*self._score_reasons(), *outcome, *self._decision_reasons(), *self._weight_reasons()]
+
+    def _score_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        score, label = self._number("score"), self._text("label")
+        return [
+            (self._column("item").is_(None), RejectReason.ITEM_MISSING),
+            # "" is no label: the history keeps the source as a whole under it
+            (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
+            (false_or_null(self.dialect.byte_length(label).between(ONE, LONGEST_LABEL)), RejectReason.LABEL_TOO_LONG),
+            (self._column("score").is_(None), RejectReason.SCORE_MISSING),
+            (
+                self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
+                RejectReason.SCORE_NOT_A_NUMBER,
+            ),
+            (false_or_null(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
+        ]
+
+    def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        if not self.layout.has("predicted"):
+            return []
+        predicted = self._number("predicted")
+        return [(false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID)]
+
+    def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        if not self.layout.has("weight"):
+            return []
+        weight = self._number("weight")
+        usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
+        return [(false_or_null(usable), RejectReason.WEIGHT_INVALID)]
+
+    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
+        """Missing, malformed, in the future. The date by which a row is in the window can only be in the future."""
+        names = self._dates()
+        doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
+        coming = names if self.sees_future else doubtful
+        columns = [(self._column(name), self._instant(name)) for name in doubtful]
+        missing = [column.is_(None) for column, _ in columns]
+        malformed = [instant.is_(None) for _, instant in columns]
+        future = [
+            self._instant(name) > self._moment("now", self.layout.columns[name].kind)
+            for name in (coming if in_window else names)
+        ]
+        found = (
+            (missing, RejectReason.DATE_MISSING),
+            (malformed, RejectReason.DATE_MALFORMED),
+            (future, RejectReason.DATE_IN_FUTURE),
+        )
+        return [(sa.or_(*conditions), reason) for conditions, reason in found if conditions]
+
+    def _automate_at(self, label: Expression) -> Expression:
+        special = {name: each.automate_at for name, each in self.source.labels.items() if each.automate_at is not None}
+        default = sa.literal(float(self.source.automate_at), sa.Double)
+        if not special:
+            return default
+        cases = ((label == sa.literal(name, sa.Text), sa.literal(float(at), sa.Double)) for name, at in special.items())
+        return sa.case(*cases, else_=default)
+
+    def _outcome(self, rows: Subquery) -> Expression:
+        actual, predicted = rows.c.actual, rows.c.predicted
+        if self.source.score_is == "probability_of_label":
+            return actual
+        return predicted * actual + (ONE - predicted) * (ONE - actual)
+
+    @property
+    def _whole_outcomes(self) -> bool:
+        """Whether every outcome of a sound row is 0 or 1 by the type of its column. Decisions always are."""
+        return self.layout.columns["actual"].kind in ("integer", "boolean")
+
+
+def _moments(window: Window, now: datetime) -> dict[str, datetime]:
+    return {"window_start": window.start, "window_end": window.end, "now": now}
+
+
+def _parameter(name: str, kind: Kind) -> str:
+    return f"{name}_{kind}"
+
+
+@lru_cache(16)
+def _bound_values(dialect: Dialect, kinds: tuple[Kind, ...], window: Window, now: datetime) -> Mapping[str, Any]:
+    """The values of the moments by parameter, for columns of these kinds."""
+    moments = _moments(window, now).items()
+    return {_parameter(name, kind): dialect.bound(when, kind).value for kind in kinds for name, when in moments}
+
+
+def whole_number(number: int) -> Expression:
+    """A whole number as a literal of the statement."""
+    return sa.literal_column(str(int(number)))
+
+
+def feature_key(index: int) -> str:
+    """The column of the levels that has the feature of this number."""
+    return f"feature_{index}"
+
+
+def false_or_null(condition: Expression) -> Expression:
+    """Whether a condition is false or NULL."""
+    return sa.not_(sa.func.coalesce(condition, sa.false()))
+
+
+def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
+    """The first reason that holds, as text; NULL if none does."""
+    if not reasons:
+        return sa.cast(sa.null(), sa.Text).label("reason")
+    cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
+    return sa.case(*cases, else_=sa.null()).label("reason")
+
+
+def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]], value: Expression = ONE) -> sa.Label[Any]:
+    """``value`` if no reason holds, else NULL. Reasons that imply a later one are left out.
+
+    The rows are chosen by IS NOT NULL, which PostgreSQL expects to hold for nearly all rows. Of ``reason IS NULL`` it
+    expects one row in 200, and then sorts rows that it could hash.
+    """
+    cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
+    return (sa.case(*cases, else_=value) if cases else value).label("sound")
+
+
+def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:
+    """The columns that are shown of rejected rows."""
+    return sa.select(reason.label("reason"), rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)
