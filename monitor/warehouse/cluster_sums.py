@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.core.records import WHERES
-from monitor.warehouse.dialects import Expression
+from monitor.warehouse.dialects import Expression, Hashing
 from monitor.warehouse.row_levels import ONE, ZERO, RowLevels, built_once
 
 
@@ -48,18 +48,20 @@ class ClusterStatements(RowLevels):
         return self._totals_of(items, self._item_totals(items), {})
 
     @built_once
-    def items_of_every_row(self, labels: Sequence[str], *, hashed: bool) -> sa.Select[Any]:
+    def items_of_every_row(
+        self, labels: Sequence[str], *, hashed: bool, hashing: Hashing | None = None
+    ) -> sa.Select[Any]:
         """:meth:`of_items` over the rows that count, and (seen, kept, again, hash, coming) over all rows, in one scan.
 
         ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels`` (at most
         :data:`~monitor.warehouse.dialects.BITS`) ``again`` is 0 only if no (item, label) repeats. The other sums are
         right only then: they assume that an item has no more rows than labels. ``hash`` (as text) and ``coming`` are
-        those of ``Statements.fingerprint``.
+        those of ``Statements.fingerprint``. ``hashing`` is that of the dialect for these labels.
         """
         facts, few = self._facts_of_every(hashed=hashed), bool(labels) and not self.layout.has("weight")
         more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
         more += [sa.func.sum(facts.c[name]).label(name) for name in ("hash", "coming") if name in facts.c]
-        more += [self.dialect.repeats(facts.c.label, labels, facts.c.y).label("again")] if labels else []
+        more += [self.dialect.repeats(facts.c.label, labels, facts.c.y, hashing).label("again")] if labels else []
         value, weight = self._residual(facts)
         part = {"rows_": (value, facts.c.y if weight is ONE else weight)}
         items = self._clusters(facts, ("item",), part, more, few=few)

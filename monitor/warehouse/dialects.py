@@ -11,6 +11,7 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from glob import glob
@@ -43,6 +44,8 @@ BINARY = "calmon_binary"
 Only for statements whose columns are numbers or text: psycopg would give other types, such as enums, as bytes.
 """
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
+_SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
+_BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -50,6 +53,14 @@ _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT",
 def everything(relation: FromClause) -> sa.Select[Any]:
     """``SELECT *``: for the names and types of the columns."""
     return sa.select(sa.literal_column("*")).select_from(relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Hashing:
+    """A hash of texts: six bits of it, from ``shift`` on, for a ``seed``."""
+
+    seed: int
+    shift: int
 
 
 class Dialect:
@@ -198,15 +209,23 @@ class Dialect:
         hashes = (_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1))
         return reduce(lambda one, other: one.bitwise_xor(other), hashes)
 
-    def repeats(self, label: Expression, labels: Sequence[str], counted: Expression) -> Expression:
+    def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
+        """A hash by which each of some labels has a bit of its own; None if none is known."""
+        return None
+
+    def repeats(
+        self, label: Expression, labels: Sequence[str], counted: Expression, hashing: Hashing | None = None
+    ) -> Expression:
         """An aggregate over the rows of one item: the number of rows less the number of distinct labels.
 
         Each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number and not a group for each
         label. A label that is not among them shares the bit of another: the result may then be too large, but is never
         0 where a label repeats. Rows whose ``counted`` is NULL are left out. Only where :attr:`counts_bits`.
+        ``hashing`` is that of :meth:`hashing` for these labels.
         """
         ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
-        bit = _bit_of(self.ordered(label), [sa.literal(name, sa.Text) for name in ordered])
+        names = [sa.literal(name, sa.Text) for name in ordered]
+        bit = _bit_of(self.ordered(label), names) if hashing is None else _hashed_bit(self.ordered(label), hashing)
         found = self.bit_count(sa.func.bit_or(sa.case((counted.is_not(None), bit))))
         return sa.func.count(counted) - sa.func.coalesce(found, sa.literal_column("0"))
 
@@ -265,6 +284,21 @@ class Named(sa.types.UserDefinedType[Any]):
 
 class PostgreSQL(Dialect):
     """PostgreSQL itself, with what is faster only there."""
+
+    def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
+        """One of the server's own hashes: one number a row, where to search for a text compares several.
+
+        Of the first seeds and shifts that are tried, one nearly always serves up to about 25 labels.
+        """
+        seeds = sa.func.generate_series(1, _SEEDS).column_valued("seed")
+        hashes = (sa.func.hashtextextended(self.ordered(sa.literal(label, sa.Text)), seeds) for label in labels)
+        rows = connection.execute(sa.select(*(each.label(f"h{place}") for place, each in enumerate(hashes))))
+        found = np.array([tuple(row) for row in rows], dtype=np.int64)
+        for seed, row in enumerate(found, start=1):
+            for shift in range(0, 60, _BITS_OF_A_PLACE):
+                if len(np.unique(row >> shift & _PLACES)) == len(labels):
+                    return Hashing(seed, shift)
+        return None
 
     def exact_sum_of_group(self, value: Expression, where: Expression | None = None) -> Expression:
         """Sums of the upper and of the lower 20 bits, in doubles, which are exact up to 2^33 rows a group.
@@ -379,7 +413,9 @@ class DuckDB(Embedded):
         """How many bytes a text has in UTF-8."""
         return sa.func.strlen(text)
 
-    def repeats(self, label: Expression, labels: Sequence[str], counted: Expression) -> Expression:
+    def repeats(
+        self, label: Expression, labels: Sequence[str], counted: Expression, hashing: Hashing | None = None
+    ) -> Expression:
         """By the label's place in a list, which DuckDB looks up once for each value of a dictionary-encoded column."""
         place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
         bit = _bit(0).bitwise_lshift(place - sa.literal_column("1"))
@@ -525,6 +561,13 @@ def _bit_of(label: Expression, names: Sequence[Expression], first: int = 0) -> E
     middle = len(names) // 2
     lower, upper = _bit_of(label, names[:middle], first), _bit_of(label, names[middle:], first + middle)
     return sa.case((label < names[middle], lower), else_=upper)
+
+
+def _hashed_bit(label: Expression, hashing: Hashing) -> Expression:
+    """The bit of a label, by some bits of PostgreSQL's hash."""
+    hashed = sa.func.hashtextextended(label, sa.literal_column(str(hashing.seed)), type_=sa.BigInteger)
+    place = hashed.bitwise_rshift(sa.literal_column(str(hashing.shift))).bitwise_and(sa.literal_column(str(_PLACES)))
+    return _bit(0).bitwise_lshift(sa.cast(place, sa.Integer))
 
 
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:

@@ -201,7 +201,8 @@ class Reader:
         labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
         bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
         hashed = self.hashed and statements.has_hash
-        sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed))
+        hashing = statements.dialect.hashing(self.connection, bits) if bits else None
+        sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed, hashing=hashing))
         rows, kept, coming, again = (
             _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
         )

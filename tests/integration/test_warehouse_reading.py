@@ -321,6 +321,23 @@ def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader) -> None:
                     assert (reading.labels["label 0"].ws.sum() < 1.5) == bool(duplicates)
 
 
+@pytest.mark.parametrize(("count", "known"), [(1, True), (8, True), (20, True), (BITS, False)])
+def test_postgresql_has_a_hash_by_which_few_labels_have_a_bit_each(load: Loader, count: int, known: bool) -> None:
+    names = ["ä", "Z", "a", "b'", "100% :sure", "фишинг", *(f"label {n}" for n in range(BITS))][:count]
+    rows = [row("t1", name) for name in names]
+    (warehouse,) = load([*rows, row("t2", names[-1])], engines=("postgresql",)).values()
+    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
+        hashing = statements.dialect.hashing(connection, names)
+        assert (hashing is not None) == known
+        items = statements.items_of_every_row(names, hashed=False, hashing=hashing)
+        found = statements.arrays(connection, items)
+    assert (int(found["seen"][0]), int(found["again"][0])) == (count + 1, 0)
+    (warehouse,) = load([*rows, row("t2", names[-1]), row("t2", names[-1], 0.4)], engines=("postgresql",)).values()
+    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
+        again = statements.items_of_every_row(names, hashed=False, hashing=hashing)
+        assert int(statements.arrays(connection, again)["again"][0]) == 1
+
+
 def test_rows_are_not_grouped_by_label_to_find_that_none_repeats(load: Loader) -> None:
     (warehouse,) = load([row("t1"), row("t1", "access"), row("t2")], engines=("duckdb",)).values()
     asked: list[str] = []
