@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from benchmarks.tables import Table, console
 from benchmarks.weeks import shipped
-from monitor.cli.common import GARBAGE_AFTER
+from monitor.cli import GARBAGE_AFTER
 from monitor.config.model import Rule
 from monitor.config.settings import Settings, load_settings
 from monitor.core import windows

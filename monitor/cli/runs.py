@@ -74,7 +74,7 @@ def _run(
     with cli.plain_errors():
         config = cli.configuration()
         window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
-    opening = open_monitor(cli.settings(), writes=not dry_run)
+    opening = open_monitor(cli.settings(), config, writes=not dry_run)
     with cli.plain_errors(), lost_reported(config, f"calmon run {schedule}"), opening as opened:
         if not dry_run:
             outage.end(opened.settings, opened.store, opened.clock())

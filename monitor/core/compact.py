@@ -55,8 +55,8 @@ def to_bytes(columns: Columns, about: Any) -> bytes:
 
     Groups may be in any order, for example those of several subjects one after the other.
     """
-    head, places = [_head(columns, about)], []
-    orders = [None, None, *(_order(name, columns) for name in _SUMS)]
+    head, places, by_rows = [_head(columns, about)], [], _by_rows(columns)
+    orders = [None, None, *(_order(name, columns, by_rows) for name in _SUMS)]
     for (unit, values), order in zip(_differences(columns), orders, strict=True):
         held, kept = _places(values if order is None else values[order])
         packed = [min(place, _deflated(place), key=len) for place in kept]
@@ -91,12 +91,22 @@ def _differences(columns: Columns) -> Iterator[tuple[int | None, npt.NDArray[np.
         yield unit, _folded(_whole(values, unit) - _whole(_predicted(name, columns), unit))
 
 
-def _order(name: str, known: Columns) -> npt.NDArray[np.intp]:
+def _order(name: str, known: Columns, by_rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """The order of groups for a sum: first those of one row, or for w s y those with one outcome."""
     if name == "wsy":
         with np.errstate(all="ignore"):
-            return np.argsort((known["wy"] > 0) & (known["wy"] < known["w"]), kind="stable")
-    return np.argsort(known["n"] > 1, kind="stable")
+            return _last((known["wy"] > 0) & (known["wy"] < known["w"]))
+    return by_rows
+
+
+def _by_rows(known: Columns) -> npt.NDArray[np.intp]:
+    """The order in which groups of one row come first."""
+    return _last(known["n"] > 1)
+
+
+def _last(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """The order in which the ``chosen`` groups come last, as a stable sort has them."""
+    return np.concatenate([np.flatnonzero(~chosen), np.flatnonzero(chosen)])
 
 
 def _deflated(place: bytes, common: bytes = b"") -> bytes:
@@ -116,9 +126,10 @@ def from_bytes(data: bytes) -> tuple[dict[str, Column], Any]:
     keys = np.cumsum(_unfolded(kept.column()))
     columns: dict[str, Column] = {"cell": keys // 4, "predicted": keys % 4 >= 2, "automated": keys % 2 == 1}
     columns["n"] = _unfolded(kept.column())
+    by_rows = _by_rows(columns)
     for name in _SUMS:
         unit = kept.unit()
-        whole = _unfolded(kept.column(_order(name, columns))) + _whole(_predicted(name, columns), unit)
+        whole = _unfolded(kept.column(_order(name, columns, by_rows))) + _whole(_predicted(name, columns), unit)
         columns[name] = whole.view(np.float64) if unit == _BITS else whole / _UNITS[unit]
     return columns, kept.about
 
@@ -186,7 +197,7 @@ def _column(groups: int, held: int, next_place: Callable[[int], bytes]) -> npt.N
     places = np.zeros((groups, _PLACES), dtype=np.uint8)
     for number, place in enumerate(each for each in range(_PLACES) if held >> each & 1):
         places[:, place] = np.frombuffer(next_place(number), dtype=np.uint8)
-    return places.view("<u8").reshape(groups).astype(np.uint64)
+    return places.view("<u8").reshape(groups).astype(np.uint64, copy=False)
 
 
 def _places(values: npt.NDArray[np.uint64]) -> tuple[int, list[bytes]]:

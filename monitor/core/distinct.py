@@ -1,4 +1,4 @@
-"""Distinct keys of groups, as from ``numpy.unique``, but by a table of all possible keys instead of sorting."""
+"""Distinct keys of groups, as from ``numpy.unique``, but by their steps or a table of all possible keys, not sorted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.ND
     >>> found.tolist(), place.tolist()
     ([3, 7], [1, 0, 1])
     """
+    earlier, later = keys[:-1], keys[1:]
+    if len(keys) and (later >= earlier).all():
+        first = np.append(True, later > earlier)
+        return keys[first], np.cumsum(first) - 1
     most = int(keys.max(initial=-1))
     if len(keys) == 0 or most >= _SPARSE * len(keys) or int(keys.min()) < 0:
         found, place = np.unique(keys, return_inverse=True)

@@ -77,8 +77,8 @@ def promise_of(counts: Counts) -> Promise | None:
     total = float(counts.w.sum())
     if not total > 0:
         return None
-    weighed = counts.w > 0
-    heaviest = float((counts.w2[weighed] / counts.w[weighed]).max())
+    weighed = counts.weighted()
+    heaviest = float((weighed.w2 / weighed.w).max())
     effective = min(counts.effective_rows, total / heaviest / counts.design_effect)
     promised, kept = float(counts.ws.sum()) / total, float(counts.wy.sum()) / total
     return Promise(counts.rows, effective, *np.clip((promised, kept), 0.0, 1.0).tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -114,12 +115,14 @@ def extra_estimates(
     keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in requested]
     binned = _in_other_bins([key for key in keys if key[1] in evaluations], window, evaluations)
     found = []
-    for sample, metric, where in keys:
-        counts = sample.counts.where(where) if where != "all" else sample.counts
-        interval = binned.get((sample.subject, metric, where))
-        if interval is None:
-            interval = level_interval(spec(metric, sample.subject.label), counts, evaluation.confidence)
-        found.append(Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives))
+    for (sample, where), group in groupby(keys, lambda key: (key[0], key[2])):
+        counts = sample.counts.where(where)
+        rows, positives = counts.rows, counts.positives
+        for _, metric, _ in group:
+            interval = binned.get((sample.subject, metric, where))
+            if interval is None:
+                interval = level_interval(spec(metric, sample.subject.label), counts, evaluation.confidence)
+            found.append(Estimate(sample.subject, window, metric, where, interval, rows, positives))
     return found
 
 
@@ -213,6 +216,7 @@ def _of_population(
     sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float
 ) -> Iterable[Estimate]:
     counts = sample.counts.where(where)
+    rows, positives = counts.rows, counts.positives
     for metric in CONTRACT:
         detail: Mapping[str, Any] = {}
         if metric == "ece":
@@ -222,7 +226,7 @@ def _of_population(
             detail = worst_bin(mce)
         else:
             interval = level_interval(metric, counts, confidence)
-        yield Estimate(sample.subject, window, metric, where, interval, counts.rows, counts.positives, detail)
+        yield Estimate(sample.subject, window, metric, where, interval, rows, positives, detail)
 
 
 def worst_bin(found: MceInterval) -> dict[str, Any]:

@@ -74,6 +74,9 @@ def number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+_SCALARS = frozenset({str, float, int, bool, type(None)})
+
+
 def plain(value: Any) -> Any:
     """The value in types that JSON has: numpy to Python, tuples to lists, dates to text, NaN to None.
 
@@ -81,6 +84,8 @@ def plain(value: Any) -> Any:
     >>> plain({"blocked": ((0.8, np.float64(0.9)),), "rate": float("nan")})
     {'blocked': [[0.8, 0.9]], 'rate': None}
     """
+    if type(value) in _SCALARS:  # nearly all values: the other questions take longer
+        return _plain_scalar(value)
     if isinstance(value, Enum):
         return plain(value.value)
     tolist = getattr(value, "tolist", None)

@@ -213,8 +213,9 @@ def _roc_auc(counts: Counts) -> Law | None:
     two = _classes(counts)
     if not (two.hit.any() and two.miss.any()):
         return None
-    wider = area_of_roc(with_unseen_pair(two))
-    return Ranking(area_of_roc(two).value, wider.value * (1 - wider.value) / wider.variance)
+    value = area_of_roc(two).value
+    wider = area_of_roc(with_unseen_pair(two, value))
+    return Ranking(value, wider.value * (1 - wider.value) / wider.variance)
 
 
 def _pr_auc(counts: Counts) -> Law | None:

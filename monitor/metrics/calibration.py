@@ -133,7 +133,8 @@ class Losses:
         total, centre = float(self.weight.sum()), self.mean
         hit, miss = self.hit - centre, self.miss - centre
         variance = float((self.square * self._expected(hit**2, miss**2)).sum()) / total**2 * self.design_effect
-        cubes = self.square**2 / self.weight * self._expected(hit**3, miss**3)
+        # products, since numpy's powers of negative numbers are slow, and differ in the last digit by processor
+        cubes = self.square**2 / self.weight * self._expected(hit * hit * hit, miss * miss * miss)
         rows = total**2 / float(self.square.sum()) / self.design_effect
         return variance * bessel(rows), float(cubes.sum()) / total**3 * self.design_effect**2
 

@@ -121,7 +121,8 @@ def _share_among(counts: Counts, among: Floats, part: Floats) -> Share | None:
     if total <= 0:
         return None
     held = counts.w > 0
-    squares = float((counts.w2[held] * among[held] / counts.w[held]).sum())
+    w2, chosen, w = (each if held.all() else each[held] for each in (counts.w2, among, counts.w))
+    squares = float((w2 * chosen / w).sum())
     return Share(_within_one(float(part.sum()) / total), total**2 / squares / counts.design_effect)
 
 

@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 @contextmanager
 def open_monitor(
     settings: Settings,
+    config: Config | None = None,
     *,
     clock: Callable[[], datetime] = utc_now,
     writes: bool = True,
     creates: bool = True,
     reads: bool = True,
 ) -> Iterator[Monitor]:
-    """The adapters of these settings, closed at the end of the block.
+    """The adapters of these settings, closed at the end of the block. Without ``config`` it is read from its file.
 
     A store that never existed is created with ``writes`` and ``creates``; with ``writes`` alone it is an error; without
     ``writes`` an empty store in memory replaces it. Only ``reads`` opens the warehouse. Raises ConfigProblems,
     WrongWarehouseAddress or HistoryError, each of which says what to do.
     """
-    config = load_config(settings.config)
+    config = load_config(settings.config) if config is None else config
     # the warehouse first: wrong settings fail before a store is created
     opened = open_warehouse(settings, config) if reads else nullcontext()
     with opened as warehouse, open_store(settings, writes=writes, creates=creates) as store:

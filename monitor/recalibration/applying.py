@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +24,34 @@ def apply(score_map: ScoreMap, scores: npt.ArrayLike) -> Floats:
     wrong = ~((old >= 0) & (old <= 1))
     if wrong.any():
         raise ValueError(f"scores must lie in [0, 1]; {int(wrong.sum())} do not, such as {old[wrong].flat[0]}")
-    if score_map.method == "isotonic":
-        x, y = np.array(score_map.knots).T
-        return np.asarray(np.interp(old, x, y))
-    return np.asarray(expit(score_map.slope * clipped_logit(old) + score_map.intercept))
+    return _stepped(score_map, old) if score_map.method == "isotonic" else _straight(score_map, clipped_logit(old))
+
+
+def _stepped(score_map: ScoreMap, scores: Floats) -> Floats:
+    x, y = np.array(score_map.knots).T
+    return np.asarray(np.interp(scores, x, y))
+
+
+def _straight(score_map: ScoreMap, logits: Floats) -> Floats:
+    return np.asarray(expit(score_map.slope * logits + score_map.intercept))
 
 
 def clipped_logit(scores: Floats) -> Floats:
     """ln(s / (1 - s)), with scores near 0 and 1 held off them."""
     return np.asarray(logit(np.clip(scores, CLIP, 1 - CLIP)))
+
+
+@lru_cache(maxsize=16)  # compared by identity: the parts of five folds, for which two methods need the same
+def logits(counts: Counts) -> Floats:
+    """:func:`clipped_logit` of the mean score of each group, (K,), which callers must not change."""
+    return clipped_logit(counts.score)
+
+
+def mapped(score_map: ScoreMap, counts: Counts) -> Floats:
+    """:func:`apply` on the mean score of each group of positive weight, (K,)."""
+    if score_map.method == "isotonic":
+        return _stepped(score_map, counts.score)
+    return _straight(score_map, logits(counts))
 
 
 def moved(counts: Counts, score: Floats) -> Counts:

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.special import expit
 
 from monitor.core.counts import Counts, Floats
-from monitor.recalibration.applying import clipped_logit
+from monitor.recalibration.applying import logits
 from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
 
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 20.0
@@ -49,8 +49,7 @@ def fit_temperature(counts: Counts) -> ScoreMap:
     It is searched between 1/20 and 20. Raises CannotFit if it would be larger: such scores carry no information, or are
     in reverse order.
     """
-    z, w, wy = clipped_logit(counts.score), counts.w, counts.wy
-
+    z, w, wy = logits(counts), counts.w, counts.wy
     held = np.empty_like(z)
 
     def rise(slope: float) -> float:
@@ -59,10 +58,13 @@ def fit_temperature(counts: Counts) -> ScoreMap:
         return float(z @ np.subtract(held, wy, out=held))
 
     least, most = 1 / MOST_TEMPERATURE, 1 / LEAST_TEMPERATURE
-    if rise(least) >= 0:
+    ends = {least: rise(least), most: rise(most)}  # scipy asks for them again
+    if ends[least] >= 0:
         raise CannotFit("order_reversed", _REVERSED)
     # the loss is convex in the slope, so its minimum is where it stops falling
-    slope = most if rise(most) <= 0 else float(scipy.optimize.brentq(rise, least, most))
+    slope = most
+    if ends[most] > 0:
+        slope = float(scipy.optimize.brentq(lambda at: ends[at] if at in ends else rise(at), least, most))
     return ScoreMap("temperature", slope=slope, rows=counts.rows)
 
 
@@ -77,7 +79,7 @@ def fit_platt(counts: Counts) -> ScoreMap:
     high = 1 - 1 / (effective * float(yes.sum()) + 2)
     low = 1 / (effective * float(no.sum()) + 2)
     total = float(yes.sum() + no.sum())
-    slope, intercept = _logistic(clipped_logit(counts.score), (yes + no) / total, (high * yes + low * no) / total)
+    slope, intercept = _logistic(logits(counts), (yes + no) / total, (high * yes + low * no) / total)
     if slope <= 0:
         raise CannotFit("order_reversed", _REVERSED)
     return ScoreMap("platt", slope=slope, intercept=intercept, rows=counts.rows)
@@ -158,8 +160,7 @@ def fit_isotonic(counts: Counts) -> ScoreMap:
     from 0 and 1, n being the effective rows. Of more than 200 steps, 200 are kept, evenly spaced by number. Raises
     CannotFit if no step rises.
     """
-    scores, place = np.unique(counts.score, return_inverse=True)
-    w, wy, ws = (np.bincount(place, weights=sums) for sums in (counts.w, counts.wy, counts.ws))
+    scores, w, wy, ws = _by_score(counts)
     steps = scipy.optimize.isotonic_regression(wy / w, weights=w)
     begins = steps.blocks[:-1]
     y = np.clip(steps.x[begins], 0.0, 1.0)
@@ -170,6 +171,16 @@ def fit_isotonic(counts: Counts) -> ScoreMap:
     kept = np.unique(np.rint(np.linspace(0, len(x) - 1, MOST_KNOTS)).astype(np.int64))
     knots = zip(x[kept].tolist(), np.clip(y, margin, 1 - margin)[kept].tolist(), strict=True)
     return ScoreMap("isotonic", knots=tuple(knots), rows=counts.rows)
+
+
+def _by_score(counts: Counts) -> tuple[Floats, Floats, Floats, Floats]:
+    """The distinct scores, rising, and for each the sums w, wy and ws of its cells."""
+    scores = counts.score
+    if (np.diff(scores) > 0).all():
+        return scores, counts.w, counts.wy, counts.ws
+    distinct, place = np.unique(scores, return_inverse=True)
+    w, wy, ws = (np.asarray(np.bincount(place, weights=sums), np.float64) for sums in (counts.w, counts.wy, counts.ws))
+    return distinct, w, wy, ws
 
 
 _FITS: Mapping[Method, Callable[[Counts], ScoreMap]] = {

@@ -11,11 +11,11 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
-from monitor.core.counts import BinCounts, Counts, Ints, bin_counts, pool
+from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints, bin_counts, pool
 from monitor.core.records import Estimate, Interval, Subject, Window
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
-from monitor.recalibration.applying import apply, moved
+from monitor.recalibration.applying import mapped, moved
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.score_map import METHODS, Method
 
@@ -93,12 +93,12 @@ def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
 
 def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
     """As :func:`folds`, for groups of positive weight, which are kept apart by decision."""
-    hits = np.rint(held.n * held.rate).astype(np.int64)
-    everything = np.concatenate([hits, held.n - hits])
+    outcomes = _Outcomes.of(held)
+    everything = np.concatenate([outcomes.hits, outcomes.misses])
     left, made = everything, []
     for remaining in range(k, 0, -1):
         drawn = left if remaining == 1 else _drawn(left, remaining, rng)
-        made.append(Fold(_part(held, hits, drawn), _part(held, hits, everything - drawn)))
+        made.append(Fold(outcomes.part(drawn), outcomes.part(everything - drawn)))
         left = left - drawn
     return made
 
@@ -113,21 +113,50 @@ def _drawn(left: Ints, folds_left: int, rng: np.random.Generator) -> Ints:
     return rng.multivariate_hypergeometric(left, total // folds_left, method="marginals")
 
 
-def _part(whole: Counts, hits: Ints, drawn: Ints) -> Counts:
-    """The counts of the drawn hits and misses (2K,) of each cell, which get their share of the cell's sums."""
-    misses, own_hits, own_misses = whole.n - hits, drawn[: len(hits)], drawn[len(hits) :]
-    mixed = (hits > 0) & (misses > 0)
-    share = (own_hits + own_misses) / whole.n
-    wy = np.where(mixed, whole.wy * own_hits / np.maximum(hits, 1), whole.wy * share)
-    missed = np.where(mixed, (whole.w - whole.wy) * own_misses / np.maximum(misses, 1), (whole.w - whole.wy) * share)
-    w, score = wy + np.maximum(missed, 0.0), whole.score
-    n, w2 = own_hits + own_misses, whole.w2 * share
-    return replace(whole, n=n, w=w, w2=w2, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score**2).weighted()
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcomes:
+    """The hits and misses (K,) of the groups of a sample, with what is the same for every part of it.
+
+    ``missed`` is the weight of the misses. ``mixed`` says which groups have both outcomes.
+    """
+
+    whole: Counts
+    hits: Ints
+    misses: Ints
+    missed: Floats
+    mixed: Bools
+    score: Floats
+    square: Floats
+
+    @classmethod
+    def of(cls, whole: Counts) -> _Outcomes:
+        """The outcomes of groups of positive weight."""
+        hits, score = np.rint(whole.n * whole.rate).astype(np.int64), whole.score
+        misses = whole.n - hits
+        return cls(whole, hits, misses, whole.w - whole.wy, (hits > 0) & (misses > 0), score, score**2)
+
+    def part(self, drawn: Ints) -> Counts:
+        """The counts of the drawn hits and misses (2K,) of each group, which get their share of the group's sums."""
+        whole, (hits, misses) = self.whole, np.split(drawn, 2)
+        n = hits + misses
+        share = n / whole.n
+        wy = np.where(self.mixed, whole.wy * hits / np.maximum(self.hits, 1), whole.wy * share)
+        missed = np.where(self.mixed, self.missed * misses / np.maximum(self.misses, 1), self.missed * share)
+        w = wy + np.maximum(missed, 0.0)
+        sums: dict[str, Any] = {
+            "n": n,
+            "w": w,
+            "w2": whole.w2 * share,
+            "ws": w * self.score,
+            "wy": wy,
+            "wsy": wy * self.score,
+        }
+        return replace(whole, **sums, ws2=w * self.square).weighted()
 
 
 def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
     """The rows of each fold with new scores, by a map fitted on the other folds. Raises :class:`CannotFit`."""
-    return [moved(part.held, apply(fit(method, part.rest), part.held.score)) for part in parts]
+    return [moved(part.held, mapped(fit(method, part.rest), part.held)) for part in parts]
 
 
 def cross_validated(
@@ -140,10 +169,10 @@ def cross_validated(
     high, since it was fitted on the rows that the first one lacked. Intervals are analytic. Folds are of rows: if
     clusters span several folds, the gain looks slightly larger than it is.
     """
-    plans = [list(_held_outs(one, rng)) for one, rng in zip(counts, rngs, strict=True)]
-    made = [
-        folded for one, plan in zip(counts, plans, strict=True) for folded in ([one], *(m for _, m, _ in plan if m))
-    ]
+    plans = [list(_held_outs(one, rng, evaluation)) for one, rng in zip(counts, rngs, strict=True)]
+    made: list[_Measured] = []
+    for one, plan in zip(counts, plans, strict=True):
+        made += [_measured([one], evaluation), *(after for _, after, _ in plan if after)]
     quality = iter(_qualities(made, evaluation))
     found: list[dict[Method, Gain]] = []
     for one, plan in zip(counts, plans, strict=True):
@@ -153,32 +182,49 @@ def cross_validated(
     return found
 
 
-def _held_outs(counts: Counts, rng: np.random.Generator) -> Iterator[tuple[Method, list[Counts], str | None]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """What the quality of a sample is made of: far smaller than its counts, of which each label has many.
+
+    ``folded`` has the bins of every fold, one fold after the other, ``bins`` those of all folds merged.
+    """
+
+    folded: BinCounts
+    bins: BinCounts
+    brier: float | None
+    nll: float | None
+
+
+def _held_outs(
+    counts: Counts, rng: np.random.Generator, evaluation: EvaluationConfig
+) -> Iterator[tuple[Method, _Measured | None, str | None]]:
     parts = folds(counts, FOLDS, rng) if refusal("temperature", counts) is None else []
     for method in METHODS:
         reason = refusal(method, counts)
         if reason is not None:
-            yield method, [], reason
+            yield method, None, reason
             continue
         try:
-            yield method, held_out(method, parts), None
+            yield method, _measured(held_out(method, parts), evaluation), None
         except CannotFit as error:
-            yield method, [], error.reason
+            yield method, None, error.reason
 
 
-def _qualities(made: Sequence[Sequence[Counts]], evaluation: EvaluationConfig) -> list[ScoreQuality]:
-    """The quality of each sample; its folds are merged, except for the ECE."""
-    whole = [pool(parts) for parts in made]
-    tables, bins = [], []
-    for parts, one in zip(made, whole, strict=True):  # the bins of every fold, one fold after the other
-        edges = population_edges(one, evaluation)
-        binned = [bin_counts(part, edges) for part in parts]
-        bins.append(bin_counts(one, edges))
-        tables.append(BinCounts(*(np.concatenate([getattr(each, name) for each in binned]) for name in _OF_BINS)))
-    eces = ece_intervals(tables, [], confidence=evaluation.confidence, form="analytic")
-    mces = mce_intervals(bins, confidence=evaluation.confidence)
-    found = zip(eces, mces, whole, strict=True)
-    return [ScoreQuality(ece, brier(one), nll(one), mce.interval.value) for ece, mce, one in found]
+def _measured(parts: Sequence[Counts], evaluation: EvaluationConfig) -> _Measured:
+    """The measures of one sample, given in folds; these are merged, except for the ECE."""
+    one = pool(parts)
+    edges = population_edges(one, evaluation)
+    binned = [bin_counts(part, edges) for part in parts]
+    folded = BinCounts(*(np.concatenate([getattr(each, name) for each in binned]) for name in _OF_BINS))
+    return _Measured(folded, bin_counts(one, edges), brier(one), nll(one))
+
+
+def _qualities(made: Sequence[_Measured], evaluation: EvaluationConfig) -> list[ScoreQuality]:
+    """The quality of each sample; their intervals are computed together, which is faster."""
+    eces = ece_intervals([one.folded for one in made], [], confidence=evaluation.confidence, form="analytic")
+    mces = mce_intervals([one.bins for one in made], confidence=evaluation.confidence)
+    found = zip(eces, mces, made, strict=True)
+    return [ScoreQuality(ece, one.brier, one.nll, mce.interval.value) for ece, mce, one in found]
 
 
 def gains(

@@ -55,12 +55,16 @@ def ks(window: Counts, baseline: Counts) -> Effect:
     thin = _too_thin(window, baseline)
     if thin is not None:
         return thin
-    # the cells of both, in order: ten times as fast as np.union1d
-    cells = np.flatnonzero(np.bincount(np.concatenate([window.cell, baseline.cell])))
+    cells = _cells_of_both(window, baseline)
     gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
     n1, n2 = window.effective_rows, baseline.effective_rows
     p_value = kolmogorov(float(gap.max()), round(n1 * n2 / (n1 + n2)))
     return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
+
+
+def _cells_of_both(window: Counts, baseline: Counts) -> npt.NDArray[np.int64]:
+    """The distinct cells of both, in order: ten times as fast as ``np.union1d``."""
+    return np.flatnonzero(np.bincount(np.concatenate([window.cell, baseline.cell])))
 
 
 def _distribution(counts: Counts, cells: npt.NDArray[np.int64]) -> Floats:
@@ -96,7 +100,7 @@ def score_wasserstein(window: Counts, baseline: Counts) -> Effect:
     thin = _too_thin(window, baseline)
     if thin is not None:
         return thin
-    cells = np.union1d(window.cell, baseline.cell)
+    cells = _cells_of_both(window, baseline)
     shares = [np.diff(_distribution(counts, cells), prepend=0.0) for counts in (window, baseline)]
     rows = window.effective_rows, baseline.effective_rows
     distance, p_value = wasserstein(cells / 10_000, (shares[0], shares[1]), rows)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,6 +48,49 @@ def test_bins_hold_every_row_once_and_never_tear_a_tie(rows: list[tuple[float, i
     for m, upper in enumerate(edges):
         lower = edges[m - 1] if m else -1
         assert table.n[m] == np.sum((cell > lower) & (cell <= upper))
+
+
+WEIGHTS = {"whole": range(1, 9), "fractional": [0.1, 0.7], "too large to add exactly": [2.0**52 + 1, 2.0**52 + 2]}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+@pytest.mark.parametrize("bins", [1, 4, 9, 10_000])
+def test_the_sums_of_bins_are_those_of_adding_group_by_group(weights: Sequence[float], bins: int) -> None:
+    random = np.random.default_rng(bins)
+    score, weight = random.random(3_000) ** 4, random.choice(np.asarray(weights, dtype=np.float64), 3_000)
+    counts = counts_from_rows(score, random.random(3_000) < score, weight=weight)
+    edges = equal_width_edges(bins)
+    table, place = bin_counts(counts, edges), np.searchsorted(edges, counts.cell)
+    for name in ("n", "w", "ws", "wy"):
+        expected = np.zeros(bins)
+        for bin_, value in zip(place.tolist(), getattr(counts, name).tolist(), strict=True):
+            expected[bin_] += value
+        assert getattr(table, name).tolist() == expected.tolist(), name
+
+
+@given(ROWS, st.integers(1, 20))
+def test_a_cell_is_in_the_bin_of_its_middle_row(rows: list[tuple[float, int]], bins: int) -> None:
+    score, outcome = np.array(rows).T
+    counts = counts_from_rows(score, outcome, predicted=outcome > 0)  # a cell may have two groups
+    cells = np.sort(np.floor(score * CELLS + 0.5).astype(int)).tolist()
+    middles = {cell: Fraction(cells.index(cell) + cells.index(cell) + cells.count(cell), 2) for cell in set(cells)}
+    numbers = {cell: math.ceil(middle * bins / len(cells)) for cell, middle in middles.items()}
+    last = {number: max(cell for cell in numbers if numbers[cell] == number) for number in numbers.values()}
+    assert equal_frequency_edges(counts, bins) == (*sorted(last.values())[:-1], CELLS)
+
+
+def test_groups_by_cell_are_added_only_where_a_cell_has_two() -> None:
+    apart = counts_from_rows([0.2, 0.2, 0.9], [0, 1, 1], predicted=[False, True, True])
+    together = apart.by_cell()
+    assert (together.cell.tolist(), together.n.tolist(), together.wy.tolist()) == ([2000, 9000], [2, 1], [1.0, 1.0])
+    assert not together.predicted.any()
+    assert together.by_cell() is together
+
+
+def test_a_known_digest_is_not_computed() -> None:
+    counts = counts_from_rows([0.2], [0])
+    assert counts.with_digest("known") is counts
+    assert counts.digest() == "known"
 
 
 def test_bins_of_distinct_scores_are_equally_full() -> None:

@@ -15,6 +15,9 @@ KEYS = {
     "negative and large": [np.iinfo(np.int64).min, np.iinfo(np.int64).max],
     "at the edge": [31, 0],
     "beyond the edge": [32, 0],
+    "large, then negative": [np.iinfo(np.int64).max, np.iinfo(np.int64).min],
+    "rising": [3, 7, 40_003],
+    "rising from below zero": [-2, -2, 0, 5, 5],
 }
 
 

@@ -127,6 +127,15 @@ def test_scores_that_separate_the_outcomes_have_the_least_temperature() -> None:
     assert fit("temperature", counts_from_rows([0.4, 0.6] * 200, [0, 1] * 200)).temperature == LEAST_TEMPERATURE
 
 
+def test_cells_with_one_mean_score_are_one_step_of_an_isotonic_map() -> None:
+    apart = counts_from_rows(np.repeat([0.2, 0.4, 0.4001, 0.8], 100), np.tile([0, 0, 1, 1], 100))
+    alike = replace(apart, ws=apart.w * [0.2, 0.4, 0.4, 0.8])
+    assert alike.cell.tolist() == [2000, 4000, 4001, 8000]
+    found = fit("isotonic", replace(alike, wy=np.array([10.0, 30.0, 90.0, 80.0])))
+    assert [knot[0] for knot in found.knots] == pytest.approx([0.2, 0.4, 0.8])
+    assert [knot[1] for knot in found.knots] == pytest.approx([0.1, 0.6, 0.8])
+
+
 def test_scores_that_are_all_one_half_have_no_temperature() -> None:
     with pytest.raises(CannotFit) as refused:
         fit("temperature", counts_from_rows([0.5] * 300, [0, 1, 1] * 100))

@@ -16,8 +16,19 @@ from scipy.special import expit, logit
 from benchmarks.recalibration import recalibrated
 from monitor.core.counts import counts_from_rows
 from monitor.metrics.calibration import brier, shortfall
-from monitor.recalibration.applying import apply
-from monitor.recalibration.score_map import MOST_KNOTS, ScoreMap, ScoreMapError, apply_one, from_json, load, save
+from monitor.recalibration.applying import apply, mapped
+from monitor.recalibration.score_map import (
+    METHODS,
+    MOST_KNOTS,
+    ScoreMap,
+    ScoreMapError,
+    apply_one,
+    from_json,
+    load,
+    save,
+)
+
+KNOTS = ((0.1, 0.2), (0.5, 0.4), (0.9, 0.8))
 
 UNIT = st.floats(0, 1)
 
@@ -95,6 +106,22 @@ def test_recalibrated_counts_are_those_of_recalibrated_rows() -> None:
     assert found.n.tolist() == expected.n.tolist()
     for metric in (brier, shortfall):
         assert metric(found) == pytest.approx(metric(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "score_map",
+    [
+        ScoreMap("temperature", slope=0.7),
+        ScoreMap("platt", slope=0.7, intercept=-0.3),
+        ScoreMap("isotonic", knots=KNOTS),
+    ],
+    ids=METHODS,
+)
+def test_the_new_scores_of_groups_are_those_of_their_mean_scores(score_map: ScoreMap) -> None:
+    rng = np.random.default_rng(1)
+    counts = counts_from_rows(rng.random(3_000), rng.random(3_000) < 0.5)
+    for _ in range(2):  # the second time from what is kept
+        assert mapped(score_map, counts).tolist() == apply(score_map, counts.score).tolist()
 
 
 def test_a_router_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:

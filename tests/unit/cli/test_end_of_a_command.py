@@ -1,0 +1,25 @@
+"""The end of a process of ``calmon``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+RUN = """
+import gc, sys
+from monitor.cli import main
+sys.argv = ["calmon", "version"]
+try:
+    main()
+finally:
+    print(gc.get_freeze_count() > 0, gc.isenabled())
+"""
+
+
+@pytest.mark.parametrize(("before", "said"), [("", "True False"), ("import duckdb; duckdb.connect()", "False False")])
+def test_a_command_ends_without_searching_for_cycles_and_duckdb_misses_nothing(before: str, said: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", before + RUN], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.splitlines()[-1] == said
+    assert ended.stderr == ""
