@@ -43,8 +43,10 @@ def clipped_logit(scores: Floats) -> Floats:
 
 @lru_cache(maxsize=16)  # compared by identity: the parts of five folds, for which two methods need the same
 def logits(counts: Counts) -> Floats:
-    """:func:`clipped_logit` of the mean score of each group, (K,), which callers must not change."""
-    return clipped_logit(counts.score)
+    """:func:`clipped_logit` of the mean score of each group, (K,), which cannot be changed."""
+    found = clipped_logit(counts.score)
+    found.setflags(write=False)
+    return found
 
 
 def mapped(score_map: ScoreMap, counts: Counts) -> Floats:

@@ -9,6 +9,7 @@ are read once into the memory of the session, unless they are large.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -51,7 +52,6 @@ from monitor.warehouse.tables import ColumnSample, samples, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
 
 __all__ = [
@@ -389,8 +389,6 @@ class Warehouse:
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
         """A connection whose errors are raised as :class:`RelationError` and :class:`WarehouseFailed`."""
-        import duckdb  # noqa: PLC0415 - as pandas
-
         limit = TimeLimit(self._timeout_s)
         try:
             with self._connected() as connection, connection.begin():
@@ -402,7 +400,7 @@ class Warehouse:
                     after = self._dialect.bytes_read(connection)
                     if before is not None and after is not None:
                         self._bytes_read = (self._bytes_read or 0) + after - before
-        except (exc.DBAPIError, duckdb.Error) as error:
+        except _driver_errors() as error:
             raise (_too_long(limit, self._url) if limit.expired else self._explained(name, error)) from error
 
     @contextmanager
@@ -424,7 +422,7 @@ class Warehouse:
         else:
             kept.append(connection)
 
-    def _explained(self, name: str, error: exc.DBAPIError | duckdb.Error) -> RelationError | WarehouseFailed:
+    def _explained(self, name: str, error: Exception) -> RelationError | WarehouseFailed:
         of_the_relation = (
             isinstance(error, exc.DBAPIError)
             and not error.connection_invalidated
@@ -446,6 +444,12 @@ class Warehouse:
 # --- errors in plain words
 
 
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """The errors of statements. Those of DuckDB, if it was imported, get past SQLAlchemy while rows are fetched."""
+    duckdb = sys.modules.get("duckdb")
+    return (exc.DBAPIError,) if duckdb is None else (exc.DBAPIError, duckdb.Error)
+
+
 def _kind_of(url: sa.URL) -> str:
     return OTHER_NAMES.get(url.get_backend_name(), url.get_backend_name())
 
@@ -456,15 +460,11 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
     return WarehouseTimeout(f"{found}; {remedy}, or raise CALMON_WAREHOUSE_TIMEOUT_S")
 
 
-def _explained(
-    name: str, error: exc.DBAPIError | duckdb.Error, url: sa.URL, *, of_the_relation: bool
-) -> RelationError | WarehouseFailed:
+def _explained(name: str, error: Exception, url: sa.URL, *, of_the_relation: bool) -> RelationError | WarehouseFailed:
     """The error for users: of the relation, if trying again would not help, else of the warehouse."""
-    import duckdb  # noqa: PLC0415 - as pandas
-
     if "disabled by configuration" in str(error):
         return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
-    if isinstance(error, duckdb.Error):  # while fetching, past SQLAlchemy
+    if not isinstance(error, exc.DBAPIError):  # while fetching, past SQLAlchemy
         return WarehouseFailed(f"{_address(url)}: {error}")
     message = _first_line(error)
     if of_the_relation:
@@ -479,7 +479,7 @@ _CONFINED = (
 )
 
 
-def _opened(error: exc.DBAPIError | duckdb.Error) -> str:
+def _opened(error: Exception) -> str:
     """What DuckDB refused to open, from its message."""
     message = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
     quoted = re.search(r'"([^"]*)"', message)
