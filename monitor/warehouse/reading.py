@@ -31,6 +31,7 @@ from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.dialects import BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.near_sums import completed
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
@@ -338,7 +339,7 @@ class Reader:
     def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
         """The groups of the counts, for :meth:`_counts`."""
         versions = self.statements.layout.has("model_version") and "model_version" not in segments
-        return self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions))
+        return completed(self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions)))
 
     def _counts(self, groups: Arrays, segments: Sequence[str], effects: Mapping[str, Effects]) -> _Counted:
         """Counts by segment, value and label, and rows by model version, from the groups of one statement."""

@@ -17,6 +17,7 @@ from monitor.core.records import RejectReason, ScorePlace
 from monitor.warehouse.cluster_sums import ClusterStatements
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.examples import ExampleQuery
+from monitor.warehouse.near_sums import with_rests
 from monitor.warehouse.row_levels import (
     EMPTY,
     LONGEST_LABEL,
@@ -211,7 +212,7 @@ class Statements(ClusterStatements):
                 whole_number(k).label("division"),
                 divisions.get(k, EMPTY).label("value"),
                 *(keys if k >= 0 else nothing),
-                *self._sums(facts),
+                *self._sums(facts, facts.c.cell),
             ).group_by(*by)
             for k, by in sets.items()
         ]
@@ -232,7 +233,8 @@ class Statements(ClusterStatements):
             division = sa.case(*((here[k], whole_number(k)) for k in divisions), else_=ZERO)
             value = sa.case(*((here[k], column) for k, column in divisions.items()), else_=EMPTY)
         by = [sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets.values()))] if divisions else keys
-        return sa.select(division.label("division"), value.label("value"), *keys, *self._sums(facts)).group_by(*by)
+        sums = self._sums(facts, facts.c.cell)
+        return sa.select(division.label("division"), value.label("value"), *keys, *sums).group_by(*by)
 
     def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
         """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
@@ -307,19 +309,21 @@ class Statements(ClusterStatements):
         joined = a.join(b, a.c.item == b.c.item)
         return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
 
-    def _sums(self, facts: FromClause) -> list[sa.Label[Any]]:
+    def _sums(self, facts: FromClause, cell: Expression | None = None) -> list[sa.Label[Any]]:
+        """The sums of each group; ``cell`` is given if all rows of a group are of one: see ``near_sums.py``."""
         w, s, y = facts.c.w, facts.c.s, facts.c.y
         sums: dict[str, Expression]
         if self.layout.has("weight"):
             products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         else:  # every weight is 1: the sums of weights are the number of rows
-            exact, hit = self.dialect.exact_sum_of_group, y == ONE
-            sums = {"ws": exact(s), "ws2": exact(s * s)}
-            if self._whole_outcomes:
-                sums |= {"wy": sa.func.count(sa.case((hit, ONE))), "wsy": sa.func.coalesce(exact(s, hit), ZERO)}
-            else:
-                sums |= {"wy": exact(y), "wsy": exact(s * y)}
+            exact, hit, whole = self.dialect.exact_sum_of_group, y == ONE, self._whole_outcomes
+            sums = {"ws": exact(s), "ws2": exact(s * s), "wsy": exact(s * y)}
+            if whole:
+                sums["wsy"] = sa.func.coalesce(exact(s, hit), ZERO)
+            if cell is not None and self.dialect.sums_within_cells:
+                sums = with_rests(sums, s, cell, hit if whole else None)
+            sums["wy"] = sa.func.count(sa.case((hit, ONE))) if whole else exact(y)
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
 
     # --- rows that leave the warehouse
