@@ -339,11 +339,14 @@ class Reader:
     def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
         """The groups of the counts, for :meth:`_counts`."""
         versions = self.statements.layout.has("model_version") and "model_version" not in segments
-        return completed(self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions)))
+        found = completed(self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions)))
+        return found if "division" in found else _plain_arrays(found)
 
     def _counts(self, groups: Arrays, segments: Sequence[str], effects: Mapping[str, Effects]) -> _Counted:
         """Counts by segment, value and label, and rows by model version, from the groups of one statement."""
         has_version, of_segment = self.statements.layout.has("model_version"), "model_version" in segments
+        if "division" not in groups:
+            return _Counted({("", value): labels for value, labels in self._by_value(groups, effects).items()}, {})
         columns = dict(groups)
         division = np.asarray(columns.pop("division"), dtype=np.int64)
         found: dict[tuple[str, str], dict[str, Counts]] = {}
@@ -360,7 +363,7 @@ class Reader:
 
     def _by_value(self, columns: Arrays, effects: Mapping[str, Effects]) -> dict[str, dict[str, Counts]]:
         """Counts by value of a segment ("" for all rows) and label."""
-        labels, values = columns["label"], columns["value"]
+        labels, values = columns["label"], columns.get("value")
         score_is: ScoreIs = self.statements.source.score_is
         plain = _weighed(_with_keys({name: columns[name] for name in columns if name not in ("label", "value")}))
         parts: dict[str, dict[str, Counts]] = {}
@@ -500,11 +503,18 @@ def _effect_of(sums: Arrays, part: str, index: int) -> float:
 
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
     """Some rows of every column, as plain arrays: none of their values may be NULL."""
-    return {name: np.asarray(column[rows]) for name, column in columns.items()}
+    return _plain_arrays({name: column[rows] for name, column in columns.items()})
+
+
+def _plain_arrays(columns: Arrays) -> Arrays:
+    """The same columns without the masks that some drivers add. None of their values may be NULL."""
+    return {name: np.asarray(column) for name, column in columns.items()}
 
 
 def _of_all_rows(groups: Arrays) -> Arrays:
     """The groups over all rows, without those of a segment or version."""
+    if "division" not in groups:
+        return groups
     return _chosen(groups, np.asarray(groups["division"], dtype=np.int64) == 0)
 
 
@@ -528,10 +538,15 @@ def _weighed(groups: Arrays) -> Arrays:
 
 
 def _split(values: Any, labels: Any) -> Iterator[tuple[str, str, Any]]:
-    """(value, label, row numbers) of each pair that occurs. No strings are sorted: there may be 400,000."""
-    value_codes, value_names = _numbered(values)
-    label_codes, label_names = _numbered(labels)
-    codes = value_codes * max(len(label_names), 1) + label_codes
+    """(value, label, row numbers) of each pair that occurs. No strings are sorted: there may be 400,000.
+
+    Without ``values`` (None) the value is the empty text.
+    """
+    codes, label_names = _numbered(labels)
+    value_names = [""]
+    if values is not None:
+        value_codes, value_names = _numbered(values)
+        codes = value_codes * max(len(label_names), 1) + codes
     order = np.argsort(codes, kind="stable")
     keys, starts = np.unique(codes[order], return_index=True)
     for key, rows in zip(keys, np.split(order, starts[1:]), strict=True) if len(keys) else ():

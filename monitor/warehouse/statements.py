@@ -191,7 +191,8 @@ class Statements(ClusterStatements):
 
         ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n.
         ``division`` is 0 for all rows, k for the rows with ``value`` in the k-th of ``segments``, and -1 for the rows
-        of the model version ``value``; label and key are NULL then. ``latest`` keeps only the latest row of each
+        of the model version ``value``; label and key are NULL then. Without segments and versions these two columns
+        would be the same in all of very many rows, and are left out. ``latest`` keeps only the latest row of each
         (item, label): needed only if some repeat.
         """
         rows = self.dialect.computed_once(self._facts_of(self._sound(latest=latest)))
@@ -203,6 +204,8 @@ class Statements(ClusterStatements):
         if versions:
             divisions[-1] = facts.c.version
             sets[-1] = [facts.c.version]
+        if not divisions:
+            return sa.select(*keys, *self._sums(facts, facts.c.cell)).group_by(*keys)
         if self.dialect.grouping_sets:
             return self._in_sets(facts, keys, divisions, sets)
         # the facts are a CTE, so that they are computed once for all divisions
@@ -216,7 +219,7 @@ class Statements(ClusterStatements):
             ).group_by(*by)
             for k, by in sets.items()
         ]
-        return sa.union_all(*parts) if len(parts) > 1 else parts[0]
+        return sa.union_all(*parts)
 
     def _in_sets(
         self,
@@ -226,15 +229,12 @@ class Statements(ClusterStatements):
         sets: Mapping[int, Sequence[Expression]],
     ) -> sa.Select[Any]:
         """The counts by every set of columns, in one pass over the rows."""
-        division: Expression = ZERO
-        value: Expression = EMPTY
-        if divisions:
-            here = {k: sa.func.grouping(column) == ZERO for k, column in divisions.items()}
-            division = sa.case(*((here[k], whole_number(k)) for k in divisions), else_=ZERO)
-            value = sa.case(*((here[k], column) for k, column in divisions.items()), else_=EMPTY)
-        by = [sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets.values()))] if divisions else keys
+        here = {k: sa.func.grouping(column) == ZERO for k, column in divisions.items()}
+        division = sa.case(*((here[k], whole_number(k)) for k in divisions), else_=ZERO)
+        value = sa.case(*((here[k], column) for k, column in divisions.items()), else_=EMPTY)
+        by = sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets.values()))
         sums = self._sums(facts, facts.c.cell)
-        return sa.select(division.label("division"), value.label("value"), *keys, *sums).group_by(*by)
+        return sa.select(division.label("division"), value.label("value"), *keys, *sums).group_by(by)
 
     def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
         """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).

@@ -49,7 +49,7 @@ def insertion(database: str, arriving: Sequence[tuple[str, str, float]]) -> str:
 @pytest.mark.parametrize("engine", RUN)
 @pytest.mark.parametrize("before", [[], [row("t1"), row("t2")]], ids=["an empty week", "a week with rows"])
 @pytest.mark.parametrize("what", ARRIVING)
-@pytest.mark.parametrize("behind", ["division", "kept"], ids=["after the counts", "after the sums of items"])
+@pytest.mark.parametrize("behind", ["wsy", "kept"], ids=["after the counts", "after the sums of items"])
 def test_rows_that_arrive_meanwhile_are_counted_or_change_the_fingerprint_of_the_next_run(
     engine: str, before: Sequence[dict[str, Any]], what: str, behind: str
 ) -> None:
