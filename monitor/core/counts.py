@@ -153,11 +153,6 @@ class Counts:
             known = _digests[self] = _digest_of(self)
         return known
 
-    def with_digest(self, digest: str) -> Counts:
-        """These counts, whose digest is known already: to hash all cells takes longer than to read it."""
-        _digests[self] = digest
-        return self
-
     def to_bytes(self) -> bytes:
         """A compressed form for the history, from which :func:`counts_from_bytes` restores every bit."""
         effects = [float(effect) for effect in (self.design_effect, *self.acting_effects)]

@@ -126,7 +126,7 @@ def load(
     row = found.mappings().first()
     if row is None:
         return None
-    columns = (counts.c.label, counts.c.data, counts.c.digest, counts.c.segments)
+    columns = (counts.c.label, counts.c.data, counts.c.segments)
     is_of_reading = _is_reading(counts, schedule, window_start, source)
     stored = connection.execute(select(*columns).where(is_of_reading).order_by(counts.c.label)).all()
     cells, rejected = from_json(row["rejected"])
@@ -142,27 +142,18 @@ def load(
         rejected=rejected,
         fingerprint=row["fingerprint"],
     )
-    if any(row.data is None for row in stored):
+    if any(data is None for _, data, _ in stored):
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()
         promises = {label_of(label): past_promises.of_label(kept) for label, kept in promised if kept is not None}
         return replace(reading, state=COUNTS_REMOVED, promises=promises)
-    return replace(
-        reading,
-        labels=_labels(stored),
-        segments={
-            label_of(row.label): past_promises.segments_from_json(row.segments) for row in stored if row.segments
-        },
-        segment_counts=_segment_counts(connection, is_of_reading) if segment_counts else None,
-    )
-
-
-def _labels(stored: Sequence[Any]) -> dict[str | None, Counts]:
-    """The counts of each label from its row (label, data, digest)."""
     from monitor.history import label_counts  # noqa: PLC0415 - as above
 
-    found = label_counts.from_bytes({label_of(row.label): row.data for row in stored})
-    digests = {label_of(row.label): row.digest for row in stored}
-    return {label: part.with_digest(digests[label]) for label, part in found.items()}
+    return replace(
+        reading,
+        labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
+        segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
+        segment_counts=_segment_counts(connection, is_of_reading) if segment_counts else None,
+    )
 
 
 def _segment_counts(connection: Connection, is_of_reading: Any) -> dict[str | None, SegmentCounts] | None:

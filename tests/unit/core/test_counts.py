@@ -87,12 +87,6 @@ def test_groups_by_cell_are_added_only_where_a_cell_has_two() -> None:
     assert together.by_cell() is together
 
 
-def test_a_known_digest_is_not_computed() -> None:
-    counts = counts_from_rows([0.2], [0])
-    assert counts.with_digest("known") is counts
-    assert counts.digest() == "known"
-
-
 def test_bins_of_distinct_scores_are_equally_full() -> None:
     score = np.arange(1500) / 1500
     table = bin_counts(
