@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only w
 
 from __future__ import annotations
 
+import atexit
 import gc
 import getpass
 import logging
@@ -322,6 +323,7 @@ def program() -> Any:
 
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
+    atexit.register(_end_quickly)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     with plain_errors():
@@ -331,8 +333,6 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
         sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None
-    finally:
-        _end_quickly()
 
 
 def _end_quickly() -> None:

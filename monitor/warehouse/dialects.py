@@ -1,6 +1,6 @@
 """How the engines differ: the types of columns, numbers, texts and instants.
 
-Everything else is plain SQLAlchemy Core, in ``statements.py``. An *instant* is an
+Everything else is plain SQLAlchemy Core, in ``row_levels.py`` and the modules over it. An *instant* is an
 expression that can be compared with :meth:`Dialect.moment` of the same kind of column, and is NULL
 where the value is no date.
 """

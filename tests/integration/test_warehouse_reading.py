@@ -356,22 +356,14 @@ def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None
         assert before == still != after
 
 
-def test_the_fingerprint_does_not_depend_on_the_time_zone_of_a_session(load: Loader) -> None:
-    import psycopg
-
+def test_postgresql_hashes_an_instant_the_same_whatever_the_time_zone_of_the_session(load: Loader) -> None:
     (warehouse,) = load([row("t1"), row("t2", resolved_at=WEEK.start)], engines=("postgresql",)).values()
-    before, url = warehouse.fingerprint("tickets", source(), WEEK, now=NOW), warehouse._url
-    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE \"{url.database}\" SET timezone = 'Asia/Tokyo'".encode())
-        try:
-            with Warehouse.from_url(url.render_as_string(hide_password=False)) as elsewhere:
-                assert elsewhere.fingerprint("tickets", source(), WEEK, now=NOW) == before
-        finally:
-            connection.execute(f'ALTER DATABASE "{url.database}" RESET timezone'.encode())
-        later = "UPDATE resolved_tickets SET resolved_at = resolved_at + INTERVAL '1 microsecond' WHERE item = 't2'"
-        connection.execute(later)
-    assert warehouse.fingerprint("tickets", source(), WEEK, now=NOW) != before
+    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
+        hashed = []
+        for zone in ("UTC", "Asia/Tokyo", "America/New_York"):  # where it is summer time for some of the year
+            connection.exec_driver_sql(f"SET TIME ZONE '{zone}'")
+            hashed.append(statements.result(connection, statements.fingerprint()).all())
+        assert hashed[0] == hashed[1] == hashed[2]
 
 
 def test_every_engine_has_fingerprints(load: Loader) -> None:
@@ -643,24 +635,46 @@ def test_rows_that_share_an_item_or_a_cluster_are_both_dependent(load: Loader) -
 def test_items_of_a_cluster_are_dependent_as_by_the_definition(load: Loader, weighted: bool, odd: str) -> None:
     rng = np.random.default_rng(13)
     rows = []
-    for item in range(150):
-        cluster, alike = None if item % 5 == 0 else f"c{item // 4}", float(item // 4 % 2)
+    for item in range(150):  # the scores of a cluster are alike, and so is whether its decisions are right
+        cluster, group = None if item % 5 == 0 else f"c{item // 4}", item // 4
         more = {"cluster": cluster} | ({"weight": 1.0 + item % 3} if weighted else {})
-        rows += [
-            row(f"i{item}", label, float(rng.random()), alike if rng.random() < 0.7 else 0.5, **more)
-            for label in ("billing", "spam", "refund")[: 1 + item % 3]
-        ]
+        for label in ("billing", "spam", "refund")[: 1 + item % 3]:
+            score = float(np.clip(rng.normal(0.8 if group % 2 else 0.3, 0.15), 0, 1))
+            right = (group % 3 > 0) == (rng.random() < 0.85)
+            actual = float((score >= 0.5) == right)
+            rows.append(row(f"i{item}", label, score, abs(actual - 0.1) if label == "spam" else actual, **more))
     if odd:  # one row of an item: its cluster is not that of the others
         rows[-1] |= {"cluster": "c0" if odd == "another cluster" else None}
         assert rows[-2]["item"] == rows[-1]["item"]
-    aside = [row(f"i{item}", "access", 1.5, cluster="c7", **({"weight": 1.0} if weighted else {})) for item in range(9)]
+    more = {"weight": 1.0} if weighted else {}  # of items without a cluster, which have one row that counts
+    aside = [row(f"i{item}", "access", 1.5, cluster="c7", **more) for item in range(0, 150, 15)]
     keys = ("item", "cluster", "both")
     rows_of = [r | {"both": r["cluster"] and (r["item"], r["cluster"])} for r in rows]
     by_item, by_cluster, by_both = (unclipped(rows_of, key) for key in keys)
-    assert 1.2 < by_both < by_item < by_cluster
+    of_items = effects_of_items(rows)
+    assert 1.1 < by_both < min(by_item, by_cluster)
+    assert min(of_items.values()) > 1.01
     for engine, reading in read_all(load([*rows, *aside]), source()).items():
-        assert (bad(reading), reading.rows) == ({"score_out_of_range": 9}, len(rows))
+        assert (bad(reading), reading.rows) == ({"score_out_of_range": 10}, len(rows))
         assert reading.whole_design_effect == pytest.approx(by_item + by_cluster - by_both, rel=1e-9), engine
+        for metric, expected in of_items.items():
+            assert reading.items[metric].design_effect == pytest.approx(expected, rel=1e-9), (engine, metric)
+
+
+def effects_of_items(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The design effects of the metrics of items within clusters, by the definition; rows act from .8 on."""
+    items: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in rows:
+        items[each["item"]].append(each)
+    wrong = [[abs((r["score"] >= 0.5) - r["actual"]) for r in of] for of in items.values()]
+    values = {
+        "review_rate": [float(not any(r["score"] >= 0.8 for r in of)) for of in items.values()],
+        "hamming_loss": [float(np.mean(each)) for each in wrong],
+        "subset_loss": [max(each) for each in wrong],
+    }
+    weights = np.array([of[0].get("weight", 1.0) for of in items.values()])
+    clusters = [max((r["cluster"] for r in of if r["cluster"]), default=None) for of in items.values()]
+    return {metric: design_effect(np.array(each), weights, clusters) for metric, each in values.items()}
 
 
 def test_the_rows_that_act_have_a_design_effect_of_their_own(load: Loader) -> None:
