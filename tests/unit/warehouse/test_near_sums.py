@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from monitor.warehouse import near_sums
 from monitor.warehouse.near_sums import completed
 
 UNIT = 2**40
@@ -43,6 +44,7 @@ def test_a_rest_has_27_bits_so_that_a_double_holds_millions() -> None:
         1.0,
         *np.random.default_rng(4).random(2000),
     ]
+    assert (near_sums._OF_SCORE, near_sums._OF_SQUARE) == (OF_SCORE, OF_SQUARE)
     for score in scores:
         cell = math.floor(score * 10_000 + 0.5)
         assert abs(math.floor(score * UNIT + 0.5) - cell * OF_SCORE) < 2**27
