@@ -49,6 +49,7 @@ sources:
   tickets: {{relation: {table}, columns: {columns}, score_is: probability_of_label, segments: [channel],
     automate_at: 0.8, labels: {{billing: {{automate_at: 0.9}}}}}}
   sampled: {{relation: {table}, columns: {weighted}, score_is: probability_of_label, automate_at: 0.8}}
+  whole: {{relation: {table}, columns: {whole}, score_is: probability_of_label, automate_at: 0.8}}
 evaluation: {{resamples: 200, min_samples: 300, pool_weeks: 1}}
 baseline: {{weeks: 6, min_pairs: 3000}}
 rules:
@@ -79,11 +80,12 @@ def write_rows(path: Path, rows: int) -> None:
     odd = {
         "ticket-id %": "NULL", "Label": "NULL", "Label ": "''", "Label  ": "repeat('ü', 501)", "score": "NULL",
         "score ": "1.5", "score  ": "-0.25", "was right?": "NULL", "was right? ": "2", "order": "0",
-        "resolved at": "NULL", "resolved at ": "TIMESTAMPTZ '2031-01-01 00:00:00+00'",
+        "resolved at": "NULL", "resolved at ": "TIMESTAMPTZ '2031-01-01 00:00:00+00'", "hit": "NULL", "hit ": "-1",
     }  # fmt: skip
     values = {
         "ticket-id %": f"'t' || (i // {len(LABELS)})", "Label": f"({_listed()})[1 + i % {len(LABELS)}]", "score": "s",
         "was right?": "CASE WHEN u < s * s THEN 1e0 WHEN u < s THEN 0.75e0 ELSE 0e0 END",
+        "hit": "CASE WHEN u < s THEN 1 ELSE 0 END",  # whole numbers by type, which some engines add up otherwise
         "resolved at": f"TIMESTAMPTZ '{WINDOW.start.isoformat()}' + to_microseconds(CAST(i * {_step(rows)} AS BIGINT))",
         "thread": "CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'c' || (i // 17) END",
         "order": "0.5e0 + (i * 7919 % 1000) / 700e0", "channel": "CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN 'e-mail' "
@@ -183,7 +185,7 @@ def in_postgresql(rows: Path, url: str) -> str:
     plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     types = dict.fromkeys(("ticket-id %", "Label", "thread", "channel", "model_version"), "text")
     types |= dict.fromkeys(("score", "was right?", "order"), "double precision")
-    types["resolved at"] = "timestamptz"
+    types |= {"resolved at": "timestamptz", "hit": "integer"}
     csv = rows.with_suffix(".csv")
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -227,7 +229,8 @@ def run_on(engine: str, url: str, folder: Path) -> Found:
     """One weekly run with its own history, and its readings."""
     folder.mkdir()
     plain = {name: column for name, column in COLUMNS.items() if name != "weight"}
-    text = CONFIG.format(zone=ZONE, table=TABLE, columns=_flow(plain), weighted=_flow(COLUMNS))
+    mapped = {"columns": plain, "weighted": COLUMNS, "whole": plain | {"actual": "hit"}}
+    text = CONFIG.format(zone=ZONE, table=TABLE, **{name: _flow(columns) for name, columns in mapped.items()})
     (folder / "alerts.yaml").write_text(text, "utf-8")
     settings = load_settings(
         {"CALMON_WAREHOUSE_URL": url, "CALMON_STORE_URL": f"sqlite:///{folder / 'history.sqlite'}",
@@ -276,7 +279,7 @@ def differences(one: Found, other: Found) -> Iterator[str]:
             yield f"{name}: rows {reading.rows} and {theirs.rows}"
         if not math.isclose(reading.whole_design_effect, theirs.whole_design_effect, rel_tol=1e-9):
             yield f"{name}: design effect {reading.whole_design_effect} and {theirs.whole_design_effect}"
-        if reading.segments.keys() != theirs.segments.keys():
+        if _digests_of_segments(reading) != _digests_of_segments(theirs):
             yield f"{name}: segments"
     quality = [
         sorted((q["source"], q["reason"], q["rows"]) for q in found.document["quality"]) for found in (one, other)
@@ -286,6 +289,11 @@ def differences(one: Found, other: Found) -> Iterator[str]:
     if [v["id"] for v in one.document["verdicts"]] != [v["id"] for v in other.document["verdicts"]]:
         yield "ids of verdicts"
     yield from _estimates(one.document["estimates"], other.document["estimates"])
+
+
+def _digests_of_segments(reading: Reading) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    parts = reading.segments.items()
+    return {key: {label: counts.digest() for label, counts in labels.items()} for key, labels in parts}
 
 
 def _estimates(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -321,7 +329,7 @@ def table_of(found: Sequence[Found], rows: int) -> Table:
         agrees = "-" if each is found[0] else "equal" if not odd else f"{len(odd)} differences: {odd[0]}"
         seconds = (each.reading_s, each.run_s, each.processor_s)
         lines.append((each.engine, agrees, *(f"{value:.2f}" for value in seconds)))
-    title = f"{rows:,} rows, two sources, one week: readings and a weekly run"
+    title = f"{rows:,} rows, three sources, one week: readings and a weekly run"
     columns = ("engine", "found", "readings s", "run s", "run, processor s")
     note = "Equal: the digests of all counts, rejected rows by reason, ids of verdicts, and estimates to 1e-9."
     return Table(title, columns, tuple(lines), (note, f"{os.cpu_count()} cores."), texts=2)

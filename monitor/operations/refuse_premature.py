@@ -38,7 +38,8 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
     """Raise :class:`WindowRefused` for a window that is not over by the database's clock, or far beyond all data.
 
     A source without rows, or one that cannot be read, is ignored here: the run reports it. If one source is up to date,
-    the clock is right, and the others are evaluated as having no rows.
+    the clock is right, and the others are evaluated as having no rows. The warehouse is only asked where the history
+    has no rows of the window or of the week before it.
     """
     now = monitor.store.now()  # the clock of the database server, if there is one
     if now is not None and window.end > now:
@@ -47,18 +48,36 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
             f"{window.name} is not over yet by the clock of the history database ({now:%Y-%m-%d %H:%M} UTC): the "
             f"clock of this machine says {monitor.clock():%Y-%m-%d %H:%M} UTC. Nothing was evaluated",
         )
-    newest = [_newest_before(monitor, window, name) for name in names]
-    known = [moment for moment in newest if moment is not None]
-    if known and max(known) < window.start - PERIOD:
+    if _has_read_rows_near(monitor, window, names):
+        return
+    newest = _newest_before(monitor, window, names)
+    if newest is not None and newest < window.start - PERIOD:
         raise WindowRefused(
             WindowRefusal.AFTER_NEWEST_DATA,
-            f"{window.name} begins {(window.start - max(known)).days} days after the newest row "
-            f"({max(known):%Y-%m-%d %H:%M} UTC). Either the clock of this machine is ahead, or the relation is no "
+            f"{window.name} begins {(window.start - newest).days} days after the newest row "
+            f"({newest:%Y-%m-%d %H:%M} UTC). Either the clock of this machine is ahead, or the relation is no "
             "longer filled. Nothing was evaluated",
         )
 
 
-def _newest_before(monitor: Monitor, window: Window, name: str) -> datetime | None:
+def _has_read_rows_near(monitor: Monitor, window: Window, names: Sequence[str]) -> bool:
+    """Whether the history has rows of one of the sources in the window, or in one that began in the week before."""
+    found = monitor.store.readings_seen(window.start - PERIOD, window.start)
+    return any(row["rows"] > 0 for row in found if row["source"] in names)
+
+
+def _newest_before(monitor: Monitor, window: Window, names: Sequence[str]) -> datetime | None:
+    """The approximate time of the newest row; None if it is not known. One source that is up to date is enough."""
+    newest = None
+    for name in names:
+        found = _newest_of(monitor, window, name)
+        newest = max(filter(None, (newest, found)), default=None)
+        if newest is not None and newest >= window.start - PERIOD:
+            break
+    return newest
+
+
+def _newest_of(monitor: Monitor, window: Window, name: str) -> datetime | None:
     """The approximate time of a source's newest row; None if it is not known."""
     try:
         return monitor.warehouse.newest(

@@ -74,8 +74,8 @@ class Dialect:
     counts_bits: ClassVar[bool] = True
     one_state: ClassVar[bool] = True
     """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
-    sums_within_cells: ClassVar[bool] = False
-    """Whether the counts have sums of what is beyond the cells: see ``near_sums.py``."""
+    sums_within_cells: ClassVar[Literal["doubles", "whole numbers"] | None] = None
+    """Whether the counts have sums of what is beyond the cells, and as what: see ``near_sums.py``."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -287,7 +287,7 @@ class Named(sa.types.UserDefinedType[Any]):
 class PostgreSQL(Dialect):
     """PostgreSQL itself, with what is faster only there."""
 
-    sums_within_cells = True
+    sums_within_cells = "doubles"
 
     def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
         """One of the server's own hashes: one number a row, where to search for a text compares several.

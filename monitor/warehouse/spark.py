@@ -29,7 +29,8 @@ from monitor.warehouse.dialects import (
 from monitor.warehouse.relation import Relation
 
 _NAIVE = Named("TIMESTAMP_NTZ")
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_NUMBERS = ("float", "double", "decimal")
 
 
 class Spark(Dialect):
@@ -39,6 +40,7 @@ class Spark(Dialect):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     one_state: ClassVar[bool] = False
+    sums_within_cells = "whole numbers"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -99,9 +101,12 @@ class Spark(Dialect):
         return text
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """As decimals, whose sum does not overflow. NULL leaves the hash unchanged, so IS NULL is hashed too."""
+        """33 bits, so that the sum fits into 64, since Spark sums decimals slowly.
+
+        NULL leaves the hash unchanged, so IS NULL is hashed too.
+        """
         values = (each for column, _ in columns for each in (column, column.is_(None)))
-        return sa.cast(sa.func.xxhash64(*values), sa.Numeric(20, 0))
+        return sa.func.shiftright(sa.func.xxhash64(*values), sa.literal_column("31"), type_=sa.BigInteger)
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Do nothing. :meth:`cancel` ends a statement."""
@@ -126,8 +131,8 @@ class Spark(Dialect):
 def spark_kind(type_name: str) -> Kind:
     """The kind of a type of Spark.
 
-    >>> spark_kind("decimal(5,4)"), spark_kind("timestamp_ntz"), spark_kind("array<double>")
-    ('number', 'timestamp', 'other')
+    >>> spark_kind("decimal(5,4)"), spark_kind("smallint"), spark_kind("timestamp_ntz"), spark_kind("array<double>")
+    ('number', 'integer', 'timestamp', 'other')
     """
     plain: dict[str, Kind] = {
         "boolean": "boolean",
@@ -137,7 +142,7 @@ def spark_kind(type_name: str) -> Kind:
         "timestamp_ntz": "timestamp",
     }
     name = type_name.lower().partition("(")[0]
-    return plain.get(name) or ("number" if name in _NUMBERS else "other")
+    return plain.get(name) or ("integer" if name in _WHOLE else "number" if name in _NUMBERS else "other")
 
 
 def spark_engine(url: sa.URL, _: set[str]) -> sa.Engine:

@@ -322,7 +322,8 @@ class Statements(ClusterStatements):
             if whole:
                 sums["wsy"] = sa.func.coalesce(exact(s, hit), ZERO)
             if cell is not None and self.dialect.sums_within_cells:
-                sums = with_rests(sums, s, cell, hit if whole else None)
+                doubles = self.dialect.sums_within_cells == "doubles"
+                sums = with_rests(sums, s, cell, hit if whole else None, doubles=doubles)
             sums["wy"] = sa.func.count(sa.case((hit, ONE))) if whole else exact(y)
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
 

@@ -17,10 +17,12 @@ from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
+from monitor.history.readings import StoredReading
 from monitor.operations.change_switch import change_switch
 from monitor.operations.refuse_premature import WindowRefusal, WindowRefused
 from monitor.run import run_window
 from monitor.service.backend import Service
+from monitor.warehouse.reader import Warehouse
 from tests.fakes import world as worlds
 from tests.fakes.world import WEEKS, make_world
 
@@ -126,6 +128,46 @@ def test_a_source_without_rows_and_one_that_is_late_are_evaluated_where_another_
         run_window(monitor, window(monitor, WEEKS[9]), sources=["empty"])
         with pytest.raises(WindowRefused, match="days after the newest row"):
             run_window(monitor, window(monitor, WEEKS[9]), sources=["late"])
+
+
+def newest_asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources whose newest row the warehouse is asked for, from now on."""
+    asked: list[str] = []
+    ask = Warehouse.newest
+
+    def noted(warehouse: Warehouse, name: str, *arguments: object, **options: object) -> datetime | None:
+        asked.append(name)
+        return ask(warehouse, name, *arguments, **options)  # type: ignore[arg-type]  # what it was called with
+
+    monkeypatch.setattr(Warehouse, "newest", noted)
+    return asked
+
+
+def test_the_warehouse_is_asked_only_where_the_history_has_no_rows_of_the_week_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, asked = make_world(tmp_path), newest_asked(monkeypatch)
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, window(monitor, WEEKS[3]), act="never")
+        assert asked == ["tickets"]
+        run_window(monitor, window(monitor, WEEKS[4]), act="never")
+        assert asked == ["tickets"], "the history has rows of the week before"
+        run_window(monitor, window(monitor, WEEKS[4]), act="never")
+        assert asked == ["tickets"], "the history has rows of the window"
+        run_window(monitor, window(monitor, WEEKS[8]), act="never")
+        assert asked == ["tickets"] * 2, "the history has rows, but only of earlier weeks"
+        monitor.store.save_reading(window(monitor, WEEKS[10]), StoredReading("tickets"), NOW)
+        run_window(monitor, window(monitor, WEEKS[11]), act="never")
+        assert asked == ["tickets"] * 3, "a reading without rows shows nothing"
+
+
+def test_one_source_that_is_up_to_date_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "  {0}: {{relation: tickets, score_is: probability_of_label, automate_at: 0.8}}\n"
+    config = worlds.CONFIG.replace("sources:\n", "sources:\n" + source.format("first") + source.format("second"))
+    world, asked = make_world(tmp_path, config=config), newest_asked(monkeypatch)
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, window(monitor, WEEKS[3]), act="never")
+    assert asked == ["first"]
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
