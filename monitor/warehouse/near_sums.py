@@ -58,9 +58,8 @@ def completed(groups: Arrays) -> Arrays:
 
 def _keys(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The keys as whole numbers. Counts by version have none: None or, from some drivers, NaN becomes 0."""
-    if column.dtype.kind == "f":
-        return np.nan_to_num(column).astype(np.int64)
-    return np.array([key or 0 for key in column.tolist()], dtype=np.int64)
+    numbers = np.nan_to_num(column) if column.dtype.kind == "f" else [key or 0 for key in column.tolist()]
+    return np.array(numbers, dtype=np.int64)
 
 
 def _total(

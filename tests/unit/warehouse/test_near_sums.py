@@ -22,6 +22,10 @@ def test_rests_and_cells_add_up_exactly_for_few_rows_and_for_billions() -> None:
     keys = np.array([*(int(cell) * 4 + 3 for cell in cells[:5]), None], dtype=object)  # a count of a version
     groups = {f"{name}_rest": values.astype(np.float64) for name, values in rest.items()}
     found = completed({"key": keys, "n": n, "wy": hits, **groups})
+    of_spark = completed(
+        {"key": keys.astype(np.float64), "n": n, "wy": hits} | {f"{k}_rest": v for k, v in rest.items()}
+    )
+    assert all(np.array_equal(found[name], of_spark[name]) for name in ("ws", "ws2", "wsy"))
     assert set(found) == {"key", "n", "wy", "ws", "ws2", "wsy"}
     for place, cell in enumerate([*cells[:5].tolist(), 0]):
         for name, count, each in (
