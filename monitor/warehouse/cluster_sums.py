@@ -53,12 +53,13 @@ class ClusterStatements(RowLevels):
     ) -> sa.Select[Any]:
         """:meth:`of_items` over the rows that count, and (seen, kept, again, hash, coming) over all rows, in one scan.
 
-        ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels`` (at most
-        :data:`~monitor.warehouse.dialects.BITS`) ``again`` is 0 only if no (item, label) repeats. The other sums are
-        right only then: they assume that an item has no more rows than labels. ``hash`` (as text) and ``coming`` are
-        those of ``Statements.fingerprint``. ``hashing`` is that of the dialect for these labels.
+        ``seen`` counts the rows of the window, ``kept`` those that count. With ``labels``, which are those that
+        ``Dialect.repeats`` takes, ``again`` is 0 only if no (item, label) repeats. The other sums are right only then:
+        they assume that an item has no more rows than labels. ``hash`` (as text) and ``coming`` are those of
+        ``Statements.fingerprint``. ``hashing`` is that of the dialect for these labels.
         """
-        facts, few = self._facts_of_every(hashed=hashed), bool(labels) and not self.layout.has("weight")
+        facts = self._facts_of_every(hashed=hashed)
+        few = bool(labels) and self.dialect.counts_bits and not self.layout.has("weight")
         more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
         more += [sa.func.sum(facts.c[name]).label(name) for name in ("hash", "coming") if name in facts.c]
         more += [self.dialect.repeats(facts.c.label, labels, facts.c.y, hashing).label("again")] if labels else []

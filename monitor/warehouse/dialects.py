@@ -72,6 +72,7 @@ class Dialect:
     reads_files: ClassVar[bool] = False
     grouping_sets: ClassVar[bool] = True
     counts_bits: ClassVar[bool] = True
+    """Whether :meth:`repeats` takes each label as a bit. Else it counts distinct labels."""
     one_state: ClassVar[bool] = True
     """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
     sums_within_cells: ClassVar[Literal["doubles", "whole numbers"] | None] = None
@@ -220,11 +221,13 @@ class Dialect:
     ) -> Expression:
         """An aggregate over the rows of one item: the number of rows less the number of distinct labels.
 
-        Each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number and not a group for each
-        label. A label that is not among them shares the bit of another: the result may then be too large, but is never
-        0 where a label repeats. Rows whose ``counted`` is NULL are left out. Only where :attr:`counts_bits`.
-        ``hashing`` is that of :meth:`hashing` for these labels.
+        With :attr:`counts_bits` each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number
+        and not a group for each label. A label that is not among them shares the bit of another: the result may then be
+        too large, but is never 0 where a label repeats. Rows whose ``counted`` is NULL are left out. ``hashing`` is
+        that of :meth:`hashing` for these labels.
         """
+        if not self.counts_bits:
+            return sa.func.count(counted) - sa.func.count(sa.distinct(sa.case((counted.is_not(None), label))))
         ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
         names = [sa.literal(name, sa.Text) for name in ordered]
         bit = _bit_of(self.ordered(label), names) if hashing is None else _hashed_bit(self.ordered(label), hashing)

@@ -197,19 +197,20 @@ class Reader:
         return groups, found
 
     def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
-        """The sums of items and the fingerprint: one scan if there are few labels and no (item, label) repeats."""
-        statements, source = self.statements, self.statements.source
-        labels = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
-        bits = labels if statements.dialect.counts_bits and len(labels) <= BITS else []
+        """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
+        statements, by_bits = self.statements, self.statements.dialect.counts_bits
+        named = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
+        labels = named if not by_bits or len(named) <= BITS else []
         hashed = self.hashed and statements.has_hash
-        hashing = statements.dialect.hashing(self.connection, bits) if bits else None
-        sums = self._fetch(statements.items_of_every_row(bits, hashed=hashed, hashing=hashing))
+        hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
+        sums = self._fetch(statements.items_of_every_row(labels, hashed=hashed, hashing=hashing))
         rows, kept, coming, again = (
             _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
         )
         total = (rows, _whole_number(sums.pop("hash", None)), coming)
-        fingerprint = _as_text(source, [total]) if hashed else fingerprint
-        repeated = self._number(statements.repeated()) if again or (kept and not bits) else 0
+        fingerprint = _as_text(statements.source, [total]) if hashed else fingerprint
+        exactly = bool(labels) and not by_bits
+        repeated = self._number(statements.repeated()) if not exactly and (again or (kept and not labels)) else again
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
         return _Items(sums, repeated, fingerprint, rows, kept)

@@ -101,8 +101,8 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
     plainly = replace(layout, columns={name: column for name, column in columns.items() if name != "weight"})
     yield "items in clusters without weights", replace(plain, layout=plainly).of_items(latest=False)
     yield "groups without weights", unweighted.groups(latest=False)
-    few = ["billing", "it's"] if dialect.counts_bits else []
-    yield "items of every row without weights", unweighted.items_of_every_row(few, hashed=unweighted.has_hash)
+    labels = ["billing", "it's"]
+    yield "items of every row without weights", unweighted.items_of_every_row(labels, hashed=unweighted.has_hash)
     kinds = ("top_k", "multiclass", "regression")
     ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW, named=named) for kind in kinds)
     assert isinstance(ranked, RankedStatements)
