@@ -193,7 +193,8 @@ class ClusterStatements(RowLevels):
         ``within`` names the columns that rows of one cluster share: "item", "cluster", or both. A row without a
         cluster (NULL or the empty text) is a cluster by itself.
         """
-        return self._dependence_of(self._facts(latest=latest), within)
+        facts = self._facts(latest=latest)
+        return self._cluster_sums(facts, within, {"": self._residual(facts)})
 
     @built_once
     def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
@@ -208,9 +209,6 @@ class ClusterStatements(RowLevels):
             chosen = facts.c[where] == ONE
             parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
         return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
-
-    def _dependence_of(self, facts: Subquery, within: Sequence[str]) -> sa.Select[Any]:
-        return self._cluster_sums(facts, within, {"": self._residual(facts)})
 
     def _residual(self, facts: FromClause) -> tuple[Expression, Expression]:
         """The weighted residual of a row and its weight."""

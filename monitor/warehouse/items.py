@@ -48,11 +48,17 @@ class RankedStatements(Statements):
         return sa.select(*named, *self._sums(facts)).group_by(*named)
 
     @built_once
-    def ranked_dependence(self, *within: str, latest: bool, rank: int) -> sa.Select[Any]:
-        """As :meth:`dependence` over all labels, for the rows within ``rank`` only."""
+    def ranked_dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
+        """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.
+
+        Sums are named by rank and sum, like ``top_3_r``. They are NULL or 0 without rows.
+        """
         placed = self._placed(latest=latest)
-        facts = sa.select(placed).where(self._within(placed, rank)).subquery("facts")
-        return self._dependence_of(facts, within)
+        facts = sa.select(placed).where(self._within(placed, RANKS[-1])).subquery("facts")
+        r, w = self._residual(facts)
+        chosen = {f"top_{rank}_": self._within(facts, rank) for rank in RANKS}
+        parts = {part: (sa.case((within_rank, r)), sa.case((within_rank, w))) for part, within_rank in chosen.items()}
+        return self._cluster_sums(facts, within, parts)
 
     @built_once
     def _item_facts(self, *, latest: bool) -> Subquery:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,8 @@ COMBINED_VALUES = 40
 SHOWN_LENGTH = 200
 """An example shows at most this many characters of a value: enough to find the row."""
 
+_WAYS: tuple[tuple[str, ...], ...] = (("item",), ("cluster",), ("item", "cluster"))
+"""The columns that dependent rows share: the first alone, or all three ways where there are clusters."""
 _ROUNDING = 1e-9
 """More than rounding can change per row: scores and outcomes are summed together or apart."""
 Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
@@ -171,14 +172,20 @@ class Reader:
             return {}
         columns = self._fetch(statements.ranked_groups(latest=latest))
         upto = np.asarray(columns.pop("rank"), dtype=np.int64)
+        effects = self._rank_effects(statements, latest=latest) if len(upto) else {}
         found: dict[int, Counts] = {}
-        for rank in RANKS:
+        for rank, effect in effects.items():
             parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
             within = pool(counts_from_groups({**part}, score_is=statements.source.score_is) for part in parts)
-            if within.rows:
-                effect = self._effect(partial(statements.ranked_dependence, latest=latest, rank=rank))
-                found[rank] = within.with_design_effect(effect)
+            found[rank] = within.with_design_effect(effect)
         return found
+
+    def _rank_effects(self, statements: RankedStatements, *, latest: bool) -> dict[int, float]:
+        """The design effect of the rows within each rank, within items and clusters."""
+        ways = _WAYS if statements.layout.has("cluster") else _WAYS[:1]
+        found = [self._fetch(statements.ranked_dependence(*within, latest=latest)) for within in ways]
+        sums = {rank: [ClusterSums.of(_row(_part(each, f"top_{rank}"), 0)) for each in found] for rank in RANKS}
+        return {rank: _effect_within(*each) for rank, each in sums.items()}
 
     def _groups_and_items(self, segments: Sequence[str]) -> tuple[Arrays, _Items]:
         """The groups of the counts, and the sums of items.
@@ -251,27 +258,16 @@ class Reader:
 
     def _effect_of_rows(self, sums: Arrays, *, latest: bool) -> float:
         """The design effect of all rows within items and clusters, from the sums of items if these suffice."""
-        row, has_cluster = _row(sums, 0), self.statements.layout.has("cluster")
+        row = _row(sums, 0)
         rows = {name.removeprefix("rows_"): value for name, value in row.items() if name.startswith("rows_")}
         within_items = ClusterSums.of(rows)
-        if not has_cluster or _are_apart(sums):
-            return self._effect(partial(self.statements.dependence, latest=latest), within_items)
-        clusters, both = (
-            ClusterSums.of({**rows, **{name: row[f"{part}_{name}"] for name in ("aa", "aw", "cc")}})
-            for part in ("clusters", "both")
-        )
-        return rounded_effect(two_way_effect(within_items, clusters, both))
-
-    def _effect(self, dependence: Callable[..., sa.Select[Any]], within_items: ClusterSums | None = None) -> float:
-        """The design effect of rows within items and clusters; ``dependence`` takes the columns that rows share."""
-        items = self._cluster_sums(dependence("item")) if within_items is None else within_items
         if not self.statements.layout.has("cluster"):
-            return rounded_effect(design_effect(items))
-        clusters, both = (self._cluster_sums(dependence(*keys)) for keys in (("cluster",), ("item", "cluster")))
-        return rounded_effect(two_way_effect(items, clusters, both))
-
-    def _cluster_sums(self, statement: sa.Select[Any]) -> ClusterSums:
-        return ClusterSums.of(_row(self._fetch(statement), 0))
+            return _effect_within(within_items)
+        if _are_apart(sums):
+            asked = (self.statements.dependence(*keys, latest=latest) for keys in _WAYS[1:])
+            return _effect_within(within_items, *(ClusterSums.of(_row(self._fetch(each), 0)) for each in asked))
+        squares = ({name: row[f"{part}_{name}"] for name in ("aa", "aw", "cc")} for part in ("clusters", "both"))
+        return _effect_within(within_items, *(ClusterSums.of(rows | each) for each in squares))
 
     def _whole(self, *, latest: bool) -> ProbabilityRows | None:
         """Whole rows of probabilities, of a sample of the items if there are too many."""
@@ -495,6 +491,11 @@ def _of_item_values(row: Mapping[str, float], metric: str) -> ClusterSums:
     known = {name: row[f"{metric}_{name}"] for name in ("aa", "aw", "cc", "rr")}
     r, w, ww = row[metric], row["w"], row["w2"]
     return ClusterSums(**known, r=r, w=w, rw=row.get(f"{metric}_rw", r), ww=ww)
+
+
+def _effect_within(items: ClusterSums, *clusters_and_both: ClusterSums) -> float:
+    """The design effect of rows within items, and where there are clusters also within these and within both."""
+    return rounded_effect(two_way_effect(items, *clusters_and_both) if clusters_and_both else design_effect(items))
 
 
 def _effect_of(sums: Arrays, part: str, index: int) -> float:

@@ -114,6 +114,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
     )
     yield "delays", delays.delays()
     yield "ranks", ranked.ranked_groups(latest=False)
+    yield "dependence of ranks", ranked.ranked_dependence("item", "cluster", latest=False)
     yield "gains of items", ranked.of_items(latest=False)
     yield "items without one truth", whole.untrue(latest=False)
     yield "whole rows", whole.whole_rows(latest=False, share=0.1, least=20.0)
