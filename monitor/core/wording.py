@@ -531,8 +531,17 @@ def evidence_words(verdict: Verdict) -> str:
 
 def _streak_incomplete(verdict: Verdict) -> str:
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
-    asks = verdict.detail.get("asks", 1)
-    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, but not yet {asks} {unit} in a row"
+    why = _newest_within(verdict, unit) or f"but not yet {verdict.detail.get('asks', 1)} {unit} in a row"
+    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, {why}"
+
+
+def _newest_within(verdict: Verdict, unit: str) -> str:
+    """That the newest window, or group of windows, is not beyond the limit by itself; empty if it is."""
+    newest = next(iter(verdict.detail.get("groups", [])), None)
+    if newest is None or (newest["beyond"] and not newest.get("too_few")):
+        return ""
+    named = f"newest {newest['windows']} {unit}" if newest["windows"] > 1 else f"newest {unit.removesuffix('s')}"
+    return f"but with too few rows in its {named}" if newest.get("too_few") else f"but not in its {named} alone"
 
 
 def _within(verdict: Verdict) -> str:
@@ -718,7 +727,7 @@ _ADVICE = {
     "If the new traffic is here to stay, pin a new baseline.",
     Reason.WITHIN_THRESHOLD: "Nothing to do.",
     Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
-    Reason.STREAK_INCOMPLETE: "Not confirmed: the next window decides.",
+    Reason.STREAK_INCOMPLETE: "Not confirmed: look again after the next window.",
     Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
     Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
     Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "

@@ -81,9 +81,9 @@ def compare(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> 
 def compare_family(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[Comparison]:
     """The evidence for one rule on each of several subjects, computed together.
 
-    Windows are pooled until the rows could show a change that matters. Where even all windows
-    could not, the evidence of all of them is returned with ``adequate`` False. The result of a subject does not
-    depend on the others.
+    Windows are pooled until the rows could show a change that matters, and each of the windows running that a rule asks
+    for has its part of them. Where even all windows do not suffice, the evidence of all of them is returned, with
+    ``adequate`` False where they could not show a change. The result of a subject does not depend on the others.
     """
     found: dict[int, Comparison] = {}
     gated = [
@@ -122,7 +122,7 @@ def _samples(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: Evaluatio
         }
         seen = with_detectability(list(tried.values()), [depth == deepest[place] for place in tried])
         for place, sample in zip(tried, seen, strict=True):
-            if sample.adequate or depth == deepest[place]:
+            if (sample.adequate and sample.spread) or depth == deepest[place]:
                 found[place] = sample
                 open_.discard(place)
         open_ = {place for place in open_ if deepest[place] > depth}
@@ -136,7 +136,9 @@ def _sample_at(
 
     That is the case without weight, and with too few rows unless this depth is the ``last``. A plain rule pools none.
     """
-    counts = rows_of(rule, pooled(rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]))
+    used = rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]
+    counts = rows_of(rule, pooled(used))
+    split = () if rule.is_plain or rule.for_windows == 1 else _groups(used, depth)
     sample = RuleSample(
         counts,
         rule,
@@ -146,8 +148,14 @@ def _sample_at(
         evaluation,
         depth,
         rule_input.parameters,
+        tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
     )
-    return sample if counts.w.any() and (last or sample.enough) else None
+    return sample if counts.w.any() and (last or (sample.enough and sample.spread)) else None
+
+
+def _groups(used: Sequence[Counts], depth: int) -> list[Sequence[Counts]]:
+    """The windows in groups of ``depth``, newest first."""
+    return [used[at : at + depth] for at in range(0, len(used), depth)]
 
 
 def pooled(counts: Sequence[Counts]) -> Counts:
@@ -263,7 +271,7 @@ def _comparison_of(
         p_rate=seen.p_rate, detectable=sample.detectable, n=sample.counts.rows,
         windows=1 if rule.is_plain else len(used),
         beyond=exceeds_threshold(rule, now, then),
-        streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(group["beyond"] for group in alone)),
+        streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(map(_is_beyond, alone))),
         adequate=sample.adequate, baseline_version=rule_input.baseline_version,
         data_digest=rule_input.digest(used),
         detail={
@@ -274,6 +282,10 @@ def _comparison_of(
         },
         checks=_comparable(sample),
     )  # fmt: skip
+
+
+def _is_beyond(group: Mapping[str, Any]) -> bool:
+    return bool(group["beyond"]) and "too_few" not in group
 
 
 def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
@@ -295,17 +307,24 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
 
 
 def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
-    """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold."""
-    groups = [
-        [] if sample.rule.for_windows == 1 else [used[i : i + sample.depth] for i in range(0, len(used), sample.depth)]
-        for sample, used in chosen
-    ]
+    """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold.
+
+    ``too_few`` where a group has so few rows beside the others that it says nothing by itself.
+    """
+    groups = [[] if sample.rule.for_windows == 1 else _groups(used, sample.depth) for sample, used in chosen]
     found = iter(
         beyond_alone(
             [(sample, pooled(group)) for (sample, _), each in zip(chosen, groups, strict=True) for group in each]
         )
     )
-    return [[{"windows": len(group), **next(found)} for group in each] for each in groups]
+    return [
+        [{"windows": len(group), **_enough_to_say(sample, next(found))} for group in each]
+        for (sample, _), each in zip(chosen, groups, strict=True)
+    ]
+
+
+def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
+    return {**alone, "too_few": True} if not sample.rule.is_plain and sample.says_nothing(alone["n"]) else alone
 
 
 def _newest_alone(samples: Mapping[int, tuple[RuleSample, Counts, Measurement]]) -> dict[int, dict[str, Any]]:

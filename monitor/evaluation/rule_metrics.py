@@ -64,6 +64,7 @@ class RuleSample:
     binned metric has ``tables``: the window in bins and, where it is compared, its baseline in the same bins
     (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
+    ``groups`` are the numbers of rows of the k windows, or groups of them, newest first, where k is more than 1.
     """
 
     counts: Counts
@@ -74,6 +75,7 @@ class RuleSample:
     evaluation: EvaluationConfig
     depth: int
     parameters: tuple[float, ...] = ()
+    groups: tuple[int, ...] = ()
     tables: tuple[BinCounts, ...] = ()
     aligned: Aligned | None = None
     merged: tuple[BinCounts, ...] = ()
@@ -109,6 +111,19 @@ class RuleSample:
     def enough(self) -> bool:
         """Whether there are as many rows as the rule needs."""
         return self.counts.rows >= self.minimum
+
+    @property
+    def spread(self) -> bool:
+        """Whether each of the k groups has its part of the rows that the rule needs."""
+        return all(rows * len(self.groups) >= self.minimum for rows in self.groups)
+
+    def says_nothing(self, rows: int) -> bool:
+        """Whether one of the k groups has too few rows: neither its part of what is needed nor half a fair share.
+
+        The rows are tested pooled: without this, one group alone could bring about what is said of each.
+        """
+        asks = self.rule.for_windows
+        return rows * asks < self.minimum and 2 * rows * asks < self.counts.rows
 
     @property
     def largest_allowed(self) -> float:

@@ -239,7 +239,10 @@ def _every_window(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     asks, groups = verdict.detail.get("asks", 1), verdict.detail.get("groups", [])
     if not groups:
         return "Is each window beyond it by itself?", "their values were not stored"
-    values = [f"{number(group['value'])} (n = {group['n']:,})" for group in groups]
+    values = [
+        f"{number(group['value'])} (n = {group['n']:,}{', too few to say' if group.get('too_few') else ''})"
+        for group in groups
+    ]
     few = f"there are only {len(groups)} of them; " if len(groups) < asks else ""
     unit = "windows" if all(group["windows"] == 1 for group in groups) else "groups of windows"
     return f"Is each of the {asks} {unit} beyond it by itself?", f"{few}newest first {', '.join(values)}"

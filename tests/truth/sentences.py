@@ -240,7 +240,8 @@ def _held(reader: Reader, text: str, row: Row, found: dict[str, Any]) -> None:
 @VERDICT.add(
     rf"{_WHO}is (?:above|below) the limit, not confirmed: {_HELD}{_POOLED}, "
     rf"(?:adjusted p (?P<p>{NUMBER}|unknown)|as expected of (?P<share>{NUMBER})% true items instead of "
-    rf"(?P<before>{NUMBER})% \((?P<rise>{NUMBER})(?P<scale> points)?\)|(?P<traffic>from more traffic where scores were wrong)|but not yet (?P<asks>\d+) (?:days|weeks) in a row"
+    rf"(?P<before>{NUMBER})% \((?P<rise>{NUMBER})(?P<scale> points)?\)|(?P<traffic>from more traffic where scores were wrong)|but not yet (?P<asks>\d+) (?:days|weeks) in a row|"
+    r"but (?:not|(?P<few>with too few rows)) in its newest (?P<newest>day|week|\d+ days|\d+ weeks)(?(few)| alone)"
     rf"|evidence (?P<evidence>{NUMBER}) of the (?P<needed>{NUMBER}) needed)(?: \((?P<later>\d+) (?:weeks|days) pooled\))?"
 )
 def _unconfirmed(
@@ -251,6 +252,8 @@ def _unconfirmed(
     pooled: Any,
     p: Any,
     asks: Any,
+    few: Any,
+    newest: Any,
     evidence: Any,
     later: Any,
     needed: Any,
@@ -264,9 +267,16 @@ def _unconfirmed(
     reader.number("evidence", text, evidence, row["detail"].get("evidence"))
     reader.number("evidence needed", text, needed, row["detail"].get("needed"))
     incomplete = row["reason"] == "streak_incomplete"
-    reader.check(incomplete == (asks is not None), "why not confirmed", text, row["reason"])
+    reader.check(incomplete == (asks is not None or newest is not None), "why not confirmed", text, row["reason"])
+    groups = row["detail"].get("groups", [])
     if asks is not None:
         reader.equal("asked for", text, int(asks), row["detail"]["asks"])
+        fits = not groups or (groups[0]["beyond"] and not groups[0].get("too_few"))
+        reader.check(fits, "newest window", text, groups)
+    if newest is not None:
+        reader.equal("windows", text, int(newest.split()[0]) if " " in newest else 1, groups[0]["windows"])
+        reader.equal("too few rows", text, few is not None, bool(groups[0].get("too_few")))
+        reader.check(few is not None or not groups[0]["beyond"], "newest window", text, groups)
 
 
 @VERDICT.add(rf"{_WHO}is within the limit: {_HELD}{_POOLED}")

@@ -496,6 +496,22 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
             "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but not yet 2 days in a row",
         ),
         (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
+                    threshold=0.08, window=DAY, windows=2, detail={"condition": "above", "asks": 2, "groups": [
+                        {"windows": 1, "n": 700, "value": 0.0, "beyond": False},
+                        {"windows": 1, "n": 700, "value": 0.25, "beyond": True}]}),
+            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but not in its newest day alone "
+            "(2 days pooled)",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
+                    threshold=0.08, window=DAY, windows=4, detail={"condition": "above", "asks": 2, "groups": [
+                        {"windows": 2, "n": 20, "value": 0.3, "beyond": True, "too_few": True},
+                        {"windows": 2, "n": 1400, "value": 0.12, "beyond": True}]}),
+            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but with too few rows in its newest "
+            "2 days (4 days pooled)",
+        ),
+        (
             verdict(outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=-0.01, windows=1,
                     detail={"condition": "above"}),
             "billing is within the limit: underconfident by 1.0 points (limit 5.0 points)",

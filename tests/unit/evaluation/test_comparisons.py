@@ -324,6 +324,44 @@ def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days() -> None:
     assert (found.windows, found.n) == (4, 240)
 
 
+def test_a_quiet_weekend_is_no_day_of_its_own_beside_busy_ones() -> None:
+    weekend = [rows(10, over=0.6, seed=seed) for seed in (1, 2)]
+    friday, thursday = rows(700, seed=3), rows(700, over=0.6, seed=4)
+    earlier = [rows(700, seed=seed) for seed in (5, 6)]
+    found = compare(two_days(), material(*weekend, friday, thursday, *earlier, at=day()), EVALUATION)
+    assert [(group["windows"], group["n"]) for group in found.detail["groups"]] == [(3, 720), (3, 2_100)]
+    assert not found.streak
+    shallow = compare(two_days(), material(*weekend, friday, thursday, at=day()), EVALUATION)
+    newest, before = shallow.detail["groups"]
+    assert (newest["n"], before["n"]) == (20, 1_400)
+    assert newest["beyond"]
+    assert before["beyond"]
+    assert newest["too_few"]
+    assert "too_few" not in before
+    assert not shallow.streak
+
+
+def test_a_label_that_is_thin_every_day_can_still_have_a_streak() -> None:
+    thin = [rows(60, over=0.6, seed=seed) for seed in range(6)]
+    rule = two_days().model_copy(update={"min_samples": 500})
+    found = compare(rule, material(*thin, at=day()), EVALUATION)
+    assert (found.n, found.adequate, found.streak) == (360, False, True)
+    assert [group.get("too_few") for group in found.detail["groups"]] == [None, None]
+
+
+def test_a_group_says_nothing_with_less_than_its_part_and_half_a_fair_share() -> None:
+    rule = two_days()  # its part of 100 rows is 50
+    for newest, before, few in (
+        (50, 2_000, False),
+        (49, 2_000, True),
+        (30, 90, False),
+        (29, 91, True),
+        (30, 40, False),
+    ):
+        found = compare(rule, material(rows(newest, over=0.6), rows(before, over=0.6), at=day()), EVALUATION)
+        assert [group.get("too_few", False) for group in found.detail["groups"]] == [few, False], (newest, before)
+
+
 def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
     rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
     base = pinned(rows(20_000))
