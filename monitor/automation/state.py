@@ -74,7 +74,7 @@ def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -
     must not have ended. The source's lease counts only if a verdict is against its switch, so that an operator's "on"
     against the evidence ends there too.
     """
-    closed = _closed_by_source(whole, now) or _closed(state, now)
+    closed = closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:
         return closed
     parts = off_segments(state, now)
@@ -102,7 +102,8 @@ def is_blocked(score: float, blocked: Iterable[tuple[float, float]]) -> bool:
     return any(low <= rounded <= high or low <= score <= high for low, high in blocked)
 
 
-def _closed_by_source(whole: SwitchState | None, now: datetime) -> Allowed | None:
+def closed_by_source(whole: SwitchState | None, now: datetime) -> Allowed | None:
+    """Why the source's own switch forbids all its labels now; None if it does not."""
     if whole is None or whole.state == "never_set":
         return None
     if whole.state != "on":  # an unknown state is off

@@ -583,6 +583,10 @@ def _after_silence(change: _Change) -> SwitchDecision:
     """Renew nothing, since nothing was evaluated; ``when_not_evaluated: disable`` turns the label off at once."""
     if all(verdict.reason is Reason.NOT_MATURE for verdict in change.evidence.verdicts):
         return change.nothing("waits for truths: the lease is not renewed")
+    if change.newest == change.evidence.window_end and all(
+        verdict.reason is Reason.IN_BASELINE for verdict in change.evidence.verdicts
+    ):  # the window was counted before somebody pinned it: that says nothing against the label
+        return change.nothing("in its baseline by now: the lease is not renewed")
     if change.automation.when_not_evaluated == "keep":
         return change.nothing("not evaluated: the lease is not renewed")
     acts = change.before.state == "on" or (change.before.state == "never_set" and change.before.label is None)

@@ -18,7 +18,7 @@ from rich.text import Text
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
-from monitor.automation.state import Allowed, GateReason, effective, off_segments
+from monitor.automation.state import Allowed, GateReason, closed_by_source, effective, off_segments
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
@@ -258,6 +258,8 @@ def _change(
                 follows = _what_follows(state, config.zone, critical=critical)
             else:
                 follows = _what_follows_of(state, part, config.zone)
+            if enable and each is not None:
+                follows += _but_closed(opened.store.switch(name, None), opened.clock())
             cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
     for name in names or config.sources if every else ():
         if name not in dict(targets):
@@ -303,6 +305,14 @@ def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInf
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
 
+def _but_closed(whole: SwitchState, now: datetime) -> str:
+    """That a label which is turned on does not act all the same, since its source is closed."""
+    closed = closed_by_source(whole, now)
+    if closed is None:
+        return ""
+    return f"; it does not act yet: {closed.detail} (`calmon automation enable --source {whole.source}` opens it)"
+
+
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change holds, and what happens then."""
     hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
@@ -311,7 +321,8 @@ def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     if state.label is None and state.verdict is None:
         return "; it forbids nothing, and its labels stay as they are"
     if state.verdict is not None and state.by_operator:
-        return f" until {lease}, since the last evaluation said breach; a good window of the same rule makes it last"
+        lasts = f" until {lease}, since the last evaluation said breach; a good window of the same rule makes it last"
+        return f"{lasts}, and a breach turns it off at once: it is critical" if critical else lasts
     holds = "a breach turns it off at once: it is critical" if critical else f"no run undoes that before {hold}"
     return f" until {lease} unless an evaluation renews it; {holds}"
 
@@ -359,9 +370,9 @@ def targets_of(
 
 
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:
-    """The labels of --all: every known label; to enable, the source's own switch too where it was ever set."""
+    """The labels of --all: every known label; to enable, first the source's own switch where it was ever set."""
     labels = [label for label in known_labels(opened, source) if label is not None]
-    return [*labels, None] if enable and opened.store.switch(source, None).version else [*labels]
+    return [None, *labels] if enable and opened.store.switch(source, None).version else [*labels]
 
 
 @automation_app.command(

@@ -331,6 +331,9 @@ def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: 
     mine = reader.facts.switch(source, name)
     turned_on = re.match(r"(?:already )?turned on", words) is not None
     reader.equal("state", text, "on" if turned_on else "off", mine.state)
+    if turned_on and name is not None:
+        closed = (reader.facts.why_off(source, name) or "").startswith("source")
+        reader.equal("closed by its source", text, "it does not act yet: the whole source is" in words, closed)
     for time in re.findall(TIME, words):
         known = [t for t in (mine.lease, mine.hold, reader.facts.switch(source, None).lease) if t is not None]
         reader.check(any(same_minute(time, t) for t in known), "until", text, known)

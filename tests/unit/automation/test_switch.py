@@ -464,6 +464,17 @@ def test_rules_that_wait_for_truths_turn_nothing_off_and_renew_no_lease():
     assert run(ON, waiting, verdict("not_evaluated", rule="other"), automation=DISABLE).after.state == "off"
 
 
+def test_a_window_that_was_counted_and_then_pinned_takes_nothing_back():
+    pinned = replace(verdict("not_evaluated"), reason=Reason.IN_BASELINE)
+    counted = run(ON, OK, automation=DISABLE).after
+    again = run(counted, pinned, automation=DISABLE)
+    assert (again.after, again.event) == (counted, None)
+    assert again.reason == "in its baseline by now: the lease is not renewed"
+    both = run(counted, pinned, verdict("not_evaluated", rule="other"), automation=DISABLE)
+    assert both.after.state == "off", "another rule has another reason"
+    assert run(counted, pinned, end=END + WEEK, automation=DISABLE).after.state == "off", "a window never counted"
+
+
 def test_what_a_run_turned_off_stays_off_until_somebody_enables_it():
     decision = run(OFF_BY_RUN, OK)
     assert (decision.after, decision.event, decision.reason) == (OFF_BY_RUN, None, "off until an operator enables")
