@@ -2,8 +2,9 @@
 
 Each label is compared with itself: the first half of the weeks with the second, the rows of each model version with
 the others, and the whole with the weeks before and after. Two properties are compared: calibration (the ECE, either
-way) and the distribution of scores. A reported change is significant over all labels and as large as a rule would call
-a change.
+way) and the distribution of scores. Where calibration is the same in all of these, each week is compared with the
+others, since one bad week in the middle changes no half by much. A reported change is significant over all labels and
+as large as a rule would call a change.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Between(StrEnum):
     VERSIONS = "versions"
     BEFORE = "before"
     AFTER = "after"
+    WEEK = "week"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +99,7 @@ _WHERE = {
     Between.VERSIONS: "in the rows of model version {version}",
     Between.BEFORE: "than in the weeks before, from {week} on",
     Between.AFTER: "after the span, from {week} on",
+    Between.WEEK: "in {week} than in the other weeks",
 }
 
 
@@ -145,7 +148,24 @@ def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationCo
         change = _change(*tables[place]) if p_ece < rate else 0.0
         if abs(change) > limits.ece:
             found.append(_concern(pair, "calibration", change, p_ece))
-    return found
+    named = {concern.subject for concern in found if concern.what == "calibration"}
+    return [*found, *_single_weeks([span for span in spans if span.subject not in named], limits, evaluation)]
+
+
+def _single_weeks(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationConfig) -> Iterator[Concern]:
+    """The weeks of each span in which the ECE is higher than in its others: a family of their own."""
+    pairs = [pair for span in spans for pair in _weeks(span) if _enough(pair.then) and _enough(pair.now)]
+    tables = [_tables(pair, evaluation) for pair in pairs]
+    for pair, both, p_adjusted in zip(pairs, tables, adjust(ece_increase_ps(tables), 1), strict=True):
+        change = _change(*both) if p_adjusted < evaluation.false_discovery_rate else 0.0
+        if change > limits.ece:
+            yield _concern(pair, "calibration", change, p_adjusted)
+
+
+def _weeks(span: SpanSeen) -> Iterator[_Pair]:
+    inside = list(span.inside)
+    for at in range(len(inside) if len(inside) > 1 else 0):
+        yield _pair(span, Between.WEEK, inside[:at] + inside[at + 1 :], inside[at : at + 1])
 
 
 def _concern(pair: _Pair, what: str, change: float, p_adjusted: float) -> Concern:

@@ -90,6 +90,19 @@ def test_a_model_swap_within_the_weeks_is_named_with_its_week_and_versions(tmp_p
     assert str(halves).endswith(f"within the span, from {WEEKS[SWAP]} on; model version v6 → v7")
 
 
+@pytest.mark.parametrize("at", [0, 3, 5])
+def test_one_bad_week_is_named_wherever_it_is(tmp_path: Path, at: int) -> None:
+    data, bad = frame(), week(WEEKS[at])
+    chosen = (data["label"] == "steady") & data["resolved_at"].between(bad.start, bad.end)
+    data.loc[chosen] = overconfident(data[chosen].copy(), np.random.default_rng(3))
+    found = pinned(tmp_path, data, 0, 5)
+    assert found.baselines == ()
+    (concern,) = [each for each in found.concerns if each.subject.label == "steady"]
+    assert (concern.what, concern.between, concern.week) == ("calibration", Between.WEEK, WEEKS[at])
+    assert str(concern).startswith("tickets/steady: ECE higher by 0.")
+    assert str(concern).endswith(f" in {WEEKS[at]} than in the other weeks; model version v6")
+
+
 def test_weeks_after_a_swap_differ_from_the_weeks_before(tmp_path: Path) -> None:
     found = pinned(tmp_path, frame(overconfident), 6, 9)
     assert ("steady", "calibration", Between.BEFORE) in kinds(found)
