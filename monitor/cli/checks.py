@@ -27,7 +27,7 @@ from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.operations.describe_changes import LEGEND, lines_of, remarks
-from monitor.operations.describe_source import describe
+from monitor.operations.describe_source import describe, not_judged
 from monitor.operations.open import open_warehouse
 from monitor.operations.propose_evaluation import tuning_of, typical_of, weeks_of
 from monitor.report.console import plain_table
@@ -144,9 +144,15 @@ def _check_source(warehouse: Warehouse, name: str, config: Config, volumes: list
         advice = _volume(warehouse, name, config, found.survey, volumes)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
+    unfit = not_judged(reading, source, config.evaluation.max_rejected)
     return [
         replace(checked, text=f"{checked.text}: {found.data}"),
         CheckResult(f"{name}, {window.name}", "ok", found.window),
+        *(
+            [CheckResult(f"{name}, {window.name}", "note", f"as far as can be said without a baseline, {unfit}")]
+            if unfit
+            else []
+        ),
         *(CheckResult(f"source {name}", "note", doubt) for doubt in found.doubts),
         *(CheckResult(f"source {name}", "note", remark) for remark in advice),
     ]

@@ -8,7 +8,10 @@ from datetime import datetime
 
 from monitor.config.model import SourceConfig
 from monitor.core.records import RejectedRows, RejectReason
+from monitor.core.rejection import Read, rejections
+from monitor.core.rejection_words import sentence
 from monitor.core.wording import clean
+from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
 from monitor.warehouse.survey import Survey
@@ -64,6 +67,16 @@ def window_in_words(reading: Reading) -> str:
         labels.append(f"and {more} more labels with {least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows")
     sentence = f"{reading.rows:,} rows" + (f": {', '.join(labels)}" if labels else "")
     return "; ".join([sentence, *_rejected(reading.quality, reading.rows)])
+
+
+def not_judged(reading: Reading, source: SourceConfig, most: float) -> str:
+    """Which labels a run would not judge because of rejected rows or a constant column, and what to do; "" if none.
+
+    ``most`` is ``max_rejected``. No baseline is known here, by which a run might find a constant truth likely enough.
+    """
+    repeated = sum(each.rows for each in reading.quality if each.reason == RejectReason.DUPLICATE)
+    read = Read(reading.rejected, with_whole(reading).labels, reading.rows, repeated, source.kind != "regression")
+    return sentence(rejections(read, {}, most))
 
 
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from monitor.cli import app
 from monitor.config.settings import variables
+from monitor.context import utc_now
 from tests import write_commands
 from tests.fakes import slack
 from tests.fakes import world as worlds
@@ -122,6 +123,16 @@ def test_check_says_what_is_reached_and_where_rules_would_go(world: World) -> No
     assert "#ml-monitoring" in found.stdout
     assert wrong.exit_code == 1
     assert "invalid_auth" in wrong.stdout
+
+
+def test_check_says_that_a_run_would_judge_nothing_where_every_score_is_the_same(tmp_path: Path) -> None:
+    frame = worlds.rows().assign(score=0.5)
+    frame["resolved_at"] += utc_now() - frame["resolved_at"].max()  # so that the last ready week has rows
+    same = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "same.duckdb", frame))
+    found = re.sub(r"\s+", " ", calmon(same, "check").stdout)
+    assert "as far as can be said without a baseline, not judged: all labels: every score is the same" in found
+    assert "Check that the view has the score of each item" in found
+    assert "not judged" not in calmon(make_world(tmp_path), "check").stdout
 
 
 def test_check_names_what_is_wrong_with_a_relation(tmp_path: Path) -> None:

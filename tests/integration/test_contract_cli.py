@@ -149,6 +149,13 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
     label, whole = json.loads(calmon(world, "automation", "status", "--json").stdout)
     assert (label["label"], label["state"], label["allowed"]) == ("steady", "on", False)
     assert (whole["label"], whole["state"], whole["reason"]) == (None, "off", "audit")
+    again = calmon(world, "automation", "enable", "--label", "steady", "--reason", "again")
+    closed = "it does not act yet: the whole source is off (`calmon automation enable --source tickets` opens it)"
+    assert closed in re.sub(r"\s+", " ", again.stdout)
+    everything = calmon(world, "automation", "enable", "--all", "--reason", "go live").stdout
+    assert "does not act yet" not in everything
+    assert everything.startswith("tickets/(the whole source): turned on")
+    calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
     on = calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit done")
     assert "turned on; it forbids nothing, and its labels stay as they are" in re.sub(r"\s+", " ", on.stdout)
     assert json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)[0]["allowed"]
