@@ -240,6 +240,7 @@ def _why_pooled(context: VerdictContext) -> Step | None:
         else "the rows of fewer could not be compared"
         if verdict.reason == Reason.SCORES_MOVED
         else "the rows of fewer could not have shown a change that matters"
+        + f", or gave too few to one of the {asks} running" * (asks > 1)
     )
     more = "" if asks in (verdict.windows, 1) else f", in {asks} groups since it is about that many running"
     before = verdict.windows - 1

@@ -539,6 +539,25 @@ def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
     assert not check["passed"]
 
 
+def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_running() -> None:
+    rows = ((20, 0.0), (20, 0.0), (800, 0.0), (800, 0.4), (800, 0.0), (800, 0.0))
+    found = real(TWO_DAYS, tuple(counts(seed, *each) for seed, each in enumerate(rows, start=5)))
+    (pooled,) = [step.text for step in found.steps if step.name == "pooled"]
+    assert "could not have shown a change that matters, or gave too few to one of the 2 running, in 2 groups" in pooled
+    few = replace(
+        judged(TWO_DAYS, level(TWO_DAYS, **ECE_DAYS, p_value=2e-6, n=1428, windows=4, streak=False)),
+        detail={
+            "asks": 2,
+            "groups": [
+                {"windows": 2, "n": 20, "value": 0.3, "beyond": True, "too_few": True},
+                {"windows": 2, "n": 1408, "value": 0.12, "beyond": True},
+            ],
+        },
+    )
+    told = "\n".join(sentences(explain(VerdictContext(few, REVISION))))
+    assert "newest first 0.3 (n = 20, too few to say), 0.12 (n = 1,408)" in told
+
+
 def test_dependent_rows_are_reported_with_what_they_are_worth() -> None:
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
