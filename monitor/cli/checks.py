@@ -27,7 +27,7 @@ from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.operations.describe_changes import LEGEND, lines_of, remarks
-from monitor.operations.describe_source import describe, not_judged
+from monitor.operations.describe_source import describe, not_judged, unseen_labels
 from monitor.operations.open import open_warehouse
 from monitor.operations.propose_evaluation import tuning_of, typical_of, weeks_of
 from monitor.report.console import plain_table
@@ -116,8 +116,12 @@ def check_warehouse(settings: Settings, config: Config, volumes: list[Volume]) -
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
-            found = [result for name in config.sources for result in _check_source(warehouse, name, config, volumes)]
-            return [*found, *_check_role(warehouse)]
+            seen: dict[str, frozenset[str]] = {}
+            found = [
+                result for name in config.sources for result in _check_source(warehouse, name, config, volumes, seen)
+            ]
+            unseen = [CheckResult(who, "note", text) for who, text in unseen_labels(config, seen)]
+            return [*found, *unseen, *_check_role(warehouse)]
     except WrongWarehouseAddress as error:
         return [CheckResult("warehouse", "wrong", str(error))]
     except (WarehouseFailed, RelationError) as error:
@@ -131,8 +135,13 @@ def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckRes
     return replace(found, state="failed", text=without_secrets(text)) if text else found
 
 
-def _check_source(warehouse: Warehouse, name: str, config: Config, volumes: list[Volume]) -> list[CheckResult]:
-    """Whether a relation can be read, what its data look like, and where they contradict the configuration."""
+def _check_source(
+    warehouse: Warehouse, name: str, config: Config, volumes: list[Volume], seen: dict[str, frozenset[str]]
+) -> list[CheckResult]:
+    """Whether a relation can be read, what its data look like, and where they contradict the configuration.
+
+    The labels of the last ready week are added to ``seen``.
+    """
     checked = _check_relation(warehouse, name, config)
     if checked.state != "ok":
         return [checked]
@@ -144,6 +153,7 @@ def _check_source(warehouse: Warehouse, name: str, config: Config, volumes: list
         advice = _volume(warehouse, name, config, found.survey, volumes)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
+    seen[name] = frozenset(reading.labels)
     unfit = not_judged(reading, source, config.evaluation.max_rejected)
     return [
         replace(checked, text=f"{checked.text}: {found.data}"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.config.model import SourceConfig
+from monitor.config.model import Config, SourceConfig
+from monitor.config.problems import closest
 from monitor.core.records import RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
@@ -77,6 +78,31 @@ def not_judged(reading: Reading, source: SourceConfig, most: float) -> str:
     repeated = sum(each.rows for each in reading.quality if each.reason == RejectReason.DUPLICATE)
     read = Read(reading.rejected, with_whole(reading).labels, reading.rows, repeated, source.kind != "regression")
     return sentence(rejections(read, {}, most))
+
+
+def unseen_labels(config: Config, seen: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
+    """(where, a sentence) for each label that alerts.yaml names and no row of the last week has.
+
+    ``seen`` has the labels of that week by source; a source that could not be read is not in it, and says nothing.
+    """
+    for where, key, label, sources in _named_labels(config):
+        known = {each for name in sources for each in seen.get(name, ())}
+        if all(name in seen for name in sources) and label not in known:
+            near = closest(label, sorted(known))
+            hint = f": is it {clean(near)!r}?" if near else ""
+            yield where, f"{key} names the label {clean(label)!r}, which no row of the last week has{hint}"
+
+
+def _named_labels(config: Config) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """(where, key, label, sources that may have it) of every label that alerts.yaml names."""
+    every = tuple(config.sources)
+    for name, source in config.sources.items():
+        yield from ((f"source {name}", "labels", label, (name,)) for label in source.labels)
+    rules = [(f"rule {rule.id}", rule.match.label, rule.match.source) for rule in config.rules]
+    routes = [(f"route {number}", each.match.label, each.match.source) for number, each in enumerate(config.routes, 1)]
+    for where, label, only in (*rules, *routes):
+        if label is not None:
+            yield where, "match", label, (only,) if only else every
 
 
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:

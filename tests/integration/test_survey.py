@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.config.model import SourceConfig
+from monitor.context import utc_now
 from monitor.core import windows
 from monitor.operations.describe_source import Description, describe
 from monitor.warehouse.reader import Warehouse
@@ -165,3 +166,35 @@ def test_check_prints_what_it_found_and_where_the_history_is(tmp_path: Path, mon
     assert "tickets.csv can be read: 200 rows, 1 label, from 2026-11-10 to 2026-11-10" in found.stdout
     assert "scores go up to 99: if they are in percent, write score_scale: 100" in found.stdout
     assert "sqlite:///var/history.sqlite does not exist yet" in found.stdout
+
+
+def test_check_names_labels_of_alerts_yaml_that_no_row_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    day = (utc_now() - timedelta(days=8)).date()  # in the last ready week, or before it: the survey says which
+    lines = [
+        f"t{n},{label},0.{n % 90 + 10},1,{day - timedelta(days=d)}"
+        for n in range(40)
+        for label in ("refund", "spam")
+        for d in (0, 4, 8)
+    ]
+    (tmp_path / "tickets.csv").write_text("\n".join(["item,label,score,actual,resolved_at", *lines]), encoding="utf-8")
+    (tmp_path / "alerts.yaml").write_text(
+        "version: 1\nsources:\n"
+        "  tickets: {relation: tickets.csv, score_is: probability_of_label, "
+        "labels: {refnd: {critical: true}, spam: {}}}\n"
+        "  gone: {relation: gone.csv, score_is: probability_of_label}\n"
+        "rules:\n  - {id: a, metric: ece, threshold: 0.05, match: {label: spam, source: tickets}}\n"
+        "  - {id: b, metric: ece, threshold: 0.05, match: {label: zebra, source: tickets}}\n"
+        "  - {id: c, metric: ece, threshold: 0.05, match: {label: zebra}}\n"
+        "routes:\n  - {match: {label: refund, source: tickets}, channel: '#a'}\n"
+        "  - {match: {label: spm, source: tickets}, channel: '#b'}\n"
+        "automation: {when_not_evaluated: keep}\n",
+        encoding="utf-8",
+    )
+    found = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["check"])
+    said = {" ".join(line.split()) for line in found.stdout.splitlines() if "which no row of the last week has" in line}
+    assert said == {
+        "source tickets note labels names the label 'refnd', which no row of the last week has: is it 'refund'?",
+        "rule b note match names the label 'zebra', which no row of the last week has",
+        "route 2 note match names the label 'spm', which no row of the last week has: is it 'spam'?",
+    }, found.output
