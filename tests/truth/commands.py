@@ -342,12 +342,15 @@ def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: 
 @CHANGED.add(
     r"(?P<source>[\w-]+)/(?P<label>[\w -]+): (?P<part>\w+ = \w+) turned (?P<way>on|off)"
     rf"(?: until (?P<until>{TIME}), since the last evaluation said breach|; no run undoes that before (?P<hold>{TIME}))?"
-    r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?"
+    r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?(?P<closed>; it does not act yet: the whole source is .*)?"
 )
 def _changed_segment(
-    reader: Reader, text: str, _: Any, source: str, label: str, part: str, way: str, until: Any, hold: Any, state: Any
-) -> None:
+    reader: Reader, text: str, _: Any, source: str, label: str, part: str, way: str, until: Any, hold: Any, state: Any,
+    closed: Any,
+) -> None:  # fmt: skip
     facts = reader.facts
+    is_closed = (facts.why_off(source, label) or "").startswith("source")
+    reader.equal("closed by its source", text, closed is not None, way == "on" and is_closed)
     mine = facts.switch(source, label)
     reader.equal("segment", text, part in mine.off(facts.now), way == "off")
     ends = dict(mine.segments).get(part)
