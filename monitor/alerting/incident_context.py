@@ -12,7 +12,7 @@ from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.worst_segment import worst_segment
 from monitor.alerting.switch_line import switch_line
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
-from monitor.automation.harm import Harm
+from monitor.automation.harm import Harm, TimeOn, together
 from monitor.automation.state import effective
 from monitor.context import Monitor
 from monitor.core import windows
@@ -181,10 +181,21 @@ class IncidentContext:
         found = _automated(verdict, estimates)
         if found is None or found.interval.value is None:
             return None
-        source, window = verdict.subject.source, verdict.window
-        events = self._events(source, verdict.subject.label, window.start)
-        on = time_on(events, (source, verdict.subject.label), window.start, window.end)
-        return Harm(found.interval.value * found.n, on, window.schedule, rows=found.n)
+        on = self._time_on(verdict.subject.source, verdict.subject.label, verdict.window)
+        return Harm(found.interval.value * found.n, on, verdict.window.schedule, rows=found.n)
+
+    def _time_on(self, source: str, label: str | None, window: Window) -> TimeOn:
+        """The share of the window in which automation was on; of a source as a whole, weighted by automated rows."""
+
+        def on(each: str) -> TimeOn:
+            return time_on(events, (source, each), window.start, window.end)
+
+        if label is not None:
+            events = self._events(source, label, window.start)
+            return on(label)
+        reading = self._reading(window, source)
+        events = by_switch(self.monitor.store.switch_events(source, since=window.start))
+        return together((rows, on(each)) for each, rows in (reading.automated_rows if reading is not None else ()))
 
     def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch and of its source's that say the state from ``since`` on."""
@@ -267,6 +278,9 @@ class IncidentContext:
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
+    """The shortfall of the automated rows that the verdict is about; None for small labels, which have none stored."""
+    if "small_labels" in verdict.detail:
+        return None
     key = (verdict.subject, "shortfall", "automated")
     return next((each for each in estimates if (each.subject, each.metric, each.where) == key), None)
 

@@ -168,6 +168,8 @@ def _damage(file: Path) -> list[str]:
             lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as error:
         return [f"it cannot be read as SQLite: {error}"]
+    except UnicodeDecodeError:  # SQLite's message quotes what it found in place of the schema
+        return ["it cannot be read as SQLite: its schema is damaged"]
     return [f"damaged: {line}" for line in lines if line != "ok"]
 
 

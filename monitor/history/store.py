@@ -221,6 +221,9 @@ class Store:
                 return schema.revision_of(connection)
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
+        except UnicodeDecodeError as error:  # SQLite's message quotes what it found in place of the schema
+            remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
+            raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
 
     def ping(self) -> None:
         """Check that the database answers. Raises :class:`StoreUnreachable`."""
@@ -229,6 +232,9 @@ class Store:
                 connection.execute(select(1))
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
+        except UnicodeDecodeError as error:  # SQLite's message quotes what it found in place of the schema
+            remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
+            raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
 
     def now(self) -> datetime | None:
         """The time by the clock of the database server; None for SQLite, which has only this machine's clock."""

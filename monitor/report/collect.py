@@ -255,12 +255,7 @@ def _time_on(material: _Material, subject: Subject) -> TimeOn:
     if subject.label is not None:
         return on(subject.label)
     reading = material.readings.get(subject.source)
-    labels = {} if reading is None else reading.labels
-    weighed = [(counts.where("automated").rows, label) for label, counts in labels.items()]
-    if reading is not None and reading.state == COUNTS_REMOVED:
-        acted = ((label, promises.get("automated")) for label, promises in reading.promises.items())
-        weighed = [(promise.rows, label) for label, promise in acted if promise is not None]
-    return together((rows, on(label)) for rows, label in weighed if label is not None)
+    return together((rows, on(label)) for label, rows in (reading.automated_rows if reading is not None else ()))
 
 
 def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:

@@ -83,6 +83,23 @@ def test_a_switch_that_turns_while_a_history_is_checked_makes_it_no_older_copy(
         assert store.switch("tickets", "billing").state == "on"
 
 
+def test_a_schema_that_is_no_text_any_more_is_damage_like_any_other(tmp_path: Path) -> None:
+    url, copy, file = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite", tmp_path / "history.sqlite"
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    archive.backup(url, copy)
+    whole = copy.read_bytes()  # the backup has no journal beside it
+    file.with_name("history.sqlite-wal").unlink(missing_ok=True)
+    file.write_bytes(whole.replace(b"CREATE TABLE readings", b"CREATE \xff\xfe\xfdLE readings"))
+    assert archive.check(url).problems == ("it cannot be read as SQLite: its schema is damaged",)
+    with pytest.raises(HistoryDamaged, match="the schema of the history cannot be read; `calmon db check`"):
+        Store.from_url(url)
+    archive.restore(url, copy, by="ann", reason="damaged", now=datetime.now(UTC))
+    assert (tmp_path / "history.sqlite.damaged").exists()
+    with Store.from_url(url) as store:
+        assert store.switch("tickets", "billing").state == "on"
+
+
 def test_a_damaged_history_is_kept_beside_and_a_lost_one_can_be_restored(tmp_path: Path) -> None:
     url, copy = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite"
     with Store.from_url(url) as store:

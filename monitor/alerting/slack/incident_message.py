@@ -380,7 +380,8 @@ def _the_rest(rest: Sequence[LabelFindings]) -> list[Block]:
 
 def _line(label: LabelFindings) -> str:
     """A label in one line."""
-    verdict, more = label.lead.verdict, len(label.findings) - 1
+    verdict, lead = label.lead.verdict, label.lead
+    more = sum(each is not lead and each.now != Now.RESOLVED for each in label.findings)
     also = f", and {count_of(more, 'other rule')}" if more else ""
     words = f"{ending(verdict)} ({_when(verdict)}){also}"
     if label.now == Now.RESOLVED:
