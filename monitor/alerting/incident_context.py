@@ -159,11 +159,13 @@ class IncidentContext:
         against = finding.rule is not None and finding.rule.acts and finding.now == Now.IN_BREACH
         state, now = self.monitor.store.switch(source, label), self.monitor.clock()
         whole = None if label is None else self.monitor.store.switch(source, None)
-        is_off = not effective(state, now, whole=whole).allowed
+        identity = self.monitor.store.identity()
+        is_off = not effective(state, now, whole=whole, identity=identity).allowed
         return switch_line(
             state,
             now,
             whole=whole,
+            identity=identity,
             against=against,
             dry_run=self.monitor.config.automation.dry_run,
             off_since=self._off_since(source, label) if is_off else None,

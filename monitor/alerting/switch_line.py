@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from monitor.alerting.slack.labels import SwitchLine
-from monitor.automation.state import effective
-from monitor.core.records import SwitchState
+from monitor.automation.state import CLOSED_HISTORY, effective
+from monitor.core.records import Identity, SwitchState
 from monitor.core.score_ranges import Ranges
 from monitor.core.wording import clean, segment_name, stamp
 
@@ -20,6 +20,7 @@ def switch_line(
     now: datetime,
     *,
     whole: SwitchState | None,
+    identity: Identity | None = None,
     against: bool = False,
     dry_run: bool = False,
     off_since: datetime | None = None,
@@ -29,10 +30,12 @@ def switch_line(
     ``against``: a rule that would turn it off is in breach. ``off_since`` is when automation became off, which is
     before its switch was turned off where the lease had ended earlier (None: not known).
     """
-    found = effective(state, now, whole=whole)
+    found = effective(state, now, whole=whole, identity=identity)
     dry = " (dry run: runs change no switch)" if dry_run else ""
     if found.allowed:
         line = _on(state, _closed(state, found.blocked, now), against=against)
+    elif found.reason in CLOSED_HISTORY:
+        line = SwitchLine(f"Automation is off: {found.detail}", "off")
     elif whole is not None and whole.state not in ("never_set", "on"):
         line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):

@@ -6,12 +6,12 @@ Everything here errs to "off": never set, expired and forbidden are all off.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.core.records import SwitchState
+from monitor.core.records import Identity, SwitchState
 from monitor.core.score_ranges import CELLS, Ranges, merged
 
 
@@ -67,13 +67,32 @@ class Allowed:
         return f"{self.detail}, but not for {off}" if off else self.detail
 
 
-def effective(state: SwitchState, now: datetime, *, whole: SwitchState | None) -> Allowed:
+CLOSED_HISTORY: Mapping[GateReason, str] = {
+    GateReason.HISTORY_RESTORED: "the history was put back from a backup, and no operator has confirmed it",
+    GateReason.HISTORY_WENT_BACK: "the history is older than the one seen before: an old copy was put back",
+}
+"""Why no label may act, whatever its switch, in words."""
+
+
+def closed_history(identity: Identity) -> GateReason | None:
+    """Why every gate of this history is closed; None if none is."""
+    if not identity.confirmed:
+        return GateReason.HISTORY_RESTORED
+    return GateReason.HISTORY_WENT_BACK if identity.went_back else None
+
+
+def effective(
+    state: SwitchState, now: datetime, *, whole: SwitchState | None, identity: Identity | None = None
+) -> Allowed:
     """Whether automation may act on this label now.
 
     ``whole`` is the source's own switch: it can only forbid, and forbids nothing if it was never set. The label's lease
     must not have ended. The source's lease counts only if a verdict is against its switch, so that an operator's "on"
-    against the evidence ends there too.
+    against the evidence ends there too. Nothing may act on a copy of a history: ``identity`` says whether it is one.
     """
+    copied = None if identity is None else closed_history(identity)
+    if copied is not None:
+        return Allowed(False, copied, CLOSED_HISTORY[copied])
     closed = closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:
         return closed

@@ -14,7 +14,18 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.maturity import Maturity
-from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.records import (
+    Estimate,
+    Identity,
+    Interval,
+    Reason,
+    Subject,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.core.rejection_words import sentence
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
@@ -62,6 +73,7 @@ class _Material:
     baselines: Mapping[tuple[str, str | None], Sequence[Baseline]]
     then: Mapping[tuple[str, str], StoredReading]
     switches: Mapping[Key, SwitchState]
+    identity: Identity
     events: Mapping[Key, Sequence[SwitchEvent]]
     ran: datetime | None
     now: datetime
@@ -135,6 +147,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         baselines=baselines,
         then=_of_baselines(store, config, window, verdicts, baselines),
         switches={(state.source, state.label): state for state in store.switches()},
+        identity=store.identity(),
         events=by_switch(store.switch_events(since=window.start if ran is None else min(window.start, ran))),
         ran=ran,
         now=now,
@@ -378,9 +391,10 @@ def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
 def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
     whole = material.switches.get((subject.source, None))
     if subject.label is None:
-        return None if whole is None else switch_line(whole, material.now)  # a source has none until somebody sets one
+        # a source has none until somebody sets one
+        return None if whole is None else switch_line(whole, material.now, None, material.identity)
     state = material.switches.get((subject.source, subject.label), SwitchState(subject.source, subject.label))
-    return switch_line(state, material.now, whole)
+    return switch_line(state, material.now, whole, material.identity)
 
 
 def _notes(material: _Material) -> Iterable[str]:

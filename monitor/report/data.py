@@ -8,10 +8,11 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from monitor.automation.harm import UNITS
-from monitor.automation.state import effective
+from monitor.automation.state import CLOSED_HISTORY, effective
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
     Estimate,
+    Identity,
     Interval,
     RejectedRows,
     ShiftResult,
@@ -87,14 +88,16 @@ class SwitchRow:
         return f"{self.state} but {', '.join(closed)}" if closed and self.state == "on" else self.state
 
 
-def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = None) -> SwitchRow:
+def switch_line(
+    state: SwitchState, at: datetime, whole: SwitchState | None = None, identity: Identity | None = None
+) -> SwitchRow:
     """The line of one switch at ``at``; an "on" whose lease has ended, or whose source (``whole``) is off, is off.
 
     >>> from datetime import UTC, datetime
     >>> switch_line(SwitchState("tickets", "billing"), datetime(2026, 11, 16, tzinfo=UTC)).words
     'off (never set)'
     """
-    found = effective(state, at, whole=whole)
+    found = effective(state, at, whole=whole, identity=identity)
 
     def line(words: str, by: SwitchState = state) -> SwitchRow:
         who = by.changed_at, by.actor, by.reason
@@ -102,6 +105,8 @@ def switch_line(state: SwitchState, at: datetime, whole: SwitchState | None = No
 
     if found.allowed:
         return line("on")
+    if found.reason in CLOSED_HISTORY:
+        return line(f"off ({found.detail})", SwitchState(state.source, None))
     if state.state != "on":
         if state.state != "never_set":
             return line("off")

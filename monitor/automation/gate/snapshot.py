@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from numbers import Real
 from typing import Any, TypeAlias
 
-from monitor.automation.state import GateReason, effective, is_blocked
+from monitor.automation.state import CLOSED_HISTORY, GateReason, closed_history, effective, is_blocked
 from monitor.core.records import Identity, Mark, SegmentSwitch, SwitchState
 from monitor.core.score_ranges import Ranges
 
@@ -62,22 +62,14 @@ REQUEST = "Calmon-Request"
 """The header of an answer with the id of its request."""
 BEHIND = timedelta(minutes=10)
 """How far a clock may be behind the newest stored change of a switch."""
-#: Why a whole snapshot is closed, in words.
-WHOLE: Mapping[GateReason, str] = {
-    GateReason.HISTORY_RESTORED: "the history was put back from a backup, and no operator has confirmed it",
-    GateReason.HISTORY_WENT_BACK: "the history is older than the one seen before: an old copy was put back",
-}
 
 
 def snapshot_of(
     at: datetime, switches: Iterable[SwitchState], automate_at: Mapping[Key, float], identity: Identity
 ) -> SwitchSnapshot:
     """A snapshot of the history's switches and thresholds at ``at``; closed if an older copy was put back."""
-    closed = GateReason.HISTORY_WENT_BACK if identity.went_back else None
-    if not identity.confirmed:
-        closed = GateReason.HISTORY_RESTORED
     by_key = {(s.source, s.label): s for s in switches}
-    return SwitchSnapshot(at, by_key, automate_at, identity.mark, identity.newest_at, closed)
+    return SwitchSnapshot(at, by_key, automate_at, identity.mark, identity.newest_at, closed_history(identity))
 
 
 _NEVER_SET = SwitchState("", None)
@@ -179,7 +171,7 @@ def terms(snapshot: SwitchSnapshot, source: str, label: str, now: datetime) -> T
 def closed_by_history(snapshot: SwitchSnapshot, now: datetime) -> Decision | None:
     """Why no label may act, whatever its switch; None if labels may."""
     if snapshot.closed is not None:
-        return Decision(False, snapshot.closed, detail=WHOLE.get(snapshot.closed, snapshot.closed.value))
+        return Decision(False, snapshot.closed, detail=CLOSED_HISTORY.get(snapshot.closed, snapshot.closed.value))
     if snapshot.newest_at is not None and now < snapshot.newest_at - BEHIND:
         text = (
             f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {snapshot.newest_at:%Y-%m-%d %H:%M} UTC"

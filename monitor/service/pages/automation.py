@@ -84,12 +84,12 @@ def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
 def _switches(context: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:
     """Every switch now, and how many labels are in which state."""
     stored = {(switch.source, switch.label): switch for switch in context.store.switches()}
-    scores, found = context.store.thresholds(), _states(context)
+    scores, found, identity = context.store.thresholds(), _states(context), context.store.identity()
 
     def line(key: Key) -> SwitchTableRow:
         source, label = key
         whole = None if label is None else stored.get((source, None))
-        allowed = effective(stored[key], context.now.astimezone(UTC), whole=whole)
+        allowed = effective(stored[key], context.now.astimezone(UTC), whole=whole, identity=identity)
         closed = [f"{low:g} to {high:g}" for low, high in allowed.blocked]
         closed += [segment_name(*segment) for segment in allowed.segments]
         state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"

@@ -240,7 +240,7 @@ class LabelHistory:
         stored = {(each.source, each.label): each for each in self.context.store.switches()}
         state = self.context.store.switch(self.subject.source, self.subject.label)
         whole = None if self.subject.label is None else stored.get((self.subject.source, None))
-        return effective(state, self.context.now.astimezone(UTC), whole=whole)
+        return effective(state, self.context.now.astimezone(UTC), whole=whole, identity=self.context.store.identity())
 
 
 def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:

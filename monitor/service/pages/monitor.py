@@ -12,7 +12,7 @@ from markupsafe import Markup
 from monitor.alerting.health.issues import findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
-from monitor.core.records import SwitchState
+from monitor.core.records import Identity, SwitchState
 from monitor.core.wording import duration
 from monitor.history.reader import REVISION
 from monitor.report.figures.svg import Plot, figure, ticks
@@ -33,8 +33,8 @@ def make(context: PageContext) -> PageContent:
     rejected = store.rejected_by_reason(since, now)
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
     switches = store.switches()
-    leases = _leases(switches, now)
     records = observed(store, context.config, now)
+    leases = _leases(switches, now, records.identity)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,
         "figures": [(name, drawn) for kind, name in _NAMES.items() if (drawn := _figure(runs, kind)) is not None],
@@ -58,13 +58,14 @@ def took(run: Mapping[str, Any]) -> timedelta | None:
     return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
 
 
-def _leases(switches: Sequence[SwitchState], now: datetime) -> list[tuple[Any, ...]]:
+def _leases(switches: Sequence[SwitchState], now: datetime, identity: Identity | None) -> list[tuple[Any, ...]]:
     """(source, label, lease, time left, whether it may act) of switches that are on, the first to end first."""
     whole = {each.source: each for each in switches if each.label is None}
     found = []
     for each in switches:
         if each.state == "on" and each.lease_until is not None:
-            allowed = effective(each, now, whole=None if each.label is None else whole.get(each.source))
+            source_switch = None if each.label is None else whole.get(each.source)
+            allowed = effective(each, now, whole=source_switch, identity=identity)
             found.append((each.source, each.label, each.lease_until, each.lease_until - now, allowed.words))
     return sorted(found, key=lambda row: (row[2], row[0], row[1] or ""))
 

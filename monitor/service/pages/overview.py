@@ -15,7 +15,7 @@ from markupsafe import Markup
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import Allowed, effective
 from monitor.config.model import Rule
-from monitor.core.records import SEVERITY_RANK, Subject, SwitchState, TimelineEvent, Verdict, Where, Window
+from monitor.core.records import SEVERITY_RANK, Identity, Subject, SwitchState, TimelineEvent, Verdict, Where, Window
 from monitor.evaluation.label_state import LabelState, State, state_of, states_of
 from monitor.history.grid import StoredStep, steps_by_label
 from monitor.report import words
@@ -93,6 +93,11 @@ class Overview:
         return {(each.source, each.label): each for each in self.context.store.switches()}
 
     @cached_property
+    def identity(self) -> Identity:
+        """The history's own: on a copy of one nothing may act."""
+        return self.context.store.identity()
+
+    @cached_property
     def states(self) -> dict[Subject, LabelState]:
         """The state of each label under all rules, by name."""
         return states_of(self.verdicts)
@@ -102,7 +107,7 @@ class Overview:
         key = (subject.source, subject.label)
         state = self.switches.get(key, SwitchState(*key))
         whole = None if subject.label is None else self.switches.get((subject.source, None))
-        return effective(state, self.context.now.astimezone(UTC), whole=whole)
+        return effective(state, self.context.now.astimezone(UTC), whole=whole, identity=self.identity)
 
     @cached_property
     def events(self) -> list[TimelineEvent]:
