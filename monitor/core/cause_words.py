@@ -35,7 +35,10 @@ def short_cause_line(verdict: Verdict) -> str:
     found = causes_of(verdict)
     if found is None:
         return ""
-    named = [f"{segment_words(c.segment)} ({percent(min(c.share, 1.0))} of the change)" for c in found.causes]
+    named = [
+        f"{segment_words(c.segment)}{_arrived_elsewhen(c, found)} ({percent(min(c.share, 1.0))} of the change)"
+        for c in found.causes
+    ]
     began = next((c.began for c in found.causes if c.began is not None), found.began)
     since = f", since {began.window}" if began is not None else ""
     return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or 'none found'}{since}"
@@ -73,13 +76,23 @@ def cause_words(cause: Cause, found: Causes) -> str:
     if cause.kind == "mix":
         text = f"{name} makes {now} of the rows ({before} in the baseline), at unchanged calibration: {explained}"
     elif cause.arrived:
-        return f"{name} arrived in {cause.arrived}, when it began: {metric} {_moved(cause.part.value)}: {explained}"
+        when = "" if _arrived_elsewhen(cause, found) else ", when it began"
+        text = f"{name} arrived in {cause.arrived}{when}: {metric} {_moved(cause.part.value)}: {explained}"
+        if when:
+            return text
     else:
         new = f" ({now} of the rows, not in the baseline)" if cause.traffic[0] == 0 else ""
         others = f", elsewhere {_moved(cause.elsewhere)}" if cause.traffic[1] < 1 else ""
         text = f"{name}{new}: {metric} {_moved(cause.own)}{others}: {explained}"
     began = cause.began or found.began
     return f"{text}, since {_when(began)}" if began is not None else text
+
+
+def _arrived_elsewhen(cause: Cause, found: Causes) -> str:
+    """When a replacing value came, unless that is the window in which the change most likely began."""
+    began = cause.began or found.began
+    is_same = began is not None and began.window == cause.arrived
+    return f" arrived in {cause.arrived}" if cause.arrived and not is_same else ""
 
 
 def segment_words(segment: Segment) -> str:

@@ -762,7 +762,7 @@ def minute_of(text: str) -> datetime:
 
 _SEGMENT = r"[\w-]+ = [\w.-]+"
 _CAUSE = re.compile(
-    rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK}), when it began)?.*?"
+    rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK})(?P<then>, when it began)?)?.*?"
     rf"(?P<share>{NUMBER})% of the change\)?(?:, since (?P<since>{WEEK}).*)?"
 )
 
@@ -783,6 +783,7 @@ def fits_cause(said: str, row: Row) -> bool:
         and found["name"] == " and ".join(" = ".join(pair) for pair in cause["segment"])
         and abs(float(found["share"]) - 100 * min(1.0, cause["share"])) <= 0.5
         and found["arrived"] in (None, cause["arrived"])
+        and (found["then"] is None or cause["arrived"] == (cause["began"] or began)["window"])
         and (found["since"] is None or found["since"] == (cause["began"] or began)["window"])
         for found, cause in zip(parts, causes, strict=True)
     )
