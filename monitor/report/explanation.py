@@ -246,7 +246,8 @@ def _why_pooled(context: VerdictContext) -> Step | None:
     before = verdict.windows - 1
     text = f"Pooled: this window with the {before} before it that held rows, because {why}{more}."
     numbers: dict[str, Any] = {"windows": verdict.windows}
-    if alone is not None and alone.interval.value is not None:
+    # the stored estimate is that of the source as a whole, where a rule is about its small labels
+    if alone is not None and alone.interval.value is not None and "small_labels" not in verdict.detail:
         one = alone.interval
         text += f" This window alone: {number(one.value)}"
         text += "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
@@ -613,8 +614,10 @@ def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, 
         return "and whether chance or the traffic alone did it was not asked"
     p_rate = verdict.detail.get("p_rate")
     if verdict.reason in _MIXES:
-        other = Reason.ABOVE_THRESHOLD if is_accumulated(verdict) else Reason.INCREASED
-        return f"and not {other.value} because {_MIXES[verdict.reason]}"
+        if is_accumulated(verdict):
+            left = "without what another share of true items brings about, the evidence would not be enough"
+            return f"and not {Reason.ABOVE_THRESHOLD.value} because {left}"
+        return f"and not {Reason.INCREASED.value} because {_MIXES[verdict.reason]}"
     if verdict.reason == Reason.INCREASED and p_rate is not None:
         return "and not traffic_mix because it behaves differently at equal scores too"
     if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:

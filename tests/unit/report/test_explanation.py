@@ -558,6 +558,13 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
     assert "newest first 0.3 (n = 20, too few to say), 0.12 (n = 1,408)" in told
 
 
+def test_the_source_as_a_whole_is_not_shown_as_the_window_of_small_labels() -> None:
+    one = known(RISE, risen(windows=2), alone=of_window(0.055, 0.031, 0.084, 1013))
+    assert "This window alone:" in "\n".join(sentences(explain(one)))
+    verdict = replace(one.verdict, detail={**one.verdict.detail, "small_labels": 12})
+    assert "This window alone:" not in "\n".join(sentences(explain(replace(one, verdict=verdict))))
+
+
 def test_dependent_rows_are_reported_with_what_they_are_worth() -> None:
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
