@@ -609,15 +609,20 @@ _MIXES = {
 }
 
 
+_LASTING_MIX = "without what another share of true items brings about, the evidence would not be enough"
+
+
 def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if verdict.detail.get("certainty") == "none":
         return "and whether chance or the traffic alone did it was not asked"
     p_rate = verdict.detail.get("p_rate")
     if verdict.reason in _MIXES:
-        if is_accumulated(verdict):
-            left = "without what another share of true items brings about, the evidence would not be enough"
-            return f"and not {Reason.ABOVE_THRESHOLD.value} because {left}"
-        return f"and not {Reason.INCREASED.value} because {_MIXES[verdict.reason]}"
+        other = (
+            (Reason.ABOVE_THRESHOLD, _LASTING_MIX)
+            if is_accumulated(verdict)
+            else (Reason.INCREASED, _MIXES[verdict.reason])
+        )
+        return f"and not {other[0].value} because {other[1]}"
     if verdict.reason == Reason.INCREASED and p_rate is not None:
         return "and not traffic_mix because it behaves differently at equal scores too"
     if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:
