@@ -702,8 +702,9 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
         reader.equal("resolved in part", text, told, true)
     else:
         _ending(reader, text, told, label, breach=True)
-    if found["more"] is not None:
-        reader.equal("other rules", text, int(found["more"]), len(label.incidents) - 1)
+    if told not in ("resolved", "resolved in part"):
+        unresolved = sum(i["state"] != "resolved" for i in label.incidents)
+        reader.equal("other rules", text, int(found["more"] or 0), unresolved - 1)
     if found["ids"] is not None:
         said = set(re.findall(r"[0-9a-f]{8}", found["ids"]))
         true = {i["id"][:8] for i in label.incidents if i["state"] == "open"}
