@@ -215,7 +215,7 @@ class Store:
         write_marker(self._marker, self.identity())
 
     def revision(self) -> str | None:
-        """The revision of the tables; None if there are no tables. Raises :class:`StoreUnreachable`."""
+        """The revision of the tables; None if there are none. Raises StoreUnreachable and HistoryDamaged."""
         try:
             with self._read() as connection:
                 return schema.revision_of(connection)
@@ -226,7 +226,7 @@ class Store:
             raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
 
     def ping(self) -> None:
-        """Check that the database answers. Raises :class:`StoreUnreachable`."""
+        """Check that the database answers. Raises StoreUnreachable and HistoryDamaged."""
         try:
             with self._read() as connection:
                 connection.execute(select(1))
