@@ -35,7 +35,9 @@ def switch_line(
     if found.allowed:
         line = _on(state, _closed(state, found.blocked, now), against=against)
     elif found.reason in CLOSED_HISTORY:
-        line = SwitchLine(f"Automation is off: {found.detail}", "off")
+        line = SwitchLine(
+            f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)", "off"
+        )
     elif whole is not None and whole.state not in ("never_set", "on"):
         line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):

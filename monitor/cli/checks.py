@@ -153,7 +153,8 @@ def _check_source(
         advice = _volume(warehouse, name, config, found.survey, volumes)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
-    seen[name] = frozenset(reading.labels)
+    if reading.labels:  # an empty week says nothing of labels, nor does a source of numbers
+        seen[name] = frozenset(reading.labels) | {cell.label for cell in reading.rejected if cell.label is not None}
     unfit = not_judged(reading, source, config.evaluation.max_rejected)
     return [
         replace(checked, text=f"{checked.text}: {found.data}"),

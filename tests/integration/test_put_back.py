@@ -35,7 +35,8 @@ def test_all_that_speaks_of_automation_says_that_a_copy_of_a_history_closes_it(t
         briefs = [context.brief(each) for each in monitor.store.incidents()]
         assert briefs
         lines = {line.words for each in briefs if (line := context.switch(each.verdict, each)) is not None}
-        assert (lines == {f"Automation is off: {WHY}"}) is not confirmed
+        off = f"Automation is off: {WHY} (calmon db confirm --reason TEXT, once it is looked at)"
+        assert (lines == {off}) is not confirmed
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         pages = {name: asked.get(name).text for name in ("/", "/automation", "/label/tickets/steady", "/monitor")}
         on = re.findall(r'calmon_automation_on\{label="(\w+)",source="tickets"\} ([\d.]+)', asked.get("/metrics").text)

@@ -177,11 +177,16 @@ def test_check_names_labels_of_alerts_yaml_that_no_row_has(tmp_path: Path, monke
         for label in ("refund", "spam")
         for d in (0, 4, 8)
     ]
+    lines += [
+        f"b{n},bad,7.5,1,{day - timedelta(days=d)}" for n in range(3) for d in (0, 4, 8)
+    ]  # rejected rows are rows
     (tmp_path / "tickets.csv").write_text("\n".join(["item,label,score,actual,resolved_at", *lines]), encoding="utf-8")
+    (tmp_path / "empty.csv").write_text(f"item,label,score,actual,resolved_at\nt1,old,0.5,1,{day - timedelta(days=90)}")
     (tmp_path / "alerts.yaml").write_text(
         "version: 1\nsources:\n"
+        "  empty: {relation: empty.csv, score_is: probability_of_label, labels: {old: {}}}\n"
         "  tickets: {relation: tickets.csv, score_is: probability_of_label, "
-        "labels: {refnd: {critical: true}, spam: {}}}\n"
+        "labels: {refnd: {critical: true}, spam: {}, bad: {}}}\n"
         "  gone: {relation: gone.csv, score_is: probability_of_label}\n"
         "rules:\n  - {id: a, metric: ece, threshold: 0.05, match: {label: spam, source: tickets}}\n"
         "  - {id: b, metric: ece, threshold: 0.05, match: {label: zebra, source: tickets}}\n"
