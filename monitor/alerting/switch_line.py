@@ -100,12 +100,12 @@ def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
     if not state.by_operator or state.lease_until is None:
         end = f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
         return SwitchLine(f"Automation is on{closed}{end}", "on")
-    why = f"enabled by {clean(state.actor, NAME_LENGTH)} until {stamp(state.lease_until)}"
+    why, until = f"enabled by {clean(state.actor, NAME_LENGTH)}", f"until {stamp(state.lease_until)}"
     reason = clean(state.reason, REASON_LENGTH)
     if is_for_a_time(state):
         left_on = "left on against this finding" if against else "left on"
-        return SwitchLine(f"Automation is {left_on}{closed}: {why}: {reason}", "on", held_until=state.lease_until)
-    return SwitchLine(f"Automation is on{closed}: {why} unless an evaluation renews it: {reason}", "on")
+        return SwitchLine(f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until)
+    return SwitchLine(f"Automation is on{closed}, {until} unless an evaluation renews it: {why}: {reason}", "on")
 
 
 def is_for_a_time(state: SwitchState) -> bool:

@@ -226,13 +226,16 @@ def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, parts: Any, endi
 
 
 @SWITCH.add(
-    rf"Automation is (?P<kept>on|left on|left on against this finding){_BLOCKED}: enabled by (?P<who>.+?) until "
-    rf"{_stamp('until')}(?P<renews> unless an evaluation renews it)?: (?P<why>.+?){_DRY}"
+    rf"Automation is on{_BLOCKED}, until {_stamp('until')} unless an evaluation renews it: enabled by (?P<who>.+?): "
+    rf"(?P<why>.+?){_DRY}"
+)
+@SWITCH.add(
+    rf"Automation is left on(?: against this finding)?{_BLOCKED}: enabled by (?P<who>.+?) until {_stamp('until')}: "
+    rf"(?P<why>.+?){_DRY}"
 )
 def _on_by_person(
-    reader: Reader, text: str, of: Of, kept: str, blocked: Any, parts: Any, ending: str, who: str, until: str,
-    renews: Any, why: str,
-) -> None:  # fmt: skip
+    reader: Reader, text: str, of: Of, blocked: Any, parts: Any, ending: str, who: str, until: str, why: str
+) -> None:
     mine = _on(reader, text, of, blocked, until)
     _segments_off(reader, text, of, parts, ending)
     reader.equal("enabled by", text, who, mine.by)

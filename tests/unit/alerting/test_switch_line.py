@@ -50,8 +50,8 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
          "Tue 2026-11-17 05:30 UTC: a bad import", "on"),
         (replace(LEFT_ON, lease_until=NOW - HOUR), {}, "Automation is off since Mon 2026-11-16 08:30 UTC: the enable "
          "by ana has ended", "off"),
-        (ENABLED, {}, "Automation is on: enabled by ana until Tue 2026-11-24 17:30 UTC unless an evaluation renews it: "
-         "a bad import", "on"),
+        (ENABLED, {}, "Automation is on, until Tue 2026-11-24 17:30 UTC unless an evaluation renews it: enabled by "
+         "ana: a bad import", "on"),
         (ON, {"whole": WHOLE_OFF}, "Automation is off for all of tickets since Mon 2026-11-16 06:30 UTC: turned off by "
          "ben: new model", None),
         (ON, {"whole": replace(LEFT_ON, label=None, lease_until=NOW - HOUR)},
