@@ -22,14 +22,15 @@ _ALWAYS, _NEVER = 1 - 1e-9, 1e-9
 class TimeOn:
     """The share of a window, 0 to 1, in which automation was on.
 
-    ``blocked`` are score ranges and ``segments`` (column, value) that were closed meanwhile. ``mixed``: the share is
-    over several labels, weighted by their rows.
+    ``blocked`` are score ranges and ``segments`` (column, value) that were closed meanwhile: for some of that time, or
+    for all of it (``throughout``). ``mixed``: the share is over several labels, weighted by their rows.
     """
 
     share: float
     blocked: Ranges = ()
     mixed: bool = False
     segments: tuple[tuple[str, str], ...] = ()
+    throughout: bool = False
 
     @property
     def closed(self) -> bool:
@@ -37,9 +38,12 @@ class TimeOn:
         return bool(self.blocked or self.segments)
 
     @property
-    def segments_text(self) -> str:
-        """The segments in words."""
-        return ", ".join(segment_name(*each) for each in self.segments)
+    def closed_text(self) -> str:
+        """What was closed, in words, and that the errors there are counted too: rows have no time within a window."""
+        scores = f"scores {ranges_text(self.blocked)} blocked" if self.blocked else ""
+        segments = ", ".join(segment_name(*each) for each in self.segments)
+        what = " and ".join(part for part in (scores, f"{segments} off" if segments else "") if part)
+        return f"{what} for {'all' if self.throughout else 'some'} of it, but counted" if what else ""
 
 
 class HarmKind(StrEnum):
@@ -122,9 +126,8 @@ class Harm:
         if self.kind is HarmKind.AVERTED:
             return f"automation was off the whole {unit}: {count} would have been wrong than scores claimed{limits}"
         when = f"{100 * self.on.share:.0f}% of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
-        when += f", scores {ranges_text(self.on.blocked)} blocked for some of it" if self.on.blocked else ""
-        when += f", {self.on.segments_text} off for some of it" if self.on.segments else ""
         when = f"some labels or some of the {unit}" if self.on.mixed else when
+        when += f", {self.on.closed_text}" if self.on.closed and not self.on.mixed else ""
         part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
         return f"{count} wrong than scores claimed{limits}, {part}"
 

@@ -2,7 +2,8 @@
 
 With fewer true items, the rows that act alone have a lower hit rate than their scores claim, with no fault of the
 scores. So the promise of each window is lowered by the effect of that week's share on the baseline's own rows.
-If the evidence that is left would not be enough, the share explains the overconfidence. The share is measured on the
+If the evidence that is left would not be enough, and the effect is at least half of what was measured, the share
+explains the overconfidence. The share is measured on the
 rows that do not act alone, so that a fault of those that do is not mistaken for a season.
 """
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Runs = Mapping[Segment | None, DatedRun]
 
+MOST = 0.5
+"""The part of the measured overconfidence that the changed share must bring about to count as its explanation."""
 SMOOTHED = 4
 """The share of true items in a window is that of this many windows up to it."""
 
@@ -77,7 +80,10 @@ def with_class_mix(
     now = sum(each.whole.effective * each.whole.kept for each in since) / rows
     rise = sum(each.whole.effective * shift.rise(shares[each.window]) for each in since) / rows
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
-    explains = p_value < CHANGED and mix.fit >= FITS and rise > 0 and evidence_left < found.detail["needed"]
+    only_share_changed = p_value < CHANGED and mix.fit >= FITS and rise > 0
+    # a small effect may lift evidence just above what is needed, beside a fault that is several times as large
+    is_most_of_it = found.value is not None and rise >= MOST * found.value
+    explains = only_share_changed and is_most_of_it and evidence_left < found.detail["needed"]
     numbers: dict[str, Any] = {
         "now": now,
         "then": shift.then,
@@ -85,6 +91,7 @@ def with_class_mix(
         "fit": mix.fit,
         "expected_rise": rise,
         "evidence_left": evidence_left,
+        "is_most_of_it": is_most_of_it,
         "explains": explains,
     }
     return replace(found, detail={**found.detail, "class_mix": numbers})

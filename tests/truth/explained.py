@@ -329,6 +329,9 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
         if reader.check(found is not None, "evidence", text, row["detail"].get("evidence")) and found is not None:
             reader.number("evidence", text, found["evidence"], row["detail"]["evidence"])
             reader.number("evidence needed", text, found["needed"], row["detail"]["needed"])
+    if "brings less than half" in answer:
+        mix = row["detail"]["class_mix"]
+        reader.check(2 * mix["expected_rise"] < row["value"], "part of the class mix", text, (mix, row["value"]))
     rows = re.search(rf"there are (?P<n>{N}) ", answer)
     if rows:
         reader.number("n", text, rows["n"], row["n"])

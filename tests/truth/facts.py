@@ -158,6 +158,20 @@ class Facts:
         leases = [self.switch(source, label).lease, whole.lease if whole.state == "on" and whole.verdict else None]
         return min((each for each in leases if each is not None), default=None)
 
+    def closed_parts(self, source: str, label: str | None, start: datetime, end: datetime) -> set[frozenset[Any]]:
+        """What was closed while automation was on: one set of score ranges and segments for each different state."""
+        times = {start}
+        for event in self.switch_events:
+            if event["source"] == source and (event["label"] or None) in (label, None):
+                ends = [datetime.fromisoformat(p["off_from"]) for p in event["segments"] or () if p["off_from"]]
+                times |= {m for m in (event["at"], *ends) if start <= m < end}
+        found = set()
+        for at in times:
+            if self.why_off(source, label, at) is None:
+                mine, whole = self.switch(source, label, at), self.switch(source, None, at)
+                found.add(frozenset({*mine.blocked, *(whole.blocked if label else ()), *mine.off(at)}))
+        return found
+
     def on_share(self, source: str, label: str | None, start: datetime, end: datetime) -> float:
         """Which share of a span automation was on for a label, by its events and those of its source."""
         marks = {start, end}

@@ -473,7 +473,8 @@ HARM = re.compile(
     .replace("(?P<high>", "(?P<high2>")
     + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
     r"\((?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
-    r"(?:, scores (?P<blocked>.+?) blocked for some of it)?(?:, (?P<parts>.+? = .+?) off for some of it)?\)(?:; .*)?)"
+    r"(?:, (?:scores (?P<blocked>[^()=]+?) blocked)?(?: and )?(?:(?P<parts>[^()]+? = .+?) off)? "
+    r"for (?P<throughout>all|some) of it, but counted)?\)(?:; .*)?)"
 )  # fmt: skip
 
 
@@ -495,6 +496,10 @@ def check_harm(
     reader.check(true, "harm by the time automation was on", text, f"on for {share:.1%} of the window")
     if found["share"]:
         reader.check(abs(int(found["share"]) - 100 * share) <= 0.51, "share of the time", text, f"{share:.1%}")
+    if kind == "estimated" and "some labels" not in text:
+        closed = reader.facts.closed_parts(source, label, start, end)
+        words = None if not any(closed) else "all" if len(closed) == 1 else "some"
+        reader.equal("closed while automation was on", text, found["throughout"], words)
 
 
 def excess_of(facts: Facts, row: Row) -> float | None:

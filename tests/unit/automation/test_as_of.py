@@ -86,6 +86,7 @@ def test_the_source_s_own_switch_forbids_its_labels() -> None:
 def test_scores_that_were_blocked_meanwhile_are_named() -> None:
     blocked = event(START + DAY, "blocked", "on", START + 9 * DAY, blocked=((0.8, 0.9),))
     assert on_for(ON, blocked) == TimeOn(1.0, ((0.8, 0.9),))
+    assert on_for(ON, blocked, start=START + 2 * DAY) == TimeOn(1.0, ((0.8, 0.9),), throughout=True)
 
 
 # Against the switch itself: whatever it decides, its events alone give the same answer at any later time.

@@ -45,8 +45,16 @@ def test_with_blocked_scores_it_is_an_estimate_and_names_them() -> None:
     assert found.kind is HarmKind.ESTIMATED
     assert found.short == (
         "about 38 more wrong than scores claimed, an estimated 38 of them while automation was on "
-        "(the whole week, scores 0.8 to 0.9 blocked for some of it)"
+        "(the whole week, scores 0.8 to 0.9 blocked for some of it, but counted)"
     )
+
+
+def test_segments_that_were_off_are_named_as_counted() -> None:
+    web = TimeOn(0.5, ((0.8, 0.9),), segments=(("channel", "web"),), throughout=True)
+    assert harm(web).short.endswith(
+        "(50% of the week, scores 0.8 to 0.9 blocked and channel = web off for all of it, but counted)"
+    )
+    assert harm(TimeOn(1.0, segments=(("channel", "web"),), throughout=True)).kind is HarmKind.ESTIMATED
 
 
 def test_fewer_errors_than_promised_are_no_harm_and_are_reported_as_fewer() -> None:

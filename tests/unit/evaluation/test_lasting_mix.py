@@ -106,6 +106,31 @@ def test_faults_are_no_season(rule: Rule, worth: Worth) -> None:
     assert found.detail["class_mix"]["explains"] is False
 
 
+def with_a_fault(rng: np.random.Generator, n: int, share: float, wrong: float) -> Counts:
+    """A season, in which a part of the rows that act alone and would be right are wrong."""
+    score = rng.beta(0.6, 1.4, size=6 * n + 200).clip(1e-6, 1 - 1e-6)
+    truth = rng.random(len(score)) < score
+    true = rng.binomial(n, share)
+    kept = np.concatenate([np.flatnonzero(truth)[:true], np.flatnonzero(~truth)[: n - true]])
+    fault = (score[kept] >= 0.8) & (rng.random(n) < wrong)
+    return counts_from_rows(score[kept], truth[kept] & ~fault, automate_at=0.8)
+
+
+def test_a_small_season_beside_a_fault_several_times_as_large_explains_nothing() -> None:
+    rng = np.random.default_rng(1)
+    found = judged(of_weeks([with_a_fault(rng, 300, 0.26, 0.06) for _ in range(WEEKS)]))
+    mix = found.detail["class_mix"]
+    assert mix["evidence_left"] < found.detail["needed"] < found.detail["evidence"]
+    assert mix["expected_rise"] < 0.02 < 0.1 < found.value
+    assert (found.outcome, found.reason, mix["explains"]) == ("breach", Reason.ABOVE_THRESHOLD, False)
+    asked = [line for line in sentences(explain(VerdictContext(found, ""))) if "another share of true items" in line]
+    assert any(line.strip().endswith("but it brings less than half of what was measured.") for line in asked)
+    reader = Reader(facts=None)  # type: ignore[arg-type]
+    for line in asked:
+        EXPLAINED.read(reader, line.strip().split(". ", 1)[-1], row_of(found))
+    assert [str(claim) for claim in reader.false] == []
+
+
 def test_without_a_baseline_no_season_is_named() -> None:
     found = judged(replace(season(), baselines={}))
     assert (found.outcome, found.reason) == ("breach", Reason.ABOVE_THRESHOLD)
