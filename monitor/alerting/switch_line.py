@@ -104,7 +104,9 @@ def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
     reason = clean(state.reason, REASON_LENGTH)
     if is_for_a_time(state):
         left_on = "left on against this finding" if against else "left on"
-        return SwitchLine(f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until)
+        return SwitchLine(
+            f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until
+        )
     return SwitchLine(f"Automation is on{closed}, {until} unless an evaluation renews it: {why}: {reason}", "on")
 
 

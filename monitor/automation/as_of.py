@@ -62,7 +62,9 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     seconds = sum(length.total_seconds() for length, _ in spans)
     blocked = merged(each for _, found in spans for each in found.blocked)
     parts = tuple(dict.fromkeys(each for _, found in spans for each in found.segments))
-    throughout = bool(blocked or parts) and all((merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, found in spans)
+    throughout = bool(blocked or parts) and all(
+        (merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, found in spans
+    )
     return TimeOn(seconds / (end - start).total_seconds(), blocked, segments=parts, throughout=throughout)
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from monitor.alerting.slack.client import sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
+from monitor.config.checks import never_fires
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
@@ -82,6 +83,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+    findings += [CheckResult(f"rule {r.id}", "note", why) for r in config.rules if (why := never_fires(r))]
     volumes: list[Volume] = []
     if not offline:
         findings += [*check_warehouse(settings, config, volumes), check_store(settings), check_slack(settings)]

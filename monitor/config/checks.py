@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, ScoreMethod, SourceKind
+from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, Rule, ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -562,8 +562,7 @@ def _thresholds(document: Document) -> Found:
         if not isinstance(rule, dict) or not isinstance(threshold, int | float) or isinstance(threshold, bool):
             continue
         name = rule.get("metric") or rule.get("test")
-        low, high = (0.0, math.inf) if name in ("psi", "wasserstein") else range_of(str(name))
-        low, high = (0.0, high - low) if rule.get("condition") in _CHANGES else (low, high)
+        low, high = _reach(str(name), str(rule.get("condition")))
         if not low <= threshold <= high or math.isinf(threshold):
             change = _CHANGES.get(str(rule.get("condition")))
             kind = f"{change} of {name}" if change else str(name or "the value")
@@ -572,6 +571,28 @@ def _thresholds(document: Document) -> Found:
             remedy = f"threshold: {threshold / 100:g}" if percent else f"threshold: a number {span}".strip()
             summary = f"impossible threshold {document.written[(*path, 'threshold')]}: {kind} is {span or 'finite'}"
             yield document.problem("CAL025", (*path, "threshold"), summary, remedy)
+
+
+def _reach(measure: str, condition: str) -> tuple[float, float]:
+    """The smallest and the largest value, or change, that a rule compares with its threshold."""
+    low, high = (0.0, math.inf) if measure in ("psi", "wasserstein") else range_of(measure)
+    return (0.0, high - low) if condition in _CHANGES else (low, high)
+
+
+def never_fires(rule: Rule) -> str:
+    """Why a rule can never be in breach, though its threshold is a possible value; "" if it can.
+
+    >>> never_fires(Rule(id="x", metric="accuracy", threshold=1.0))
+    'accuracy is never above 1, so it never fires'
+    """
+    low, high = _reach(rule.measure, rule.condition)
+    if rule.condition == "below" and rule.threshold <= low:
+        return f"{rule.measure} is never below {rule.threshold:g}, so it never fires"
+    if rule.condition == "below" or rule.threshold < high:
+        return ""
+    change = _CHANGES.get(rule.condition)
+    what = f"{change} of {rule.measure}" if change else rule.measure
+    return f"{what} is never above {rule.threshold:g}, so it never fires"
 
 
 def _span(low: float, high: float) -> str:

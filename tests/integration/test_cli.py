@@ -465,6 +465,16 @@ def test_schedules_in_another_time_zone_than_the_rules_are_a_wrong_configuration
     assert "make them the same" in " ".join(found.stdout.split())
 
 
+def test_check_names_a_rule_that_can_never_fire(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(fresh.folder)
+    file = fresh.folder / "alerts.yaml"
+    never = "rules:\n  - {id: too-high, metric: mce, threshold: 1}\n"
+    file.write_text(file.read_text("utf-8").replace("rules:\n", never, 1), "utf-8")
+    found = calmon(fresh, "check", "--offline")
+    assert found.exit_code == 0
+    assert "rule too-high note mce is never above 1, so it never fires" in " ".join(found.stdout.split())
+
+
 def test_a_demo_that_is_refused_leaves_no_mark_that_lets_the_next_one_overwrite(fresh: World) -> None:
     (fresh.folder / "history.sqlite").write_text("somebody's own", "utf-8")
     new = f"duckdb:///{fresh.folder / 'new' / 'warehouse.duckdb'}"

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.config.checks import never_fires
 from monitor.config.load import load_config, parse_config
 from monitor.config.model import Config, ReEnableAfter, RuleMatch, Strict
 from monitor.config.problems import PROBLEMS, ConfigProblems, Problem, render
@@ -358,6 +359,21 @@ def test_a_threshold_at_the_edge_of_the_possible_is_accepted(threshold: str) -> 
     assert parse_config(with_rule(f"{{id: a, metric: ece, threshold: {threshold}}}")).rules[0].threshold == float(
         threshold
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("metric: accuracy, threshold: 1", "accuracy is never above 1, so it never fires"),
+        ("metric: roc_auc, condition: below, threshold: 0", "roc_auc is never below 0, so it never fires"),
+        ("metric: ece, condition: increase, threshold: 1", "an increase of ece is never above 1, so it never fires"),
+        ("metric: ece, threshold: 0", ""),
+        ("metric: accuracy, condition: below, threshold: 1", ""),
+        ("test: psi, column: score, threshold: 9", ""),
+    ],
+)
+def test_a_rule_that_can_never_fire_is_noted(rule: str, why: str) -> None:
+    assert never_fires(parse_config(with_rule(f"{{id: a, {rule}}}")).rules[0]) == why
 
 
 @pytest.mark.parametrize("threshold", ["-1", "-0.05", "0.3"])
