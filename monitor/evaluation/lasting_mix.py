@@ -2,8 +2,8 @@
 
 With fewer true items, the rows that act alone have a lower hit rate than their scores claim, with no fault of the
 scores. So the promise of each window is lowered by the effect of that week's share on the baseline's own rows.
-If the evidence that is left would not be enough, and the effect is at least half of what was measured, the share
-explains the overconfidence. The share is measured on the
+If the evidence that is left would not be enough, and the effect is at least half of the lower limit of what
+was measured, the share explains the overconfidence. The share is measured on the
 rows that do not act alone, so that a fault of those that do is not mistaken for a season.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Runs = Mapping[Segment | None, DatedRun]
 
 MOST = 0.5
-"""The part of the measured overconfidence that the changed share must bring about to count as its explanation."""
+"""The part of the overconfidence's lower limit that the changed share must bring about to be its explanation."""
 SMOOTHED = 4
 """The share of true items in a window is that of this many windows up to it."""
 
@@ -82,7 +82,7 @@ def with_class_mix(
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
     only_share_changed = p_value < CHANGED and mix.fit >= FITS and rise > 0
     # a small effect may lift evidence just above what is needed, beside a fault that is several times as large
-    is_most_of_it = found.value is not None and rise >= MOST * found.value
+    is_most_of_it = found.low is not None and rise >= MOST * found.low  # the value itself is too large: it was selected
     explains = only_share_changed and is_most_of_it and evidence_left < found.detail["needed"]
     numbers: dict[str, Any] = {
         "now": now,

@@ -288,7 +288,7 @@ def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     if "evidence_left" in mix:
         fit += f"; without it the evidence would be {size(mix['evidence_left'])}"
         if mix.get("is_most_of_it") is False:
-            fit += ", but it brings less than half of what was measured"
+            fit += ", but it brings less than half of the lower limit of what was measured"
     return question, f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 

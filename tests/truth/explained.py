@@ -331,7 +331,7 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
             reader.number("evidence needed", text, found["needed"], row["detail"]["needed"])
     if "brings less than half" in answer:
         mix = row["detail"]["class_mix"]
-        reader.check(2 * mix["expected_rise"] < row["value"], "part of the class mix", text, (mix, row["value"]))
+        reader.check(2 * mix["expected_rise"] < row["low"], "part of the class mix", text, (mix, row["low"]))
     rows = re.search(rf"there are (?P<n>{N}) ", answer)
     if rows:
         reader.number("n", text, rows["n"], row["n"])

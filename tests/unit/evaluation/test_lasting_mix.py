@@ -121,10 +121,12 @@ def test_a_small_season_beside_a_fault_several_times_as_large_explains_nothing()
     found = judged(of_weeks([with_a_fault(rng, 300, 0.26, 0.06) for _ in range(WEEKS)]))
     mix = found.detail["class_mix"]
     assert mix["evidence_left"] < found.detail["needed"] < found.detail["evidence"]
-    assert found.value is not None and mix["expected_rise"] < 0.2 * found.value
+    assert found.low is not None and mix["expected_rise"] < 0.2 * found.low
     assert (found.outcome, found.reason, mix["explains"]) == ("breach", Reason.ABOVE_THRESHOLD, False)
     asked = [line for line in sentences(explain(VerdictContext(found, ""))) if "another share of true items" in line]
-    assert any(line.strip().endswith("but it brings less than half of what was measured.") for line in asked)
+    assert any(
+        line.strip().endswith("but it brings less than half of the lower limit of what was measured.") for line in asked
+    )
     reader = Reader(facts=None)  # type: ignore[arg-type]
     for line in asked:
         EXPLAINED.read(reader, line.strip().split(". ", 1)[-1], row_of(found))
