@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -22,6 +23,9 @@ from monitor.warehouse.dialects import (
     microseconds_of,
 )
 from monitor.warehouse.relation import Relation
+
+_ALL_BUT_30: Expression = sa.literal_column("34")
+"""How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows, and overflow is an error."""
 
 
 class _Cloud(Dialect):
@@ -55,9 +59,6 @@ class _Cloud(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """These engines compare bytes anyway."""
         return text
-
-    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> None:
-        """None: the hash functions of these engines were not tested."""
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Do nothing: the owner sets the server's time limit."""
@@ -119,6 +120,12 @@ class BigQuery(_Ieee):
         """The md5 of a text in hexadecimal, in lower case."""
         return sa.func.to_hex(sa.func.md5(text))
 
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """30 bits of the hash of the row as JSON, in which doubles have all digits, and NULL is a word."""
+        row = sa.func.to_json_string(sa.func.struct(*(column for column, _ in columns)))
+        hashed: Expression = sa.func.farm_fingerprint(row, type_=sa.BigInteger)
+        return hashed.bitwise_rshift(_ALL_BUT_30)  # no sign is kept
+
 
 class Trino(_Ieee):
     """The catalog is that of the address; a relation is ``table`` or ``schema.table``."""
@@ -140,6 +147,14 @@ class Trino(_Ieee):
         """The md5 of a text in hexadecimal, in lower case."""
         return sa.func.lower(sa.func.to_hex(sa.func.md5(sa.func.to_utf8(text))))
 
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """30 bits of the hash of the row as text: every value, or a character that no text has for NULL, and a sign."""
+        no_value, end = sa.func.chr(sa.literal_column("0")), sa.func.chr(sa.literal_column("1"))
+        texts = (sa.func.coalesce(sa.cast(column, sa.VARCHAR()), no_value) for column, _ in columns)
+        row = sa.func.concat(*(part for text in texts for part in (text, end)))
+        hashed = sa.func.from_big_endian_64(sa.func.xxhash64(sa.func.to_utf8(row)))
+        return sa.func.bitwise_right_shift(hashed, _ALL_BUT_30, type_=sa.BigInteger)
+
 
 class Redshift(_Cloud):
     """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
@@ -159,6 +174,19 @@ class Redshift(_Cloud):
     def text(self, column: Expression) -> Expression:
         """The value as the longest text type of Redshift."""
         return sa.cast(column, sa.VARCHAR(65535))
+
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """The hashes of all values, each with the place of its column as its seed. Decimals hold the sum.
+
+        A double as text would lose digits, so values are hashed as they are.
+        """
+        hashes = (
+            sa.func.coalesce(
+                sa.func.fnv_hash(column, sa.literal_column(str(place))), sa.literal_column("0"), type_=sa.BigInteger
+            )
+            for place, (column, _) in enumerate(columns, start=1)
+        )
+        return reduce(lambda one, other: one.bitwise_xor(other), hashes)
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of 38 digits."""

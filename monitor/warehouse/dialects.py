@@ -203,8 +203,8 @@ class Dialect:
         """The md5 of a text in hexadecimal, in lower case."""
         return sa.func.md5(text)
 
-    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression | None:
-        """A hash of each row as a whole number; None for an engine whose hash functions were not tested.
+    def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
+        """A hash of each row as a whole number.
 
         The sum over rows shows whether any row has changed. Columns are combined by XOR: if they were added up, the sum
         would stay the same when two rows exchange a value.

@@ -196,26 +196,24 @@ class Reader:
         if not self.statements.items_of_all_rows:
             found = self._items_in_scans()
             return self._groups(segments, latest=found.repeated > 0), found
-        before = None if self.statements.has_hash else self._fingerprint()
         groups = self._groups(segments, latest=False)
-        found = self._items(groups, before)
+        found = self._items(groups)
         if found.repeated or not (self.statements.dialect.one_state or _of_the_same_rows(groups, found)):
             groups = self._groups(segments, latest=found.repeated > 0)
         return groups, found
 
-    def _items(self, groups: Arrays, fingerprint: str | None) -> _Items:
+    def _items(self, groups: Arrays) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
         statements, by_bits = self.statements, self.statements.dialect.counts_bits
         named = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
         labels = named if not by_bits or len(named) <= BITS else []
-        hashed = self.hashed and statements.has_hash
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
-        sums = self._fetch(statements.items_of_every_row(labels, hashed=hashed, hashing=hashing))
+        sums = self._fetch(statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing))
         rows, kept, coming, again = (
             _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
         )
         total = (rows, _whole_number(sums.pop("hash", None)), coming)
-        fingerprint = _as_text(statements.source, [total]) if hashed else fingerprint
+        fingerprint = _as_text(statements.source, total) if self.hashed else None
         exactly = bool(labels) and not by_bits
         repeated = self._number(statements.repeated()) if not exactly and (again or (kept and not labels)) else again
         if repeated or again:
@@ -416,14 +414,12 @@ def has_fingerprint(source: SourceConfig) -> bool:
 
 def fingerprint_of(connection: sa.Connection, statements: Statements) -> str:
     """The fingerprint of the window's rows, by a scan of its own."""
-    rows = [tuple(map(_plain, row)) for row in statements.result(connection, statements.fingerprint())]
-    if statements.has_hash:  # NULL is the sum of nothing
-        rows = [tuple(int(value or 0) for value in row) for row in rows]
-    return _as_text(statements.source, rows)
+    (row,) = statements.result(connection, statements.fingerprint())
+    return _as_text(statements.source, tuple(int(value or 0) for value in row))  # NULL is the sum of nothing
 
 
-def _as_text(source: SourceConfig, rows: Sequence[tuple[Any, ...]]) -> str:
-    text = repr((source.model_dump_json(), sorted(rows, key=repr)))
+def _as_text(source: SourceConfig, total: tuple[int, ...]) -> str:
+    text = repr((source.model_dump_json(), [total]))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -435,11 +431,6 @@ def _whole_number(column: npt.NDArray[Any] | None) -> int:
     if value is None or (isinstance(value, float) and math.isnan(value)):  # some drivers give NaN for NULL
         return 0
     return int(Decimal(value)) if isinstance(value, str) else int(value)
-
-
-def _plain(value: Any) -> Any:
-    """A fetched value, with whole decimals as int, so that its repr does not depend on the driver."""
-    return int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
 
 
 def unresolved_rows(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:

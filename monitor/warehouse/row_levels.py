@@ -256,14 +256,9 @@ class RowLevels:
 
     # --- whether rows have changed
 
-    @property
-    def has_hash(self) -> bool:
-        """Whether the engine has a hash of rows, which ``Statements.fingerprint`` sums up."""
-        return self._hash() is not None
-
     @built_once
-    def _hash(self) -> Expression | None:
-        """A hash of each row over every column that a reading uses; None if the dialect has none."""
+    def _hash(self) -> Expression:
+        """A hash of each row over every column that a reading uses, which ``Statements.fingerprint`` sums up."""
         return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
 
     def _coming(self) -> Expression:

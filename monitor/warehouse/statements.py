@@ -141,36 +141,10 @@ class Statements(ClusterStatements):
         ``hash`` is the sum of a hash of each row, over every column that a reading uses. ``coming`` counts rows that
         lie in the future: they count once their date has passed.
         """
-        hashed = self._hash()
-        if hashed is None:
-            return self._fingerprint_of_sums()
         coming = self._coming()
-        sums: dict[str, Expression] = {"n": sa.func.count(), "hash": sa.func.sum(hashed)}
+        sums: dict[str, Expression] = {"n": sa.func.count(), "hash": sa.func.sum(self._hash())}
         sums["coming"] = coming if coming is ZERO else sa.func.sum(coming)
         return self._select(*(value.label(name) for name, value in sums.items())).where(self._in_window())
-
-    def _fingerprint_of_sums(self) -> sa.Select[Any]:
-        """(label, reason, n, date, bytes, sums) by label and reason, for an engine without a hash.
-
-        The result changes if rows came, went, moved to another label or reason, or changed their date, score, outcome,
-        decision or weight, unless all sums stay the same. Of other texts only the length is compared.
-        """
-        rows = self._judged()
-        sound = rows.c.reason.is_(None)
-        texts = [text for text in rows.c if text.name.startswith(("item", "cluster", "version", "segment_"))]
-        sizes = (sa.func.coalesce(self.dialect.byte_length(text), ZERO) for text in texts)
-        used = {name: sa.case((sound, rows.c[name])) for name in ("score", "actual", "predicted")}
-        used["both"] = sa.case((sound, rows.c.score * rows.c.actual))
-        if "weight" in rows.c:
-            used["weight"] = sa.case((sound, rows.c.weight))
-        size = sa.cast(sum(sizes, ZERO), sa.BigInteger).label("size")
-        named = [self._readable(rows.c.label).label("label"), rows.c.reason, rows.c.date_text, size]
-        # grouped one level further out, so that PostgreSQL sees each expression once
-        facts = sa.select(*named, *(value.label(name) for name, value in used.items())).subquery("seen")
-        sums = (self.dialect.exact_sum(facts.c[name], bounded=name != "weight").label(f"{name}_sum") for name in used)
-        date, total = sa.func.max(self.dialect.ordered(facts.c.date_text)), sa.func.sum(facts.c.size)
-        by = (facts.c.label, facts.c.reason)
-        return sa.select(*by, sa.func.count().label("n"), date.label("date"), total.label("bytes"), *sums).group_by(*by)
 
     def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
         """(n): 1 for each row, sound or not, with start <= its date < end."""

@@ -86,7 +86,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
         "dependence by label": lambda each: each.label_dependence(latest=False),
         "dependence of items": lambda each: each.item_dependence(latest=False),
         "items": lambda each: each.of_items(latest=False),
-        "items of every row": lambda each: each.items_of_every_row([], hashed=each.has_hash),
+        "items of every row": lambda each: each.items_of_every_row([], hashed=True),
         "pairs": lambda each: each.pairs(5, latest=False),
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
@@ -102,7 +102,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
     yield "items in clusters without weights", replace(plain, layout=plainly).of_items(latest=False)
     yield "groups without weights", unweighted.groups(latest=False)
     labels = ["billing", "it's"]
-    yield "items of every row without weights", unweighted.items_of_every_row(labels, hashed=unweighted.has_hash)
+    yield "items of every row without weights", unweighted.items_of_every_row(labels, hashed=True)
     kinds = ("top_k", "multiclass", "regression")
     ranked, whole, numbers = (STATEMENTS[kind](SOURCE, layout, dialect, WINDOW, NOW, named=named) for kind in kinds)
     assert isinstance(ranked, RankedStatements)

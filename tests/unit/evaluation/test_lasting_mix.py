@@ -121,7 +121,8 @@ def test_a_small_season_beside_a_fault_several_times_as_large_explains_nothing()
     found = judged(of_weeks([with_a_fault(rng, 300, 0.26, 0.06) for _ in range(WEEKS)]))
     mix = found.detail["class_mix"]
     assert mix["evidence_left"] < found.detail["needed"] < found.detail["evidence"]
-    assert found.low is not None and mix["expected_rise"] < 0.2 * found.low
+    assert found.low is not None
+    assert mix["expected_rise"] < 0.2 * found.low
     assert (found.outcome, found.reason, mix["explains"]) == ("breach", Reason.ABOVE_THRESHOLD, False)
     asked = [line for line in sentences(explain(VerdictContext(found, ""))) if "another share of true items" in line]
     assert any(
