@@ -74,6 +74,10 @@ class RejectReason(StrEnum):
     SEVERAL_TRUE_LABELS = "several_true_labels"
 
 
+IN_NO_WINDOW = (RejectReason.DATE_MISSING, RejectReason.DATE_MALFORMED, RejectReason.DATE_IN_FUTURE)
+"""Reasons of rows that lie in no window. A reading counts those of its whole relation."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
     """A half-open span of time ``start <= t < end`` (both time zone aware) with its name.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
-from monitor.core.records import SCHEDULES, RejectedCell, RejectedRows, Schedule, Window
+from monitor.core.records import IN_NO_WINDOW, SCHEDULES, RejectedCell, RejectedRows, RejectReason, Schedule, Window
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.history import past_promises, tables
 from monitor.history.connect import Row, one_at_a_time, put, row_of
@@ -227,7 +227,7 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
     found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings()
-    return [dict(row) | {"rejected": int(row["rejected"])} for row in found]
+    return [dict(row) | {name: int(row[name]) for name in ("rejected", "undated")} for row in found]
 
 
 @cache
@@ -238,7 +238,10 @@ def _select_seen() -> Select[Any]:
         bad.c.window_start == table.c.window_start,
         bad.c.source == table.c.source,
     )
-    rejected = select(func.coalesce(func.sum(bad.c.rows), 0)).where(*same).scalar_subquery().label("rejected")
+    in_no_window = bad.c.reason.in_(IN_NO_WINDOW)
+    of_reading = select(func.coalesce(func.sum(bad.c.rows), 0)).where(*same)
+    lost = of_reading.where(~in_no_window, bad.c.reason != RejectReason.DUPLICATE)
+    rejected, undated = lost.scalar_subquery(), of_reading.where(in_no_window).scalar_subquery()
     columns = (
         table.c.schedule,
         table.c.window_start,
@@ -246,7 +249,8 @@ def _select_seen() -> Select[Any]:
         table.c.state,
         table.c.rows,
         table.c.error,
-        rejected,
+        rejected.label("rejected"),
+        undated.label("undated"),
     )
     # names both schedules, since the primary key begins with the schedule
     between = table.c.window_start.between(bindparam("since"), bindparam("until"))

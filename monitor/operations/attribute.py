@@ -152,13 +152,15 @@ class _Search:
         """The same causes with the onset of the change, and with the onset of each cause that has its own series.
 
         A value that all rows have now is a cause only if it arrived when the change began. If another model version
-        arrived then, that version is the cause.
+        arrived then, that version is the cause. Where it is not known when the change began, since too few windows are
+        stored, the value is a cause only if the judged window follows the baseline.
         """
+        follows = verdict.window.start <= self.source.data.baselines[verdict.subject.label].end
         began, arrivals = self._began(causes.metric, verdict, verdict.subject, then)
         dated: list[Cause] = []
         for cause in causes.causes:
-            if cause.kind == "replaced" and began is not None:
-                dated += self._replaced(cause, verdict, began, arrivals)
+            if cause.kind == "replaced" and not (began is None and follows):
+                dated += [] if began is None else self._replaced(cause, verdict, began, arrivals)
                 continue
             segment = cause.segment[0] if len(cause.segment) == 1 and cause.kind == "rate" else None
             onset_of_cause = None

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from monitor.config.model import Config, SourceConfig
 from monitor.config.problems import closest
-from monitor.core.records import RejectedRows, RejectReason
+from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
 from monitor.core.wording import clean
@@ -18,7 +18,6 @@ from monitor.warehouse.relation import is_files
 from monitor.warehouse.survey import Survey
 
 SHOWN_LABELS = 8
-_UNDATED = (RejectReason.DATE_MISSING, RejectReason.DATE_MALFORMED, RejectReason.DATE_IN_FUTURE)
 SHOWN_EXAMPLES = 3
 ENOUGH_TRUTHS = 50
 """With fewer truths than this it means nothing that none is positive."""
@@ -109,7 +108,7 @@ def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
     for each in (each for each in quality if each.rows):
         items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
         named = f" ({', '.join(items)})" if items else ""
-        if each.reason in _UNDATED:  # such rows belong to no window, so no share can be given
+        if each.reason in IN_NO_WINDOW:  # such rows belong to no window, so no share can be given
             yield f"in all of the relation {each.rows:,} rejected as {each.reason}{named}"
         else:
             share = each.rows / (kept + each.rows)
@@ -161,7 +160,7 @@ def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
 
 
 def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:
-    lost = sum(each.rows for each in reading.quality if each.reason not in _UNDATED)
+    lost = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
     if survey.last is not None and not reading.rows and not lost:
         yield f"no row is of {reading.window.name}; the newest is of {_day(survey.last)}"
 

@@ -25,7 +25,7 @@ from monitor.warehouse.dialects import (
 from monitor.warehouse.relation import Relation
 
 _ALL_BUT_30: Expression = sa.literal_column("34")
-"""How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows, and overflow is an error."""
+"""How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows; overflow is an error."""
 
 
 class _Cloud(Dialect):

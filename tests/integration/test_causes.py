@@ -72,6 +72,32 @@ def test_the_planted_channel_is_the_cause_with_its_week_and_what_happened_then(j
         assert any('ana noted "new web form"' in event for event in causes.began.events)
 
 
+def of_a_new_version(folder: Path, changed: int, run: int) -> Verdict:
+    """A breach of "steady", which gets worse in all channels in week ``changed``, with which all rows are of v2."""
+    world = pinned_world(folder)
+    frame = planted()
+    after = frame["item"].str.slice(0, 8) >= WEEKS[changed]
+    frame["model_version"] = np.where(after, "v2", "v1")
+    wrong = after & (frame["label"] == "steady") & (frame["score"] > 0.5)
+    frame.loc[wrong & (np.random.default_rng(2).random(len(frame)) < 0.4), "actual"] = 0
+    write_duckdb(world.folder / "warehouse.duckdb", frame)
+    with world.opened() as monitor:
+        window = week(WEEKS[run], monitor.config.zone)
+        run_window(monitor, window)
+        found = monitor.store.verdicts(schedule="weekly", window_start=window.start)
+    return next(v for v in found if v.outcome == "breach" and v.subject.label == "steady" and v.metric == "shortfall")
+
+
+@pytest.mark.parametrize(("changed", "run", "named"), [(6, 6, True), (7, 8, False)])
+def test_a_version_of_all_rows_is_a_cause_only_where_it_is_known_that_it_came_when_the_change_began(
+    tmp_path: Path, changed: int, run: int, named: bool
+) -> None:
+    causes = causes_of(of_a_new_version(tmp_path, changed, run))
+    assert causes is not None
+    assert causes.began is None
+    assert ((("model_version", "v2"),) in [cause.segment for cause in causes.causes]) is named
+
+
 def test_message_and_explanation_say_the_same_cause(judged: World) -> None:
     verdict = breaches(judged)[0]
     line = cause_line(verdict)

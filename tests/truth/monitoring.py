@@ -108,13 +108,29 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\."
+    rf"(?: In no window lie (?P<undated>{N}) rows of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
 )
-def _no_row(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str) -> None:
+def _no_row(
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any, before: Any
+) -> None:
     found = _newest_reading(reader, text, source, window)
     if found is not None:
         reader.equal("rows", text, 0, found["rows"])
         _usual(reader, text, found, usual)
         _since(reader, text, source, window, since, lambda r: r["state"] == "ok" and r["rows"] == 0)
+        if undated is not None:
+            schedule = found["schedule"]
+            mine = [r for r in reader.facts.readings if (r["source"], r["schedule"]) == (source, schedule)][::-1]
+            filled = next((r for r in mine if r["rows"] or r["state"] != "ok"), mine[-1])
+            reader.number("rows without a window", text, undated, _in_no_window(reader.facts, found))
+            reader.number("rows without a window before", text, before, _in_no_window(reader.facts, filled))
+
+
+def _in_no_window(facts: Facts, reading: Row) -> int:
+    """How many rows a reading found that lie in no window."""
+    reasons = ("date_missing", "date_malformed", "date_in_future")
+    same = ("source", "schedule", "window_start")
+    return sum(q["rows"] for q in facts.quality if q["reason"] in reasons and all(q[k] == reading[k] for k in same))
 
 
 def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) -> None:

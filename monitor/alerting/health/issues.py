@@ -115,7 +115,10 @@ class RunSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReadingSeen:
-    """The result of reading one source for one window, without its counts."""
+    """The result of reading one source for one window, without its counts.
+
+    ``rejected`` are rows of the window, ``undated`` those of the whole relation that lie in no window.
+    """
 
     schedule: Schedule
     window_start: datetime
@@ -124,6 +127,7 @@ class ReadingSeen:
     rows: int
     error: str | None = None
     rejected: int = 0
+    undated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,15 +424,28 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
         return
     window = windows.containing(newest.schedule, newest.window_start, zone).name
     since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
+    undated, are_new = _undated(readings[: len(run) + 1], usual)
     yield HealthIssue(
         WatchReason.DATA_STALE,
-        "critical" if long else "warning",
+        "critical" if long or are_new else "warning",
         f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
-        f"Usual are {usual:,.0f}.",
+        f"Usual are {usual:,.0f}.{undated}",
         "check the newest resolved_at of the relation and the job that fills it",
         newest.source,
     )
+
+
+def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
+    """How many rows lie in no window, and whether so many came with the empty windows that these may be the lost ones.
+
+    ``readings`` are the empty ones and the one before them.
+    """
+    now, before = readings[0].undated, readings[-1].undated
+    if not now:
+        return "", False
+    text = f" In no window lie {now:,} rows of it, whose date is missing, malformed or in the future"
+    return f"{text} ({before:,} before).", 2 * (now - before) >= usual
 
 
 def _since(readings: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[ReadingSeen], bool]) -> str:

@@ -87,6 +87,22 @@ def test_a_failure_of_an_old_window_is_seen_where_nothing_newer_was_run():
     assert reasons(findings(new, MONDAY)) == ["run_failed"]
 
 
+def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
+    def undated(rows: int, week: int, many: int) -> ReadingSeen:
+        return replace(reading(rows, week), undated=many)
+
+    before = [undated(1000, 45, 40), reading(900, 44), reading(1100, 43)]
+    (found,) = findings(seen(readings=[undated(0, 46, 40), *before]), MONDAY)
+    assert (found.reason, found.severity) == ("data_stale", "critical")
+    assert found.text.endswith(
+        " In no window lie 40 rows of it, whose date is missing, malformed or in the future (40 before)."
+    )
+    daily = [replace(each, undated=40) for each in days(0, *[1000] * 27)]
+    assert [(f.reason, f.severity) for f in findings(seen(readings=daily), MONDAY)] == [("data_stale", "warning")]
+    lost = [replace(daily[0], undated=840), *daily[1:]]
+    assert [(f.reason, f.severity) for f in findings(seen(readings=lost), MONDAY)] == [("data_stale", "critical")]
+
+
 def test_data_that_run_dry_or_shrink_are_found():
     before = [reading(1000, 45), reading(900, 44), reading(1100, 43)]
     assert reasons(findings(seen(readings=[reading(0), *before]), MONDAY)) == ["data_stale"]
