@@ -117,7 +117,11 @@ def switch_edits(
     for root, last in monitor.store.compositions(roots).items():
         shown = [i for i in context.of_message(root) if i.source in sources and label in (None, i.label)]
         since = last.compared_at or last.created_at
-        moved = any(_has_moved(switches, (i.source, i.label), since, monitor.clock()) for i in shown)
+        keys = {(i.source, i.label) for i in shown}
+        moved = any(
+            _has_moved(switches, key, since, monitor.clock()) or _segment_has_moved(monitor, switches, key, since)
+            for key in keys
+        )
         if moved and context.lives(root):
             edits = _differing(_Composer(monitor, context, {}, {}).edit(root, {}), last)
             found += edits
@@ -137,6 +141,22 @@ def _has_moved(
     states = [switches[each] for each in {key, (key[0], None)} if each in switches]
     moments = [moment for state in states for moment in (state.changed_at, state.lease_until) if moment is not None]
     return any(since <= moment <= now for moment in moments)
+
+
+def _segment_has_moved(
+    monitor: Monitor,
+    switches: Mapping[tuple[str, str | None], SwitchState],
+    key: tuple[str, str | None],
+    since: datetime,
+) -> bool:
+    """Whether a segment of a label was turned off or on since then, or an operator's enable of one has ended.
+
+    The state does not say when: ``changed_at`` is that of the label. So events are asked for, where it has segments.
+    """
+    parts = switches[key].segments if key in switches else ()
+    if any(part.off_from is not None and since <= part.off_from <= monitor.clock() for part in parts):
+        return True
+    return bool(parts) and any(event.at >= since for event in monitor.store.switch_events(*key, since=since))
 
 
 def route_of(config: Config, incident: Incident) -> Route | None:

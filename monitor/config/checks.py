@@ -475,6 +475,9 @@ def _keys_of_test(document: Document, path: Path) -> Found:
     if document.get(*path, "where") in {"predicted", "automated"}:
         summary = "a shift test is of all rows"
         yield document.problem("CAL024", (*path, "where"), summary, "where: all, or leave the key out")
+    if document.get(*path, "for") not in (None, 1):
+        summary = "a shift test is of one window alone: the windows before are not compared"
+        yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
     yield from _column_of_test(document, path)
 
 

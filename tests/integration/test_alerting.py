@@ -342,6 +342,17 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "turned off by ben: again" in read_edit(world, "billing")
 
 
+def test_an_edit_after_a_segment_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W03", [BILLING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
+    for enable in (False, True):
+        world.clock.now += timedelta(minutes=1)
+        web = ("channel", "web")
+        change_switch(world.monitor, "tickets", "billing", enable=enable, by="ana", reason="a form", segment=web)
+        assert ("but not for channel = web" in read_edit(world, "billing")) is not enable
+
+
 @pytest.mark.parametrize("label", ["billing", None])
 def test_a_switch_of_the_label_or_its_source_turned_by_anybody_edits_the_message_once(
     world: AlertsWorld, label: str | None

@@ -254,6 +254,14 @@ def test_a_longer_run_of_windows_may_be_asked_of_an_increase() -> None:
     assert rule.for_windows == 3
 
 
+def test_a_shift_test_is_of_one_window_alone() -> None:
+    assert parse_config(with_rule("{id: a, test: ks, for: 1, threshold: 0.1}")).rules
+    (problem,) = problems_of(with_rule("{id: a, test: ks, for: 2, threshold: 0.1}"))
+    assert (problem.id, problem.summary) == (
+        "CAL024", "a shift test is of one window alone: the windows before are not compared",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "relation",
     [
