@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, ClassVar
@@ -176,17 +176,14 @@ class Redshift(_Cloud):
         return sa.cast(column, sa.VARCHAR(65535))
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
-        """The hashes of all values, each with the place of its column as its seed. Decimals hold the sum.
+        """The hash of the hashes of all values, as text. Decimals hold the sum.
 
-        A double as text would lose digits, so values are hashed as they are.
+        Values are hashed as they are, since a double as text would lose digits.
         """
-        hashes = (
-            sa.func.coalesce(
-                sa.func.fnv_hash(column, sa.literal_column(str(place))), sa.literal_column("0"), type_=sa.BigInteger
-            )
-            for place, (column, _) in enumerate(columns, start=1)
-        )
-        return reduce(lambda one, other: one.bitwise_xor(other), hashes)
+        hashes = (sa.func.coalesce(sa.func.fnv_hash(column), sa.literal_column("0")) for column, _ in columns)
+        texts: Iterator[Expression] = (sa.cast(each, sa.VARCHAR(20)) for each in hashes)
+        row = reduce(lambda one, other: one.concat(sa.literal_column("','", sa.VARCHAR())).concat(other), texts)
+        return sa.func.fnv_hash(row, type_=sa.BigInteger)
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of 38 digits."""
