@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from monitor.alerting.slack.labels import SwitchLine
-from monitor.automation.state import CLOSED_HISTORY, effective
+from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective
 from monitor.core.records import Identity, SwitchState
 from monitor.core.score_ranges import Ranges
 from monitor.core.wording import clean, segment_name, stamp
@@ -38,6 +38,8 @@ def switch_line(
         line = SwitchLine(
             f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)", "off"
         )
+    elif found.reason == GateReason.CLOCK_BEHIND:
+        line = SwitchLine(f"Automation is off: {CLOCK_IS_BEHIND}", "off")  # the reason in full has the time in it
     elif whole is not None and whole.state not in ("never_set", "on"):
         line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.core.records import Identity, SwitchState
@@ -81,6 +81,18 @@ def closed_history(identity: Identity) -> GateReason | None:
     return GateReason.HISTORY_WENT_BACK if identity.went_back else None
 
 
+BEHIND = timedelta(minutes=10)
+"""How far a clock may be behind the newest stored change of a switch."""
+CLOCK_IS_BEHIND = "the clock is behind the newest change of a switch"
+
+
+def clock_behind(newest_at: datetime | None, now: datetime) -> str | None:
+    """That a clock is behind the newest change of a switch, in words; None if it is not, or there is no change."""
+    if newest_at is None or now >= newest_at - BEHIND:
+        return None
+    return f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {newest_at:%Y-%m-%d %H:%M} UTC"
+
+
 def effective(
     state: SwitchState, now: datetime, *, whole: SwitchState | None, identity: Identity | None = None
 ) -> Allowed:
@@ -88,11 +100,15 @@ def effective(
 
     ``whole`` is the source's own switch: it can only forbid, and forbids nothing if it was never set. The label's lease
     must not have ended. The source's lease counts only if a verdict is against its switch, so that an operator's "on"
-    against the evidence ends there too. Nothing may act on a copy of a history: ``identity`` says whether it is one.
+    against the evidence ends there too. Nothing may act on a copy of a history, or by a clock that is behind:
+    ``identity`` says whether it is one, and when a switch was changed last.
     """
     copied = None if identity is None else closed_history(identity)
     if copied is not None:
         return Allowed(False, copied, CLOSED_HISTORY[copied])
+    behind = None if identity is None else clock_behind(identity.newest_at, now)
+    if behind is not None:
+        return Allowed(False, GateReason.CLOCK_BEHIND, behind)
     closed = closed_by_source(whole, now) or _closed(state, now)
     if closed is not None:
         return closed

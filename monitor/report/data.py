@@ -8,7 +8,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from monitor.automation.harm import UNITS
-from monitor.automation.state import CLOSED_HISTORY, effective
+from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
     Estimate,
@@ -105,8 +105,9 @@ def switch_line(
 
     if found.allowed:
         return line("on")
-    if found.reason in CLOSED_HISTORY:
-        return line(f"off ({found.detail})", SwitchState(state.source, None))
+    if found.reason in CLOSED_HISTORY or found.reason == GateReason.CLOCK_BEHIND:
+        why = CLOCK_IS_BEHIND if found.reason == GateReason.CLOCK_BEHIND else found.detail
+        return line(f"off ({why})", SwitchState(state.source, None))
     if state.state != "on":
         if state.state != "never_set":
             return line("off")

@@ -12,12 +12,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
+from monitor.alerting.health.issues import Observed, findings
+from monitor.alerting.health.watchdog import automation_line
+from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
 from monitor.automation.gate.sources import HttpSource, StoreSource
+from monitor.automation.state import effective
 from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
 from monitor.history.errors import HistoryLost, StoreMissing
@@ -25,6 +30,7 @@ from monitor.history.reader import SwitchReader
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
+from monitor.report.data import switch_line as report_line
 from tests.fakes import forked, heartbeat, slack
 from tests.fakes.service import make_place, running
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
@@ -277,6 +283,23 @@ def test_a_clock_far_behind_the_newest_change_closes(tmp_path: Path) -> None:
         source._reader = SwitchReader(url, limit_s=5.0, clock=lambda back=behind: datetime.now(UTC) - back)
         with Gate(source, ttl_s=20.0) as gate:
             assert gate.allows("tickets", "billing", score=0.93).reason.value == reason
+
+
+def test_by_a_clock_far_behind_everything_says_that_automation_is_off(tmp_path: Path) -> None:
+    url, _ = backed_up(tmp_path)
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+        identity, state = store.identity(), store.switch("tickets", "billing")
+    now = datetime.now(UTC) - timedelta(hours=3)
+    assert effective(state, now, whole=None, identity=identity).reason.value == "clock_behind"
+    off = "the clock is behind the newest change of a switch"
+    assert switch_line(state, now, whole=None, identity=identity).words == f"Automation is off: {off}"
+    assert report_line(state, now, identity=identity).state == f"off ({off})"
+    seen = Observed(ZoneInfo("UTC"), (), (), switches=[state], since=now, identity=identity)
+    (found,) = findings(seen, now)
+    assert (found.reason, found.severity) == ("clock_behind", "critical")
+    assert automation_line(seen, now).startswith("Every gate is closed, since the clock is behind")
+    assert "clock_behind" not in [each.reason for each in findings(seen, now + timedelta(hours=3))]
 
 
 PROXY = """

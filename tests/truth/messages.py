@@ -218,6 +218,12 @@ SWITCH.add(rf"Automation is off: it has no lease{_DRY}")(
 )  # fmt: skip
 
 
+@SWITCH.add(rf"Automation is off: the clock is behind the newest change of a switch{_DRY}")
+def _clock_behind(reader: Reader, text: str, of: Of) -> None:
+    newest = max((event["at"] for event in reader.facts.switch_events), default=reader.facts.now)
+    reader.check(newest - timedelta(minutes=10) > reader.facts.now, "clock behind", text, reader.facts.now)
+
+
 @SWITCH.add(rf"Automation is on{_BLOCKED}(?:, until {_stamp('until')} unless an evaluation renews it)?{_DRY}")
 def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, parts: Any, ending: str, until: Any) -> None:
     mine = _on(reader, text, of, blocked, until)

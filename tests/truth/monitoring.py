@@ -15,6 +15,7 @@ from tests.truth.texts import Message
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
 _SINCE = rf"(?: \(since (?P<since>{WEEK})\))?"
+_IN_NO_WINDOW = ("date_missing", "date_malformed", "date_in_future")
 _RUN = rf"The (?P<schedule>weekly|daily) run of (?P<window>{WEEK})"
 
 
@@ -128,9 +129,10 @@ def _no_row(
 
 def _in_no_window(facts: Facts, reading: Row) -> int:
     """How many rows a reading found that lie in no window."""
-    reasons = ("date_missing", "date_malformed", "date_in_future")
     same = ("source", "schedule", "window_start")
-    return sum(q["rows"] for q in facts.quality if q["reason"] in reasons and all(q[k] == reading[k] for k in same))
+    return sum(
+        q["rows"] for q in facts.quality if q["reason"] in _IN_NO_WINDOW and all(q[k] == reading[k] for k in same)
+    )
 
 
 def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) -> None:
@@ -193,6 +195,15 @@ def _could_not_judge(
 
 
 @FINDING.add(
+    rf"A switch was changed at (?P<at>{TIME}) UTC, which the clock of this machine has not reached yet\. Every gate is closed, and no label acts\."
+)
+def _clock_behind(reader: Reader, text: str, _: Any, at: str) -> None:
+    newest = max((event["at"] for event in reader.facts.switch_events), default=reader.facts.now)
+    reader.check(same_minute(at, newest), "newest change", text, newest)
+    reader.check(newest - timedelta(minutes=10) > reader.facts.now, "clock behind", text, reader.facts.now)
+
+
+@FINDING.add(
     rf"Every row of (?P<source>[\w-]+) for (?P<window>{WEEK}){_SINCE} was rejected \((?P<n>{N})\): nothing could be judged\."
 )
 def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, since: Any, n: str) -> None:
@@ -201,6 +212,7 @@ def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, sinc
     set_aside = sum(
         q["rows"] for q in reader.facts.quality
         if q["source"] == source and q["schedule"] == schedule and found is not None and q["window_start"] == found["window_start"]
+        and q["reason"] not in (*_IN_NO_WINDOW, "duplicate")
     )  # fmt: skip
     reader.equal("rows", text, 0, found and found["rows"])
     reader.number("rejected rows", text, n, set_aside)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import median
 from zoneinfo import ZoneInfo
 
+from monitor.automation.state import clock_behind
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -78,6 +79,7 @@ class WatchReason(StrEnum):
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
     HISTORY_RESTORED = "history_restored"
+    CLOCK_BEHIND = "clock_behind"
     TURNED_OFF = "turned_off_unjudged"
 
 
@@ -211,7 +213,7 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     known = {finding.key for finding in data if finding.reason != WatchReason.DATA_SMALL}
     judged = [finding for finding in every if finding.key not in known]  # reported with the reading already
     found = [
-        *_history(observed),
+        *_history(observed, now),
         *_runs(observed, now),
         *_flows(observed, now),
         *data,
@@ -223,9 +225,19 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
 
 
-def _history(observed: Observed) -> Iterable[HealthIssue]:
-    """A history that was restored: its gates are closed until somebody confirms it."""
+def _history(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """A history that was restored, or a clock that is behind it: its gates are closed until somebody confirms it."""
     found = observed.identity
+    if found is not None and found.newest_at is not None and clock_behind(found.newest_at, now) is not None:
+        yield HealthIssue(
+            WatchReason.CLOCK_BEHIND,
+            "critical",
+            "clock",
+            f"A switch was changed at {found.newest_at:%Y-%m-%d %H:%M} UTC, which the clock of this machine has not "
+            "reached yet. Every gate is closed, and no label acts.",
+            "set the clock of this machine; if it is right, and the change was made by one that was ahead, "
+            "`calmon db confirm --reason TEXT`",
+        )
     if found is None or (found.confirmed and not found.went_back):
         return
     why = found.why or "an older copy was put back"

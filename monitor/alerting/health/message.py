@@ -40,6 +40,7 @@ from monitor.core.wording import clean, count_of, moment
 
 SHOWN, TO_DO = 8, 3
 CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
+CLOCK_BEHIND = "Every gate is closed, since the clock is behind the history: no label acts alone now."
 _STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
 """What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
 _R = WatchReason
@@ -47,6 +48,7 @@ _TITLES: Mapping[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
     _R.RUN_HUNG: "an evaluation does not end", _R.RUNS_WAITING: "runs wait", _R.FLOW_FAILED: "a flow fails",
     _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed",
+    _R.CLOCK_BEHIND: "the clock is behind",
     _R.SOURCE_NOT_READ: "{} cannot be read",
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
@@ -57,7 +59,7 @@ _TITLES: Mapping[WatchReason, str] = {
 _ENDS: Mapping[Trouble, str] = {
     Trouble.NOT_RUNNING: "Back at work since {at}",
     Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
-    Trouble.HISTORY: "The history is confirmed since {at}",
+    Trouble.HISTORY: "Neither the history nor the clock closes every gate since {at}",
     Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
     Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",

@@ -23,6 +23,7 @@ from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import CALLS, change_of, delivery_of
+from monitor.automation.state import clock_behind, closed_history
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
@@ -371,8 +372,11 @@ class WatchRound:
 
 def automation_line(records: Observed, now: datetime, source: str = "") -> str:
     """Which labels may act alone at ``now``, in one sentence; of one source, or ("") of all."""
-    closed = records.identity is not None and (records.identity.went_back or not records.identity.confirmed)
-    return message.CLOSED if closed else automation_now(records.switches, now, source)
+    identity = records.identity
+    if identity is not None and closed_history(identity) is not None:
+        return message.CLOSED
+    behind = None if identity is None else clock_behind(identity.newest_at, now)
+    return automation_now(records.switches, now, source) if behind is None else message.CLOCK_BEHIND
 
 
 def route_for(group: Group, config: Config) -> Route | None:

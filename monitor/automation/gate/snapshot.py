@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from numbers import Real
 from typing import Any, TypeAlias
 
-from monitor.automation.state import CLOSED_HISTORY, GateReason, closed_history, effective, is_blocked
+from monitor.automation.state import CLOSED_HISTORY, GateReason, clock_behind, closed_history, effective, is_blocked
 from monitor.core.records import Identity, Mark, SegmentSwitch, SwitchState
 from monitor.core.score_ranges import Ranges
 
@@ -60,8 +60,6 @@ class SwitchSnapshot:
 
 REQUEST = "Calmon-Request"
 """The header of an answer with the id of its request."""
-BEHIND = timedelta(minutes=10)
-"""How far a clock may be behind the newest stored change of a switch."""
 
 
 def snapshot_of(
@@ -127,7 +125,7 @@ def _in_segments(off: Mapping[str, frozenset[str]], given: object) -> Decision |
     values = given if isinstance(given, Mapping) else _NO_SEGMENTS
     for column, closed in off.items():
         value = values.get(column)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value.strip():
             text = f"{column} is needed, as text: automation is off for some of its values"
             return Decision(False, GateReason.SEGMENT_MISSING, detail=text)
         if _plain_value(value) in closed:
@@ -172,12 +170,8 @@ def closed_by_history(snapshot: SwitchSnapshot, now: datetime) -> Decision | Non
     """Why no label may act, whatever its switch; None if labels may."""
     if snapshot.closed is not None:
         return Decision(False, snapshot.closed, detail=CLOSED_HISTORY.get(snapshot.closed, snapshot.closed.value))
-    if snapshot.newest_at is not None and now < snapshot.newest_at - BEHIND:
-        text = (
-            f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {snapshot.newest_at:%Y-%m-%d %H:%M} UTC"
-        )
-        return Decision(False, GateReason.CLOCK_BEHIND, detail=text)
-    return None
+    behind = clock_behind(snapshot.newest_at, now)
+    return None if behind is None else Decision(False, GateReason.CLOCK_BEHIND, detail=behind)
 
 
 def decide(

@@ -274,7 +274,7 @@ WEB_OFF = replace(ON, segments=(SegmentSwitch(*WEB, END),))
         ({"channel": "web"}, "segment_off"), ({"channel": " WEB "}, "segment_off"),
         (None, "segment_missing"), ({}, "segment_missing"), ({"language": "de"}, "segment_missing"),
         ({"channel": ""}, "segment_missing"), ({"channel": None}, "segment_missing"),
-        ({"channel": 7}, "segment_missing"),
+        ({"channel": 7}, "segment_missing"), ({"channel": " "}, "segment_missing"),
         ("web", "segment_missing"), ([("channel", "mail")], "segment_missing"),
     ],
 )  # fmt: skip
