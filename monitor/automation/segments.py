@@ -21,6 +21,27 @@ RUNS: Mapping[Schedule, str] = {"weekly": "weekly run", "daily": "daily run"}
 """The actor of a switch event, if it is a run."""
 
 
+def plain_value(value: str) -> str:
+    """A value without the differences between routers and tables: values that become equal are off together."""
+    return value.strip().casefold()
+
+
+def as_stored(segment: Segment, segments: Iterable[SegmentSwitch], known: Iterable[RuleEvidence] = ()) -> Segment:
+    """The segment as the switch, or else a rule in breach, spells it; as it is if neither has it.
+
+    >>> as_stored(("channel", "WEB"), [SegmentSwitch("channel", "web")]), as_stored(("channel", "WEB"), [])
+    (('channel', 'web'), ('channel', 'WEB'))
+    """
+    of_breaches = (each for _, breach in breaches_of(known) for each in breach.segments)
+    candidates = [*(each.segment for each in segments), *of_breaches]
+    if segment in candidates:
+        return segment
+    column, value = segment
+    return next(
+        (each for each in candidates if (each[0], plain_value(each[1])) == (column, plain_value(value))), segment
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentChange:
     """What the evidence does to a switch's segments: ``after``, and those turned ``off``, ``held`` and ``kept`` on.

@@ -18,6 +18,7 @@ from monitor.automation.segments import (
     SegmentChange,
     after_evidence,
     after_operator,
+    as_stored,
     open_breaches,
     with_segment,
 )
@@ -218,7 +219,8 @@ def operator_segment_change(
     """What an operator does to one segment of a label; the label's own state does not change.
 
     ``until`` says how long an "on" holds against runs: 24 hours by default, a lease at most. An off has no end. An "on"
-    while a rule that named the segment is in breach ends with its hold. Raises ValueError like :func:`operator_change`,
+    while a rule that named the segment is in breach ends with its hold. A value that differs from a stored one by upper
+    and lower case or spaces around it is that one, as for the gate. Raises ValueError like :func:`operator_change`,
     and for the source's own switch, which has no segments.
     """
     if not by.strip() or not reason.strip():
@@ -227,6 +229,7 @@ def operator_segment_change(
         raise ValueError("until must lie in the future, and a segment that is off has no end")
     if state.label is None:
         raise ValueError("segments are of labels: the source's own switch has none")
+    segment = as_stored(segment, state.segments, known)
     hold = min(until or now + HOLD, now + automation.lease)
     new = after_operator(state.segments, segment, enable=enable, by=by, reason=reason, now=now, hold=hold, known=known)
     segments, name = with_segment(state.segments, new, now), segment_name(*segment)

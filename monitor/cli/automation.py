@@ -18,10 +18,12 @@ from rich.text import Text
 from monitor.automation import Gate
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
+from monitor.automation.segments import as_stored
 from monitor.automation.state import Allowed, GateReason, closed_by_source, effective, off_segments
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
+from monitor.cli.disable_anyway import disable_anyway, has_history, what_is_broken
 from monitor.config.environment import service_address
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
@@ -229,8 +231,19 @@ def disable(
 
     --source alone: the source's own switch, which stops all its labels, those to come as well.
     --segment: only items with that value, until a person enables it again; routers must send their values.
+    It works while alerts.yaml or a variable is broken, by the history alone.
     """
-    _change(enable=False, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)
+    words: dict[str, Any] = {"reason": reason, "source": source, "label": label, "every": every, "until": until}
+    broken = what_is_broken()
+    if broken is None or not has_history():  # without one there is nothing to stop, only something to correct
+        _change(enable=False, segment=segment, by=by, **words)
+        return
+    with cli.plain_errors():
+        check_words(source, label, reason, every=every)
+        part = _segment(segment)
+        if part is not None and label is None and not every:
+            raise cli.UsageError("--segment is of labels: say --label L, or --all")
+        disable_anyway(broken, segment=part, by=cli.who(by), **words)
 
 
 def _change(
@@ -251,13 +264,15 @@ def _change(
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
     with cli.monitor(reads=False) as opened:
         for name, each in targets:
+            was = opened.store.switch(name, each)
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
             settings, state = config.sources[name], opened.store.switch(name, each)
             critical = settings.any_critical if each is None else settings.is_critical(each)
             if part is None:
                 follows = _what_follows(state, config.zone, critical=critical)
             else:
-                follows = _what_follows_of(state, part, config.zone)
+                follows = _what_follows_of(state, part, config.zone, critical=critical)
+                follows += "; it was not off" * (enable and not _is_off(was, part, opened.clock()))
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
             cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
@@ -293,14 +308,20 @@ def segment_targets(
     return [*labels]
 
 
-def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInfo) -> str:
+def _is_off(state: SwitchState, segment: tuple[str, str], now: datetime) -> bool:
+    return as_stored(segment, state.segments) in off_segments(state, now)
+
+
+def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change of a segment holds, and what the label's own switch says."""
-    changed = next((each for each in state.segments if each.segment == segment), None)
-    text = ""
+    stored = as_stored(segment, state.segments)
+    changed = next((each for each in state.segments if each.segment == stored), None)
+    at_once, text = "a breach turns it off at once: its label is critical", ""
     if changed is not None and changed.off_from is not None and changed.hold_until is not None:
         text = f" until {_local(changed.off_from, zone)}, since the last evaluation said breach"
+        text += f", and {at_once}" if critical else ""
     elif changed is not None and changed.hold_until is not None:
-        text = f"; no run undoes that before {_local(changed.hold_until, zone)}"
+        text = f"; {at_once if critical else f'no run undoes that before {_local(changed.hold_until, zone)}'}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 

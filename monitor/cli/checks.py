@@ -36,7 +36,7 @@ from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.relation import WrongWarehouseAddress
 from monitor.warehouse.survey import Survey
 
-SCHEDULES = Path("deployments/prefect.yaml")
+SCHEDULES = (Path("deployments/prefect.yaml"), Path("prefect.yaml"))  # of a checkout, and as `calmon serve` prints it
 SHOWN_LABELS = 20
 
 
@@ -100,10 +100,16 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     return None
 
 
-def check_schedules(config: Config, path: Path) -> list[CheckResult]:
+def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:
     """Whether the schedules of the deployments are in the time zone of alerts.yaml."""
-    if not path.is_file():
-        return [CheckResult("schedules", "note", f"no {path} here: nothing to compare the time zone with")]
+    there = [path for path in paths if path.is_file()]
+    if not there:
+        names = " and no ".join(map(str, paths))
+        return [CheckResult("schedules", "note", f"no {names} here: nothing to compare the time zone with")]
+    return [result for path in there for result in _check_zone(config, path)]
+
+
+def _check_zone(config: Config, path: Path) -> list[CheckResult]:
     deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
     zones = {s["timezone"] for d in deployments for s in d.get("schedules") or [] if "timezone" in s}
     wrong = sorted(zones - {config.timezone})

@@ -298,8 +298,10 @@ def check_reason(reason: str) -> None:
 
 
 def who(by: str | None) -> str:
-    """The name under which a change is stored."""
-    return by or getpass.getuser()
+    """The name under which a change is stored. Exit 2 for an empty one, as from an unset shell variable."""
+    if by is not None and not by.strip():
+        raise fail("--by is empty, and a change needs a name: leave --by out for the system's user", USAGE)
+    return getpass.getuser() if by is None else by
 
 
 def moment(text: str | None, config: Config) -> datetime | None:
@@ -326,8 +328,11 @@ def main() -> None:
     atexit.register(_end_quickly)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
-    with plain_errors():
-        read_into(os.environ)
+    try:
+        with plain_errors():
+            read_into(os.environ)
+    except typer.Exit as end:  # outside of a command nothing else makes an exit of it
+        raise SystemExit(end.exit_code) from None
     try:
         program()()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password

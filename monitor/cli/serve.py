@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import common as cli
+from monitor.config.load import load_config
 from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 _SERVING = "flows.serve"
@@ -26,9 +27,8 @@ def serve(
     Where PREFECT_API_URL is not set, a Prefect server is started for as long as this runs. Ends with Ctrl-C.
     """
     with cli.plain_errors():
-        schedules = shipped(SCHEDULES_FILE).read_text("utf-8")
         if print_schedules:
-            sys.stdout.write(schedules)
+            sys.stdout.write(_schedules())
             return
         cli.configuration()  # a broken one is reported here, before another process starts
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
@@ -36,3 +36,12 @@ def serve(
     sys.stdout.flush()
     # in the place of this process: signals reach it, and what monitor imports stays free of Prefect
     os.execv(sys.executable, [sys.executable, "-m", _SERVING])  # noqa: S606 - our own module
+
+
+def _schedules() -> str:
+    """The shipped schedules in the time zone of alerts.yaml; without such a file in UTC, with a note."""
+    text, file = shipped(SCHEDULES_FILE).read_text("utf-8"), cli.settings().config
+    if not file.exists():
+        cli.err.print(f"note: there is no {file} yet: the schedules are in UTC", markup=False, highlight=False)
+        return text
+    return text.replace("timezone: UTC", f"timezone: {load_config(file).timezone}")

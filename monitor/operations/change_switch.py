@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from monitor.alerting import compose
+from monitor.automation.segments import as_stored
 from monitor.automation.switch import operator_change, operator_segment_change
 from monitor.config.model import Config
 from monitor.context import Monitor
@@ -94,7 +95,7 @@ def change_switch(
     change = SwitchChange(source, label, enable, by, reason, until, key, segment)
     done = operate(opened.store, opened.config, change, opened.clock)
     compose.show_switches(opened, source, label)
-    return done.words if segment is None else f"{segment_name(*segment)} {done.words}"
+    return done.words if segment is None else f"{segment_name(*as_stored(segment, done.event.segments))} {done.words}"
 
 
 def operate(store: Store, config: Config, change: SwitchChange, clock: Callable[[], datetime]) -> Changed:

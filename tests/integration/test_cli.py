@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from monitor.cli import app
@@ -463,6 +464,26 @@ def test_schedules_in_another_time_zone_than_the_rules_are_a_wrong_configuration
     found = calmon(fresh, "check", "--offline")
     assert found.exit_code == 2
     assert "make them the same" in " ".join(found.stdout.split())
+
+
+def test_the_printed_schedules_are_in_the_time_zone_of_the_rules_and_check_looks_at_them(
+    fresh: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fresh.folder)
+    file = fresh.folder / "alerts.yaml"
+    file.write_text(file.read_text("utf-8").replace("timezone: UTC", "timezone: America/New_York"), "utf-8")
+    printed = calmon(fresh, "serve", "--print-schedules")
+    deployments = yaml.safe_load(printed.stdout)["deployments"]
+    zones = {each["timezone"] for deployment in deployments for each in deployment.get("schedules") or []}
+    assert (printed.exit_code, zones) == (0, {"America/New_York"})
+    (fresh.folder / "prefect.yaml").write_text(printed.stdout, "utf-8")
+    assert "prefect.yaml and alerts.yaml agree on America/New_York" in calmon(fresh, "check", "--offline").stdout
+    (fresh.folder / "prefect.yaml").write_text(printed.stdout.replace("America/New_York", "UTC"), "utf-8")
+    assert calmon(fresh, "check", "--offline").exit_code == 2
+    file.unlink()
+    without = calmon(fresh, "serve", "--print-schedules")
+    assert "timezone: UTC" in without.stdout
+    assert "the schedules are in UTC" in without.stderr
 
 
 def test_check_names_a_rule_that_can_never_fire(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,6 +289,16 @@ def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:
         assert off_segments(monitor.store.switch("tickets", "rare"), datetime.now(UTC)) == ()
     events = json.loads(automation("history", "--label", "rare", "--json").removeprefix("0 "))
     assert [each["kind"] for each in events][-2:] == ["segment_disabled", "segment_enabled"]
+    other = tuple("channel=WEB" if word == "channel=web" else word for word in mine)
+    assert automation("disable", *other).startswith("0 tickets/rare: channel = web turned off")
+    assert automation("enable", *other).startswith("0 tickets/rare: channel = web turned on; no run")
+    assert "; it was not off" in automation("enable", *other)
+    file = world.folder / "alerts.yaml"
+    file.write_text(
+        BESIDE.replace("segments: [channel]", "segments: [channel]\n    labels: {rare: {critical: true}}", 1)
+    )
+    assert "a breach turns it off at once: its label is critical" in automation("enable", *mine)
+    file.write_text(BESIDE)
     wrong = ("--label", "rare", "--reason", "x")
     assert "is column=value" in automation("disable", *wrong, "--segment", "web")
     assert "no segment column" in automation("disable", *wrong, "--segment", "chanel=web")

@@ -124,6 +124,20 @@ def test_calmon_reads_the_file_env_of_its_folder(
     assert "rules/mine.yaml CAL002 the file does not exist" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", [b"CALMON_CONFIG='open", b"A=\xff\xfe"], ids=["open", "no text"])
+def test_a_file_env_that_cannot_be_read_is_one_plain_error(
+    folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / ".env").write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["calmon", "version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.startswith("error: ")
+    assert "Traceback" not in said
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("world"))

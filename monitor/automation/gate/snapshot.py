@@ -13,6 +13,7 @@ from datetime import datetime
 from numbers import Real
 from typing import Any, TypeAlias
 
+from monitor.automation.segments import plain_value
 from monitor.automation.state import CLOSED_HISTORY, GateReason, clock_behind, closed_history, effective, is_blocked
 from monitor.core.records import Identity, Mark, SegmentSwitch, SwitchState
 from monitor.core.score_ranges import Ranges
@@ -128,20 +129,15 @@ def _in_segments(off: Mapping[str, frozenset[str]], given: object) -> Decision |
         if not isinstance(value, str) or not value.strip():
             text = f"{column} is needed, as text: automation is off for some of its values"
             return Decision(False, GateReason.SEGMENT_MISSING, detail=text)
-        if _plain_value(value) in closed:
+        if plain_value(value) in closed:
             return Decision(False, GateReason.SEGMENT_OFF, detail=f"off for {column} = {value}")
     return None
-
-
-def _plain_value(value: str) -> str:
-    """A value without the differences between routers and tables: values that become equal are off together."""
-    return value.strip().casefold()
 
 
 def _by_column(segments: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for column, value in segments:
-        found.setdefault(column, set()).add(_plain_value(value))
+        found.setdefault(column, set()).add(plain_value(value))
     return {column: frozenset(values) for column, values in found.items()}
 
 

@@ -124,6 +124,17 @@ def test_of_a_label_that_is_off_segments_are_off_too_and_of_one_never_set_nothin
     assert done.after.state == state.state
 
 
+@pytest.mark.parametrize("enable", [True, False])
+def test_a_person_may_write_a_stored_segment_with_other_cases_and_spaces(enable: bool) -> None:
+    before = judged(ON, segment(WEB)).after
+    done = operator_segment_change(
+        before, segment=(WEB[0], f" {WEB[1].upper()} "), enable=enable, by="ana", reason="x", now=NOW,
+        automation=AFTER_TWO, key="k",
+    )  # fmt: skip
+    assert [each.segment for each in done.after.segments] == [WEB]
+    assert off(done.after) == (() if enable else (WEB,))
+
+
 def test_silence_and_doubt_leave_segments_as_they_are() -> None:
     before = judged(ON, segment(WEB)).after
     for found in (replace(SILENT, rule=RULE), replace(UNCONFIRMED, rule=RULE)):

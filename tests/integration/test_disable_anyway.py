@@ -1,0 +1,87 @@
+"""``calmon automation disable`` stops automation whatever else is broken, and says what is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from monitor.cli import app
+from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
+from monitor.run import run_window
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+
+BROKEN = {
+    "an empty file": ("", {}),
+    "no file": (None, {}),
+    "a broken file": (CONFIG.replace("metric:", "metrik:"), {}),
+    "a broken variable": (CONFIG, {"CALMON_HEARTBEAT_URL": "nothing"}),
+    "a secret that is not there": (CONFIG, {"CALMON_SLACK_BOT_TOKEN_FILE": "/nowhere/token"}),
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = pinned_world(tmp_path_factory.mktemp("broken"))
+    with made.opened() as monitor:
+        run_window(monitor, week(WEEKS[7], monitor.config.zone))
+    return made
+
+
+def calmon(world: World, *words: str, **more: str) -> tuple[int, str, str]:
+    done = CliRunner(env=world.environment | more).invoke(app, ["automation", *words])
+    return done.exit_code, " ".join(done.stdout.split()), " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(("config", "more"), BROKEN.values(), ids=BROKEN)
+def test_a_label_is_turned_off_whatever_is_broken(world: World, config: str | None, more: dict[str, str]) -> None:
+    file = world.folder / "alerts.yaml"
+    file.write_text(CONFIG, "utf-8")
+    with world.opened() as monitor:
+        change_switch(monitor, "tickets", "steady", enable=True, by="ana", reason="go live")
+    file.unlink() if config is None else file.write_text(config, "utf-8")
+    asked = ("--label", "steady", "--reason", "wrong since noon", "--by", "ben")
+    assert calmon(world, "enable", *asked, **more)[0] == 2
+    code, shown, said = calmon(world, "disable", *asked, **more)
+    assert (code, shown) == (0, "tickets/steady: turned off")
+    assert "note: " in said
+    assert "the switch was changed all the same" in said
+    file.write_text(CONFIG, "utf-8")
+    with world.opened() as monitor:
+        state = monitor.store.switch("tickets", "steady")
+    assert (state.state, state.actor, state.reason) == ("off", "ben", "wrong since noon")
+
+
+def test_the_source_and_all_labels_can_be_stopped_so_and_names_nobody_knows_are_refused(world: World) -> None:
+    (world.folder / "alerts.yaml").write_text("", "utf-8")
+    why = ("--reason", "x", "--by", "ben")
+    assert calmon(world, "disable", "--source", "tickets", *why)[:2] == (0, "tickets/(all labels): turned off")
+    assert calmon(world, "disable", "--all", *why)[1].count("turned off") == 3
+    web = calmon(world, "disable", "--label", "steady", "--segment", "channel=web", *why)
+    assert web[:2] == (0, "tickets/steady: channel = web turned off")
+    for wrong, text in (
+        (("--label", "stedy"), "the history has no label 'stedy'"),
+        (("--source", "mail"), "the history has no source 'mail'; it has: tickets"),
+        (("--source", "tickets", "--segment", "channel=web"), "--segment is of labels"),
+        (("--label", "steady", "--until", "2030-01-01T00:00"), "--until needs its offset here"),
+        ((), "say which"),
+    ):
+        code, _, said = calmon(world, "disable", *wrong, *why)
+        assert (code, text in said) == (2, True), said
+
+
+def test_an_empty_name_is_refused(world: World) -> None:
+    (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
+    code, _, said = calmon(world, "disable", "--label", "steady", "--reason", "x", "--by", "")
+    assert (code, "--by is empty" in said) == (2, True)
+
+
+def test_without_a_history_nothing_is_created(tmp_path: Path, world: World) -> None:
+    (world.folder / "alerts.yaml").write_text("", "utf-8")
+    url = f"sqlite:///{tmp_path / 'none.sqlite'}"
+    code, _, said = calmon(world, "disable", "--label", "steady", "--reason", "x", CALMON_STORE_URL=url)
+    assert code == 2
+    assert "alerts.yaml" in said
+    assert not (tmp_path / "none.sqlite").exists()
