@@ -85,6 +85,8 @@ def backfill(
         with closing(past_windows(monitor, windows, names, helpers)) as past:
             for done, (window, result) in enumerate(zip(windows, past, strict=True), start=1):
                 unread += [window.name] if all(part.problem for part in result.evaluated) else []
+                for part in (part for part in result.evaluated if part.problem):
+                    logger.warning("%s: %s could not be read: %s", window.name, part.source, part.error)
                 found[window.name] = sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
                 logger.info("%s: %d breaches", window.name, found[window.name])
                 if isinstance(bar, UUID):

@@ -207,12 +207,20 @@ def failure_noted(monitor: Monitor, window: Window, *, beats: bool = True) -> It
     try:
         yield
     except BaseException as error:
-        text = clean(without_secrets(f"{type(error).__name__}: {error}"), length=ERROR_LENGTH)
+        text = clean(without_secrets(_why(error)), length=ERROR_LENGTH)
         with suppress(Exception):  # a history that fails must not hide why the run failed
             monitor.store.finish_run(window, state="failed", now=monitor.clock(), error=text)
         if beats:
             beat(monitor.settings.heartbeat_url, failed=text)
         raise
+
+
+def _why(error: BaseException) -> str:
+    """The error in words; of a signal or Ctrl-C, which say nothing, that the run was ended."""
+    kind = type(error).__name__
+    if str(error).strip():
+        return f"{kind}: {error}"
+    return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
 
 
 def judge(

@@ -18,6 +18,7 @@ from monitor.config.model import Config
 from monitor.context import ActMode
 from monitor.core import windows
 from monitor.core.records import Schedule, Window
+from monitor.core.wording import clean
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
@@ -152,6 +153,7 @@ def backfill(
         span = windows.span(*ends, config.zone)
     breaches, remaining = 0, list(span)
     unread: dict[str, str] = {}
+    beside: dict[str, list[tuple[str, str]]] = {}  # of windows in which other sources could be read
     try:
         with (
             cli.plain_errors(),
@@ -164,11 +166,24 @@ def backfill(
                 breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
                 if all(part.problem for part in result.evaluated):
                     unread[window.name] = next((part.error for part in result.evaluated), "")
+                else:
+                    for part in (part for part in result.evaluated if part.problem):
+                        beside.setdefault(part.source, []).append((window.name, part.error))
                 remaining.remove(window)
                 advance(window.name)
     finally:
         if len(remaining) < len(span):
+            _say_unread(beside)
             _last_word(span, remaining, breaches, unread, source, daily=daily_windows)
+
+
+def _say_unread(beside: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Print which sources could not be read in which windows, while others could."""
+    for source, found in beside.items():
+        window, error = found[-1]
+        many = f"{len(found)} windows, the last {window}" if len(found) > 1 else window
+        text = clean(f"{source} could not be read in {many}: {error}", length=cli.CELL_LENGTH)
+        cli.err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _last_word(

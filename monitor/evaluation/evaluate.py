@@ -255,7 +255,8 @@ def verdicts_of(
         family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in rule_inputs]
     elif rule.scope != "segments":
         family = special_comparisons(rule, rule_inputs, data.current.whole, source, config.evaluation)
-    if not labels and data.problem and rule.match.source in (None, data.name):
+    nothing_known = data.problem is not None or not any(label is not None for label in subjects(data, source))
+    if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
         rule_inputs = [input_of(data, config, None, shifts)]
     if family:

@@ -15,6 +15,8 @@ import pytest
 import sqlalchemy as sa
 from sklearn import metrics as sk
 
+from monitor.alerting.health.issues import findings
+from monitor.alerting.health.watchdog import observed
 from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.records import Window
@@ -277,6 +279,20 @@ def test_a_broken_source_is_reported_and_does_not_stop_the_others(tmp_path: Path
 
 
 @pytest.mark.postgres
+def test_a_source_that_never_had_a_row_is_not_evaluated_and_not_healthy(tmp_path: Path) -> None:
+    empty = "  mail:\n    relation: select * from tickets where label = 'no such'\n    score_is: probability_of_label\n"
+    world = make_world(tmp_path, config=worlds.CONFIG.replace("evaluation:", f"{empty}evaluation:", 1))
+    now = datetime(2026, 8, 25, 12, tzinfo=UTC)
+    with world.opened(lambda: now) as monitor:
+        found = run_window(monitor, week(WEEKS[-2], monitor.config.zone))
+        mine = [v for part in found.evaluated if part.source == "mail" for v in part.verdicts]
+        weekly = {rule.id for rule in monitor.config.rules if rule.schedule == "weekly"}
+        assert {(v.rule, v.subject.label, v.outcome) for v in mine} == {(r, None, "not_evaluated") for r in weekly}
+        assert monitor.store.switch("mail", None).version == 0
+        issues = findings(observed(monitor.store, monitor.config, now), now)
+    assert any(i.reason == "nothing_judged" and i.text.startswith("Nothing of mail was judged") for i in issues), issues
+
+
 def test_three_engines_give_the_same_estimates_and_verdicts(tmp_path: Path, fresh_postgres_url: str) -> None:
     frame = worlds.rows()
     urls = {

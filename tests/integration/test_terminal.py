@@ -16,7 +16,7 @@ from monitor.config.settings import load_settings
 from monitor.history.store import Store
 from monitor.run import stages
 from monitor.warehouse.reader import Warehouse
-from tests.fakes.world import WEEKS, World, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 ADDRESSES = (
     "sqlite://history.sqlite", "sqlite:/history.sqlite", "sqlite:history.sqlite", "sqlite:////proc/none/x.sqlite",
@@ -111,6 +111,15 @@ def test_a_warehouse_that_is_not_there_ends_with_check(folder: Path) -> None:
     assert past.exit_code == 1
     assert "0 windows evaluated" in past.stdout
     assert "error: 2 windows could not be read, the last 2026-W41: the warehouse" in past.stderr
+
+
+def test_a_backfill_names_a_source_that_could_not_be_read_beside_others(tmp_path: Path) -> None:
+    broken = "  mail: {relation: nothing_here, score_is: probability_of_label}\n"
+    world = make_world(tmp_path, config=CONFIG.replace("evaluation:", f"{broken}evaluation:", 1))
+    done = CliRunner(env=world.environment).invoke(app, ["backfill", "--from", WEEKS[6], "--to", WEEKS[7]])
+    assert done.exit_code == 0, done.output
+    assert "2 windows evaluated" in done.stdout
+    assert f"note: mail could not be read in 2 windows, the last {WEEKS[7]}: " in done.stderr
 
 
 def test_calmon_reads_the_file_env_of_its_folder(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.run import RunResult, Stage, StageName, Stages, perform
+from monitor.run import RunResult, Stage, StageName, Stages, _why, perform
 
 NOTHING = RunResult({}, (), ())
 
@@ -50,3 +50,15 @@ def test_an_error_of_a_stage_reaches_the_stages_and_ends_the_run(error: BaseExce
         perform(two_stages(seen), do)
     assert raised.value is error
     assert seen == ["run 1", repr(error)]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ZeroDivisionError("wrong"), "ZeroDivisionError: wrong"),
+        (ValueError(), "ValueError"),
+        (KeyboardInterrupt(), "it was cancelled or ended from outside (KeyboardInterrupt)"),
+    ],
+)
+def test_what_ends_a_run_is_said_also_where_the_error_says_nothing(error: BaseException, words: str) -> None:
+    assert _why(error) == words
