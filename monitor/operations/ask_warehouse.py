@@ -56,6 +56,8 @@ def _one(monitor: Monitor, source: str | None, kinds: tuple[str, ...]) -> str:
     names = [name for name, each in sources.items() if each.kind in kinds]
     if source is not None and source not in names:
         raise NothingToAsk(f"{source} is of kind {sources[source].kind}; this is of kind {' or '.join(kinds)}")
+    if source is None and not names:
+        raise NothingToAsk(f"alerts.yaml has no source of kind {' or '.join(kinds)}")
     if source is None and len(names) != 1:
         known = ", ".join(names) or "none"
         raise NothingToAsk(f"say which source with --source; of kind {' or '.join(kinds)}: {known}")

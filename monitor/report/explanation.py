@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from monitor.core import documents
 from monitor.core.baseline import Baseline
 from monitor.core.cause_words import cause_line, causes_of, split_words
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
@@ -106,7 +107,8 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     if verdict.actions:
         yield f"It asks for: {', '.join(_ACTIONS[action] for action in verdict.actions)}."
     yield f"What to do: {advice(verdict)}"
-    yield f"More: docs/runbook/{verdict.reason.value}.md and docs/rules/{verdict.rule}.md"
+    of_rule = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
+    yield f"More: docs/runbook/{verdict.reason.value}.md{of_rule}"
 
 
 def document(explanation: Explanation) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing
 from tests.truth.facts import Row
 from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, fits_cause, segment_words
 from tests.truth.texts import Part
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 N = NUMBER
 EXPLAINED = Grammar("explanation")
@@ -360,9 +363,10 @@ def _asks_for(reader: Reader, text: str, row: Row, what: str) -> None:
     reader.equal("actions", text, said, true)
 
 
-@EXPLAINED.add(r"More: docs/runbook/(?P<reason>\w+)\.md and docs/rules/(?P<rule>[\w-]+)\.md")
-def _more(reader: Reader, text: str, row: Row, reason: str, rule: str) -> None:
-    reader.equal("pages", text, (reason, rule), (row["reason"], row["rule"]))
+@EXPLAINED.add(r"More: docs/runbook/(?P<reason>\w+)\.md(?: and docs/rules/(?P<rule>[\w-]+)\.md)?")
+def _more(reader: Reader, text: str, row: Row, reason: str, rule: Any) -> None:
+    has_page = (DOCS / "rules" / f"{row['rule']}.md").exists()
+    reader.equal("pages", text, (reason, rule), (row["reason"], row["rule"] if has_page else None))
 
 
 @EXPLAINED.add(r"Note: this window has been judged again since, on other rows or rules: see (?P<id>\w+)\.")
