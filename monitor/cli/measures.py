@@ -80,7 +80,7 @@ def _stability(one: Stability) -> dict[str, Any]:
 
 @cli.app.command(
     "dependencies",
-    epilog="Examples:  calmon dependencies  ·  calmon dependencies --source mails --most 10  ·  "
+    epilog="Examples:  calmon dependencies --source tickets  ·  calmon dependencies --source mails --most 10  ·  "
     "calmon dependencies --week 2026-W46 --json",
 )
 def dependencies_command(

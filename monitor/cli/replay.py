@@ -59,6 +59,8 @@ def replay(
     its whole family of labels, also where only one source or label is shown. How: docs/replay.md.
     """
     with cli.plain_errors():
+        if not rules.is_file():
+            raise cli.UsageError(f"--rules {rules}: there is no such file")
         present, proposed = cli.configuration(), load_config(rules)
         end = cli.window_of(present, "weekly", last)
         if source is not None and source not in proposed.sources:

@@ -67,6 +67,7 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("run", "daily", "--date", "yesterday"), "'yesterday' is not a date; write it like 2026-11-16"),
         (("run", "weekly", "--source", "post"), "alerts.yaml has no source 'post'; it has: tickets"),
         (("backfill", "--from", WEEKS[3], "--to", WEEKS[1]), "is later than"),
+        (("replay", "--rules", "new.yaml"), "--rules new.yaml: there is no such file"),
         (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
