@@ -246,7 +246,7 @@ class Warehouse:
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
         """A text that changes when the rows of the window change, or the configuration by which they are read.
 
-        It takes one scan, which keeps some sums for each label. None for sources without one: those whose scores are
+        It takes one scan, which counts rows and adds up a hash of each. None for sources without one: those whose scores are
         computed here, and those of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read` does.
         """
         if not has_fingerprint(source):
