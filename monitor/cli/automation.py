@@ -272,7 +272,7 @@ def _change(
                 follows = _what_follows(state, config.zone, critical=critical)
             else:
                 follows = _what_follows_of(state, part, config.zone, critical=critical)
-                follows += "; it was not off" * (enable and not _is_off(was, part, opened.clock()))
+                follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
             cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)

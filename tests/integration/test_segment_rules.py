@@ -292,7 +292,7 @@ def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:
     other = tuple("channel=WEB" if word == "channel=web" else word for word in mine)
     assert automation("disable", *other).startswith("0 tickets/rare: channel = web turned off")
     assert automation("enable", *other).startswith("0 tickets/rare: channel = web turned on; no run")
-    assert "; it was not off" in automation("enable", *other)
+    assert "; this segment was not off" in automation("enable", *other)
     file = world.folder / "alerts.yaml"
     file.write_text(
         BESIDE.replace("segments: [channel]", "segments: [channel]\n    labels: {rare: {critical: true}}", 1)

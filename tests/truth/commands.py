@@ -342,13 +342,17 @@ def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: 
 @CHANGED.add(
     r"(?P<source>[\w-]+)/(?P<label>[\w -]+): (?P<part>\w+ = \w+) turned (?P<way>on|off)"
     rf"(?: until (?P<until>{TIME}), since the last evaluation said breach|; no run undoes that before (?P<hold>{TIME}))?"
-    r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?(?P<closed>; it does not act yet: the whole source is .*)?"
+    r"(?P<critical>(?:;|, and) a breach turns it off at once: its label is critical)?"
+    r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?(?P<was_on>; this segment was not off)?(?P<closed>; it does not act yet: the whole source is .*)?"
 )
 def _changed_segment(
     reader: Reader, text: str, _: Any, source: str, label: str, part: str, way: str, until: Any, hold: Any, state: Any,
-    closed: Any,
+    closed: Any, critical: Any, was_on: Any,
 ) -> None:  # fmt: skip
     facts = reader.facts
+    if way == "on":
+        reader.equal("critical", text, critical is not None, (source, label) in facts.critical)
+        reader.equal("was on", text, was_on is not None, part not in facts.off_before(source, label))
     is_closed = (facts.why_off(source, label) or "").startswith("source")
     reader.equal("closed by its source", text, closed is not None, way == "on" and is_closed)
     mine = facts.switch(source, label)
