@@ -136,7 +136,7 @@ def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:
     """The time on of several labels together, weighted by their rows; off without rows.
 
     >>> together([(300, TimeOn(1.0)), (100, TimeOn(0.0))])
-    TimeOn(share=0.75, blocked=(), mixed=True, segments=())
+    TimeOn(share=0.75, blocked=(), mixed=True, segments=(), throughout=False)
     """
     known = [(rows, on) for rows, on in parts if rows > 0]
     whole = sum(rows for rows, _ in known)

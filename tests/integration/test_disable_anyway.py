@@ -17,7 +17,7 @@ BROKEN = {
     "an empty file": ("", {}),
     "no file": (None, {}),
     "a broken file": (CONFIG.replace("metric:", "metrik:"), {}),
-    "a broken variable": (CONFIG, {"CALMON_HEARTBEAT_URL": "nothing"}),
+    "a broken variable": (CONFIG, {"CALMON_HEARTBEAT_URL": "beats.example.invalid/x"}),
     "a secret that is not there": (CONFIG, {"CALMON_SLACK_BOT_TOKEN_FILE": "/nowhere/token"}),
 }
 
