@@ -16,7 +16,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, everything
+from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, as_it_is, everything
 from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
@@ -51,7 +51,7 @@ class ClickHouse(Dialect):
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return sa.func.isNaN(self.number(column, kind)) == sa.literal_column("1")
+        return sa.func.isNaN(self.number(column, as_it_is(kind))) == sa.literal_column("1")
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
@@ -151,8 +151,8 @@ def clickhouse_kind(type_name: str) -> Kind:
     plain = type_name.removeprefix("LowCardinality(").removeprefix("Nullable(")
     named: dict[str, Kind] = {
         "DateTime": "timestamptz", "Date": "date", "Bool": "boolean", "String": "text", "FixedString": "text",
-        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float": "number", "BFloat": "number",
-        "Decimal": "number",
+        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float32": "float32", "Float": "number",
+        "BFloat": "number", "Decimal": "number",
     }  # fmt: skip
     return next((kind for name, kind in named.items() if plain.startswith(name)), "other")
 

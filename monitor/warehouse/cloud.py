@@ -19,6 +19,7 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     Named,
+    as_it_is,
     everything,
     microseconds_of,
 )
@@ -76,7 +77,7 @@ class _Ieee(_Cloud):
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return sa.func.is_nan(self.number(column, kind), type_=sa.Boolean)
+        return sa.func.is_nan(self.number(column, as_it_is(kind)), type_=sa.Boolean)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
@@ -201,9 +202,9 @@ def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
         return "timestamptz" if "with time zone" in name or name == "timestamptz" else bare
     named: dict[str, Kind] = {
         "datetime": "timestamp", "date": "date", "bool": "boolean", "string": "text", "varchar": "text", "char": "text",
-        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float": "number", "double": "number",
-        "real": "number", "decimal": "number", "numeric": "number", "bignumeric": "number", "bigint": "number",
-        "smallint": "number", "tinyint": "number",
+        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float4": "float32", "float": "number",
+        "double": "number", "real": "float32", "decimal": "number", "numeric": "number", "bignumeric": "number",
+        "bigint": "number", "smallint": "number", "tinyint": "number",
     }  # fmt: skip
     return next((kind for start, kind in named.items() if name.startswith(start)), "other")
 

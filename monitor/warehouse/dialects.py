@@ -27,9 +27,14 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
-Kind = Literal["number", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
-NUMERIC: tuple[Kind, ...] = ("number", "integer")
-"""Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster."""
+Kind = Literal[
+    "number", "float32", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
+]
+NUMERIC: tuple[Kind, ...] = ("number", "float32", "integer")
+"""Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster.
+
+``float32`` is a number in single precision: see :meth:`Dialect.number`.
+"""
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -61,6 +66,11 @@ class Hashing:
 
     seed: int
     shift: int
+
+
+def as_it_is(kind: Kind) -> Kind:
+    """The kind by which a number is cast directly, without :meth:`Dialect.number`'s way by its text."""
+    return "number" if kind == "float32" else kind
 
 
 class Dialect:
@@ -106,7 +116,13 @@ class Dialect:
         return sa.cast(column, sa.Text)
 
     def number(self, column: Expression, kind: Kind) -> Expression:
-        """The value in double precision; a boolean is 0 or 1."""
+        """The value in double precision; a boolean is 0 or 1.
+
+        Single precision becomes the number that was written, by way of its shortest text: a direct cast makes
+        0.899999976 of 0.9, which is below a limit of 0.9.
+        """
+        if kind == "float32":
+            return sa.cast(self.text(column), sa.Double)
         return sa.cast(sa.cast(column, sa.Integer) if kind == "boolean" else column, sa.Double)
 
     def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
@@ -116,7 +132,7 @@ class Dialect:
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return self.number(column, kind) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
+        return self.number(column, as_it_is(kind)) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit. NaN is: most engines sort it last."""
@@ -536,6 +552,8 @@ def duckdb_kind(type_name: str) -> Kind:
     """
     if type_name.endswith("]"):
         return "other"
+    if type_name == "FLOAT":
+        return "float32"
     if type_name.startswith("TIMESTAMP"):
         return "timestamptz" if "ZONE" in type_name else "timestamp"
     plain: dict[str, Kind] = {"BOOLEAN": "boolean", "DATE": "date", "VARCHAR": "text", "UUID": "text", "JSON": "text"}
@@ -580,7 +598,7 @@ def _hashed_bit(label: Expression, hashing: Hashing) -> Expression:
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:
     """A hash of 64 bits, by the kind of the column: hashing numbers and dates as text takes three times as long."""
     if kind in (*NUMERIC, "boolean"):
-        function, value = "hashfloat8extended", dialect.number(column, kind)
+        function, value = "hashfloat8extended", dialect.number(column, as_it_is(kind))
     elif kind in ("timestamp", "timestamptz", "date"):
         function, value = "timestamp_hash_extended", _without_zone(column, kind)
     else:
@@ -600,9 +618,11 @@ def _without_zone(column: Expression, kind: Kind) -> Expression:
 def _postgres_kind(name: str, category: str) -> Kind:
     if name in ("int2", "int4", "int8"):
         return "integer"
-    dates: dict[str, Kind] = {"timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date"}
+    named: dict[str, Kind] = {
+        "timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date", "float4": "float32",
+    }  # fmt: skip
     categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
-    return dates.get(name) or categories.get(category, "other")
+    return named.get(name) or categories.get(category, "other")
 
 
 def _declared(connection: sa.Connection, relation: TableName) -> dict[str, str]:

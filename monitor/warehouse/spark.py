@@ -30,7 +30,7 @@ from monitor.warehouse.relation import Relation
 
 _NAIVE = Named("TIMESTAMP_NTZ")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBERS = ("float", "double", "decimal")
+_NUMBERS = ("double", "decimal")
 
 
 class Spark(Dialect):
@@ -136,6 +136,7 @@ def spark_kind(type_name: str) -> Kind:
     """
     plain: dict[str, Kind] = {
         "boolean": "boolean",
+        "float": "float32",
         "string": "text",
         "date": "date",
         "timestamp": "timestamptz",
