@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from monitor.warehouse.dialects import (
     as_it_is,
     everything,
     microseconds_of,
+    utc_text,
 )
 from monitor.warehouse.relation import Relation
 
@@ -50,7 +51,7 @@ class _Cloud(Dialect):
 
     def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Its text, in UTC."""
-        text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        text = utc_text(when)
         return sa.literal(text if kind in ("timestamp", "date") else text + self.utc, sa.Text)
 
     def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
@@ -101,6 +102,10 @@ class BigQuery(_Ieee):
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
     bare: ClassVar[Kind] = "timestamptz"
+
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """All are: BigQuery has no others."""
+        return instant
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""

@@ -48,6 +48,7 @@ BINARY = "calmon_binary"
 
 Only for statements whose columns are numbers or text: psycopg would give other types, such as enums, as bytes.
 """
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
 _BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
@@ -145,6 +146,10 @@ class Dialect:
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; without a time zone it is UTC."""
         return sa.cast(column, sa.TIMESTAMP()) if kind == "date" else column
+
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant if it lies between the years 1 and 9999, else NULL: Python has no other dates."""
+        return sa.case((instant.between(self.moment(_FIRST, kind), self.moment(_LAST, kind)), instant))
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """An instant to compare with columns of this kind."""
@@ -509,6 +514,10 @@ class SQLite(Embedded):
         """Microseconds since 1970 in UTC, by our own function :func:`microseconds`."""
         return sa.func.calmon_instant(column, type_=sa.BigInteger)
 
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """All are: our function knows no others."""
+        return instant
+
     def aware(self, instant: Any) -> datetime | None:
         """From microseconds since 1970."""
         return None if instant is None else _1970 + timedelta(microseconds=int(instant))
@@ -659,6 +668,15 @@ def microseconds_of(when: datetime) -> int:
     """Microseconds since 1970 of a date; without a time zone it is UTC. Kept fast: SQLite calls it for every row."""
     passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
     return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def utc_text(when: datetime) -> str:
+    """A date with microseconds in UTC as text, with four digits for the year.
+
+    >>> utc_text(datetime(1, 1, 1, 2, tzinfo=UTC))
+    '0001-01-01 02:00:00.000000'
+    """
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def hash_of(text: str) -> int:

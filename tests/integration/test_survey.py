@@ -134,6 +134,35 @@ def test_rows_of_the_future_are_counted_in_the_relation_and_not_in_the_week(load
         assert described(warehouse).window == told, engine
 
 
+@pytest.mark.parametrize("type_", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "DATE"])
+@pytest.mark.parametrize("odd", ["infinity", "-infinity", "0044-03-15 BC", "12026-11-10"])
+def test_a_date_that_python_does_not_have_is_left_out_of_the_range(load: Loader, odd: str, type_: str) -> None:
+    engines = ["duckdb", "postgresql"]
+    written = odd if "BC" not in odd else "0044-03-15 (BC)"
+    for engine in engines:
+        date = written if engine == "duckdb" else odd
+        then = [f"UPDATE resolved_tickets SET resolved_at = '{date}' WHERE item = 't7'"]
+        warehouse = load(rows(), types={"resolved_at": type_}, then=then, engines=[engine])[engine]
+        found = described(warehouse)
+        assert found.data.startswith("120 rows, 2 labels, from 2026-11-09 to 2026-11-13, "), engine
+        dates = {sample.name: sample.values for sample in warehouse.samples("resolved_tickets")}["resolved_at"]
+        assert len(dates) == 118, engine
+
+
+def test_a_relation_with_no_date_that_python_has_is_described(load: Loader) -> None:
+    data, then = rows(), ["UPDATE resolved_tickets SET resolved_at = 'infinity'"]
+    for engine, warehouse in load(data, then=then, engines=["duckdb", "postgresql"]).items():
+        assert described(warehouse).data == "120 rows, 2 labels, no date that can be read", engine
+
+
+def test_the_first_and_last_dates_that_python_has_are_in_the_range(load: Loader) -> None:
+    data = rows()
+    data[0] |= {"resolved_at": datetime(1, 1, 1, tzinfo=UTC)}
+    data[1] |= {"resolved_at": datetime(9999, 12, 31, tzinfo=UTC)}
+    for engine, warehouse in load(data).items():
+        assert " from 0001-01-01 to 9999-12-31, " in described(warehouse).data, engine
+
+
 def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> None:
     numbers = [row | {"predicted": 3.0, "deviation": 1.0, "actual": 2.5} for row in rows()]
     made = [row | {"token_logprobs": "[-0.1]"} for row in rows()]
