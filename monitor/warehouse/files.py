@@ -18,6 +18,7 @@ from monitor.warehouse.dialects import Expression, Kind
 from monitor.warehouse.relation import CsvFiles, ParquetFiles, Relation
 
 NUMBER, TEXT = "number", "text"
+_TRUTHS = (("true", "1"), ("false", "0"))
 _NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)
 
 
@@ -63,9 +64,15 @@ def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
     text = sa.func.trim(column)
     if given_type == NUMBER:
         plain = sa.case((sa.not_(sa.func.contains(text, ".")), sa.func.replace(text, ",", ".")), else_=text)
-        truth = sa.cast(sa.try_cast(text, sa.Boolean), sa.Double)
-        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), truth, _NAN)
+        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), _truth(text), _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     iso = sa.func.strftime(moment, sa.literal_column("'%Y-%m-%d %H:%M:%S.%f'"))
     return sa.func.coalesce(iso, text), "text"
+
+
+def _truth(text: Expression) -> Expression:
+    """1 for true and 0 for false; NULL for all else, such as the yes, y and t that DuckDB takes for booleans too."""
+    lowered = sa.func.lower(text)
+    cases = ((lowered == sa.literal_column(f"'{word}'"), sa.literal_column(number)) for word, number in _TRUTHS)
+    return sa.cast(sa.case(*cases), sa.Double)

@@ -66,6 +66,14 @@ def test_values_that_are_no_numbers_or_dates_are_rejected_rows_wherever_they_com
     }  # fmt: skip
 
 
+def test_of_words_only_true_and_false_are_numbers(tmp_path: Path) -> None:
+    words = ("yes", "no", "y", "n", "t", "f", "on", "off", "nan", "true", "false", "TRUE", "False", " true ")
+    rows = [f"{n},refund,{word},1,2026-11-10 09:00" for n, word in enumerate(words)]
+    reading = read(written(tmp_path / "tickets.csv", rows))
+    assert bad(reading) == {"score_not_a_number": 9}
+    assert found(reading) == {"refund": (5, 3.0, 5.0)}
+
+
 def test_numbers_and_dates_may_be_written_as_in_germany(tmp_path: Path) -> None:
     rows = ["1;refund;97,5;1;10.11.2026 09:00", "2;refund;41;0;11.11.2026 10:30", "3;refund;50;0;31.11.2026 10:30"]
     path = written(tmp_path / "tickets.csv", rows, HEAD.replace(",", ";"))
