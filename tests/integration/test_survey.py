@@ -96,6 +96,22 @@ def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) ->
         ), engine
 
 
+def test_dates_that_do_not_fit_the_pattern_in_types_are_said_not_to_fit_it(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.csv"
+    lines = [f"t{n},refund,0.{n},1,{day}" for n, day in enumerate(("10.11.2026", "11.11.2026", "31.11.2026", "n/a"))]
+    path.write_text("\n".join(["item,label,score,actual,closed", *lines]), encoding="utf-8")
+    settings = {"relation": str(path), "columns": {"resolved_at": "closed"}}
+    for named in ("resolved_at", "closed"):
+        with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+            (doubt,) = described(warehouse, **settings, types={named: "%d.%m.%Y"}).doubts
+        assert doubt == ("2 of 4 dates (n/a) do not fit %d.%m.%Y, the pattern in types, and these rows are rejected"), (
+            named
+        )
+    with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+        (doubt, *_) = described(warehouse, **settings).doubts
+    assert doubt.endswith('write types: {resolved_at: "%d.%m.%Y"}, as the dates are written')
+
+
 def test_one_row_an_item_without_predicted_is_doubted(load: Loader) -> None:
     data = [row | {"item": f"t{place}"} for place, row in enumerate(rows())]
     for engine, (doubt,) in first_doubts(load(data)).items():
