@@ -18,7 +18,6 @@ from monitor.warehouse.dialects import Expression, Kind
 from monitor.warehouse.relation import CsvFiles, ParquetFiles, Relation
 
 NUMBER, TEXT = "number", "text"
-_TRUTHS = (("true", "1"), ("false", "0"))
 _NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)
 
 
@@ -74,5 +73,6 @@ def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
 def _truth(text: Expression) -> Expression:
     """1 for true and 0 for false; NULL for all else, such as the yes, y and t that DuckDB takes for booleans too."""
     lowered = sa.func.lower(text)
-    cases = ((lowered == sa.literal_column(f"'{word}'"), sa.literal_column(number)) for word, number in _TRUTHS)
-    return sa.cast(sa.case(*cases), sa.Double)
+    is_true, is_false = (lowered == sa.literal_column(word) for word in ("'true'", "'false'"))
+    number: Expression = sa.case((is_true, sa.literal_column("1")), (is_false, sa.literal_column("0")))
+    return sa.cast(number, sa.Double)
