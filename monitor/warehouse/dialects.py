@@ -28,12 +28,13 @@ from sqlalchemy.sql.expression import FromClause
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
 Kind = Literal[
-    "number", "float32", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
+    "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
 ]
-NUMERIC: tuple[Kind, ...] = ("number", "float32", "integer")
+NUMERIC: tuple[Kind, ...] = ("number", "float32", "decimal", "integer")
 """Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster.
 
-``float32`` is a number in single precision: see :meth:`Dialect.number`.
+``float32`` is a number in single precision: see :meth:`Dialect.number`. ``decimal`` may have numbers that no double
+holds: see :meth:`PostgreSQL.number`.
 """
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -48,6 +49,8 @@ BINARY = "calmon_binary"
 
 Only for statements whose columns are numbers or text: psycopg would give other types, such as enums, as bytes.
 """
+_SMALLEST: Expression = sa.literal_column("1e-300")  # of positive decimals that are cast to a double
+_LARGEST: Expression = sa.literal_column("1e300")
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
@@ -312,6 +315,21 @@ class PostgreSQL(Dialect):
     """PostgreSQL itself, with what is faster only there."""
 
     sums_within_cells = "doubles"
+
+    def number(self, column: Expression, kind: Kind) -> Expression:
+        """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""
+        number = super().number(column, kind)
+        if kind != "decimal":
+            return number
+        infinite = sa.cast(sa.literal_column("'Infinity'"), sa.Double)
+        return sa.case(
+            (sa.and_(column > _SMALLEST, column < _LARGEST), number),  # first, since nearly all are here
+            (column == sa.literal_column("'NaN'"), number),
+            (column >= _LARGEST, infinite),
+            (column <= -_LARGEST, -infinite),
+            (column.between(-_SMALLEST, _SMALLEST), sa.cast(sa.literal_column("0"), sa.Double)),
+            else_=number,
+        )
 
     def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
         """One of the server's own hashes: one number a row, where to search for a text compares several.
@@ -629,6 +647,7 @@ def _postgres_kind(name: str, category: str) -> Kind:
         return "integer"
     named: dict[str, Kind] = {
         "timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date", "float4": "float32",
+        "numeric": "decimal",
     }  # fmt: skip
     categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
     return named.get(name) or categories.get(category, "other")
