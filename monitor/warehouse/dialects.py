@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
+from monitor.warehouse.csv_lines import readable
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
 Kind = Literal[
@@ -405,6 +406,34 @@ def _bytes_of(pattern: str) -> int:
     return sum(Path(path).stat().st_size for path in glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
 
 
+def _at_hand(connection: sa.Connection, relation: CsvFiles, table: str) -> CsvFiles | TableName:
+    """CSV files as they can be read, or a temporary table of their rows if they are small."""
+    files = readable(relation, _aside(connection))
+    if _bytes_of(files.path) > COPIED_BYTES:
+        return files
+    connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {_literal(connection, everything(from_clause(files)))}")
+    return TableName((table,))
+
+
+def _literal(connection: sa.Connection, statement: sa.Select[Any]) -> str:
+    return str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
+
+
+def _aside(connection: sa.Connection) -> Callable[[sa.Select[Any]], Any]:
+    """Run statements of one value in a transaction of their own: an error ends the transaction that it is in."""
+    driver: Any = connection.connection.driver_connection
+
+    def run(statement: sa.Select[Any]) -> Any:
+        beside = driver.duplicate()
+        try:
+            row = beside.execute(_literal(connection, statement)).fetchone()
+        finally:
+            beside.close()
+        return None if row is None else row[0]
+
+    return run
+
+
 class DuckDB(Embedded):
     """The embedded default; also over Parquet and CSV files."""
 
@@ -422,16 +451,12 @@ class DuckDB(Embedded):
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
         """CSV files as a temporary table, so that each is parsed once; large files as they are."""
-        clause = from_clause(relation, name)
-        if not isinstance(relation, CsvFiles) or _bytes_of(relation.path) > COPIED_BYTES:
-            return clause
-        copied: dict[str, str] = connection.info.setdefault("copied", {})
-        if relation.path not in copied:
-            table = f"csv_{len(copied)}"
-            rows = everything(clause).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-            connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {rows}")
-            copied[relation.path] = table
-        return sa.table(copied[relation.path]).alias(name)
+        if not isinstance(relation, CsvFiles):
+            return from_clause(relation, name)
+        known: dict[str, CsvFiles | TableName] = connection.info.setdefault("csv files", {})
+        if relation.path not in known:
+            known[relation.path] = _at_hand(connection, relation, f"csv_{len(known)}")
+        return from_clause(known[relation.path], name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
