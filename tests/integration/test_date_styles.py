@@ -65,7 +65,7 @@ def test_the_history_reads_its_moments_whatever_the_style_of_its_dates(fresh_pos
         engine = open_engine(store_url(url))
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT CAST(:now AS timestamptz)"), {"now": NOW}).scalar_one() == NOW
-            connection.rollback()  # what the connection was told stays after it
+            connection.rollback()  # the style stays after it
             assert connection.execute(sa.select(sa.func.now())).scalar_one().tzinfo is not None
         assert setting(engine, "work_mem") == "9MB"
         engine.dispose()

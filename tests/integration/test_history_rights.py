@@ -63,7 +63,7 @@ def refused(*words: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["init", "upgrade"])
-def test_a_role_that_may_not_create_tables_is_told_what_to_grant(
+def test_a_role_that_may_not_create_tables_reads_what_to_grant(
     fresh_postgres_url: str, url: str, role: str, command: str
 ) -> None:
     run(fresh_postgres_url, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -78,7 +78,7 @@ def test_a_role_that_may_not_create_tables_is_told_what_to_grant(
     assert check_store(load_settings(os.environ)).state == "ok"
 
 
-def test_a_role_that_may_use_no_schema_is_told_what_to_grant(fresh_postgres_url: str, url: str, role: str) -> None:
+def test_a_role_that_may_use_no_schema_reads_what_to_grant(fresh_postgres_url: str, url: str, role: str) -> None:
     run(fresh_postgres_url, "REVOKE ALL ON SCHEMA public FROM PUBLIC")
     grant = f'GRANT USAGE, CREATE ON SCHEMA public TO "{role}"'
     assert grant in refused("db", "init")
@@ -87,7 +87,7 @@ def test_a_role_that_may_use_no_schema_is_told_what_to_grant(fresh_postgres_url:
     assert calmon("db", "init").exit_code == 0
 
 
-def test_a_role_that_does_not_own_the_tables_is_told_who_does(fresh_postgres_url: str, url: str, role: str) -> None:
+def test_a_role_that_does_not_own_the_tables_reads_who_does(fresh_postgres_url: str, url: str, role: str) -> None:
     run(fresh_postgres_url, f'GRANT CREATE ON SCHEMA public TO "{role}"')
     assert calmon("db", "init").exit_code == 0
     run(
