@@ -26,6 +26,7 @@ from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.windows import last_ready
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
+from monitor.history.schema import creation_refused
 from monitor.history.store import Store
 from monitor.operations.describe_changes import LEGEND, lines_of, remarks
 from monitor.operations.describe_source import describe, not_judged, unseen_labels
@@ -209,6 +210,9 @@ def check_store(settings: Settings) -> CheckResult:
             store.ping()
         return CheckResult("store", "ok", f"the history can be read: {address}")
     except StoreMissing:
+        refused = creation_refused(settings.store_url.get_secret_value())
+        if refused is not None:
+            return CheckResult("store", "failed", f"{address}: {refused}")
         return CheckResult("store", "note", f"{address} does not exist yet; the first command that writes creates it")
     except WrongStoreAddress as error:
         return CheckResult("store", "wrong", str(error))

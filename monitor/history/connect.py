@@ -36,6 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from monitor.core.date_style import use_iso_dates
 from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def open_engine(url: URL) -> Engine:
     """An engine that connects on first use."""
     if url.get_backend_name() == "postgresql":
         timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_S}
-        return create_engine(url, pool_pre_ping=True, connect_args=timeout, json_serializer=_json)
+        engine = create_engine(url, pool_pre_ping=True, connect_args=timeout, json_serializer=_json)
+        event.listen(engine, "connect", lambda connection, _: use_iso_dates(connection))
+        return engine
     engine = create_engine(url, json_serializer=_json)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -20,6 +20,10 @@ class StoreUnreachable(HistoryError):
     """The database does not answer."""
 
 
+class NoRight(HistoryError):
+    """The role of the address may not create or change the tables."""
+
+
 class StoreMissing(HistoryError):
     """There is no history at the address, and the caller did not ask to create one."""
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, inspect, text
 
 from monitor.history import identity
-from monitor.history.connect import for_writing, one_at_a_time
+from monitor.history.connect import for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import SchemaOutdated
 from monitor.history.reader import REVISION
+from monitor.history.rights import explained, missing_right
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -47,14 +48,31 @@ def revision_of(connection: Connection) -> str | None:
     return found
 
 
+def creation_refused(url: str) -> str | None:
+    """Why the role of an address may not create a history there, and what to grant; None if it may, and for SQLite.
+
+    Raises sqlalchemy's errors where the database does not answer.
+    """
+    address = store_url(url)
+    if address.get_backend_name() != "postgresql":
+        return None
+    engine = open_engine(address)
+    try:
+        with engine.connect() as connection:
+            return missing_right(connection, VERSION_TABLE)
+    finally:
+        engine.dispose()
+
+
 def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
     """Upgrade the tables to :func:`head`, all or nothing. A second caller waits and finds it done.
 
-    ``by_operator``: if the tables are created now, gates accept this history in the place of another one.
+    ``by_operator``: if the tables are created now, gates accept this history in the place of another one. Raises
+    :class:`~monitor.history.errors.NoRight` where the role may not create or change tables.
     """
     from alembic import command  # noqa: PLC0415 - see above
 
-    with for_writing(engine).begin() as connection:
+    with explained(engine, VERSION_TABLE), for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
         found = revision_of(connection)
         if found is not None and found not in _known():

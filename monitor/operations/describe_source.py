@@ -123,18 +123,26 @@ def doubts_about(source: SourceConfig, survey: Survey) -> Iterator[str]:
     yield from _doubts_about_scores(source, survey)
     yield from _doubts_about_truths(source, survey)
     if survey.unread:
-        remedy = "cast the column in a view or a SELECT"
-        if any(is_files(relation) for relation in source.relations):
-            remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
-        example = f" ({clean(survey.unread_example)})" if survey.unread_example else ""
-        dates = f"{survey.unread:,} of {survey.rows:,} dates{example}"
-        yield f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
+        yield _doubt_about_dates(source, survey)
     alone = survey.items == survey.rows and source.kind in ("multilabel", "multiclass", "top_k")
     if alone and not survey.has_predicted and survey.labels > 1:
         yield (
             "there is one row an item and no column predicted, so a row with a score below .5 counts as not predicted: "
             "if the label is the one that was given, write kind: single_label (docs/shapes.md)"
         )
+
+
+def _doubt_about_dates(source: SourceConfig, survey: Survey) -> str:
+    example = f" ({clean(survey.unread_example)})" if survey.unread_example else ""
+    dates = f"{survey.unread:,} of {survey.rows:,} dates{example}"
+    column = source.columns.get(source.window_on, source.window_on).casefold()
+    given = {source.columns.get(name, name).casefold(): kind for name, kind in source.types.items() if "%" in kind}
+    if column in given:
+        return f"{dates} do not fit {given[column]}, the pattern in types, and these rows are rejected"
+    remedy = "cast the column in a view or a SELECT"
+    if any(is_files(relation) for relation in source.relations):
+        remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
+    return f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
 
 
 def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:

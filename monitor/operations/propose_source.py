@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from monitor.warehouse.dialects import NUMERIC
 from monitor.warehouse.tables import ColumnSample
 
 _TRUE = ("true", "actual", "final", "correct", "gold", "human")
@@ -113,7 +114,7 @@ class _Column:
         """How dates are written, most likely first; "" for dates and ISO texts; empty if the values are no dates."""
         if self.sample.kind in ("timestamp", "timestamptz", "date"):
             return ("",)
-        if not self.texts or self.sample.kind in ("number", "integer") or self.numbers:
+        if not self.texts or self.sample.kind in NUMERIC or self.numbers:
             return ()
         few = self.texts[:200]
         if sum(bool(_ISO.fullmatch(text)) for text in few) >= 0.9 * len(few):

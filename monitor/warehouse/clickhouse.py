@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, everything
+from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, as_it_is, everything, utc_text
 from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
@@ -51,7 +51,7 @@ class ClickHouse(Dialect):
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return sa.func.isNaN(self.number(column, kind)) == sa.literal_column("1")
+        return sa.func.isNaN(self.number(column, as_it_is(kind))) == sa.literal_column("1")
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
@@ -63,11 +63,15 @@ class ClickHouse(Dialect):
 
     def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Its text with microseconds, which the driver would drop from a date."""
-        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+        return sa.literal(utc_text(when), sa.Text)
 
     def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
         """The instant of a text."""
         return _instant(bound)
+
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """All are: they lie between the years 1900 and 2299."""
+        return instant
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds. The instant must lie before the moment."""
@@ -151,8 +155,8 @@ def clickhouse_kind(type_name: str) -> Kind:
     plain = type_name.removeprefix("LowCardinality(").removeprefix("Nullable(")
     named: dict[str, Kind] = {
         "DateTime": "timestamptz", "Date": "date", "Bool": "boolean", "String": "text", "FixedString": "text",
-        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float": "number", "BFloat": "number",
-        "Decimal": "number",
+        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float32": "float32", "Float": "number",
+        "BFloat": "number", "Decimal": "number",
     }  # fmt: skip
     return next((kind for name, kind in named.items() if plain.startswith(name)), "other")
 

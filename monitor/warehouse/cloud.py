@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -19,8 +19,10 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     Named,
+    as_it_is,
     everything,
     microseconds_of,
+    utc_text,
 )
 from monitor.warehouse.relation import Relation
 
@@ -49,7 +51,7 @@ class _Cloud(Dialect):
 
     def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Its text, in UTC."""
-        text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        text = utc_text(when)
         return sa.literal(text if kind in ("timestamp", "date") else text + self.utc, sa.Text)
 
     def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
@@ -76,7 +78,7 @@ class _Ieee(_Cloud):
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return sa.func.is_nan(self.number(column, kind), type_=sa.Boolean)
+        return sa.func.is_nan(self.number(column, as_it_is(kind)), type_=sa.Boolean)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
@@ -100,6 +102,10 @@ class BigQuery(_Ieee):
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
     bare: ClassVar[Kind] = "timestamptz"
+
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """All are: BigQuery has no others."""
+        return instant
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""
@@ -201,9 +207,9 @@ def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
         return "timestamptz" if "with time zone" in name or name == "timestamptz" else bare
     named: dict[str, Kind] = {
         "datetime": "timestamp", "date": "date", "bool": "boolean", "string": "text", "varchar": "text", "char": "text",
-        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float": "number", "double": "number",
-        "real": "number", "decimal": "number", "numeric": "number", "bignumeric": "number", "bigint": "number",
-        "smallint": "number", "tinyint": "number",
+        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float4": "float32", "float": "number",
+        "double": "number", "real": "float32", "decimal": "number", "numeric": "number", "bignumeric": "number",
+        "bigint": "number", "smallint": "number", "tinyint": "number",
     }  # fmt: skip
     return next((kind for start, kind in named.items() if name.startswith(start)), "other")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -25,11 +25,18 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
+from monitor.warehouse.csv_lines import readable
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
-Kind = Literal["number", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"]
-NUMERIC: tuple[Kind, ...] = ("number", "integer")
-"""Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster."""
+Kind = Literal[
+    "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
+]
+NUMERIC: tuple[Kind, ...] = ("number", "float32", "decimal", "integer")
+"""Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster.
+
+``float32`` is a number in single precision: see :meth:`Dialect.number`. ``decimal`` may have numbers that no double
+holds: see :meth:`PostgreSQL.number`.
+"""
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -43,6 +50,9 @@ BINARY = "calmon_binary"
 
 Only for statements whose columns are numbers or text: psycopg would give other types, such as enums, as bytes.
 """
+_SMALLEST: Expression = sa.literal_column("1e-300")  # of positive decimals that are cast to a double
+_LARGEST: Expression = sa.literal_column("1e300")
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
 _BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
@@ -61,6 +71,11 @@ class Hashing:
 
     seed: int
     shift: int
+
+
+def as_it_is(kind: Kind) -> Kind:
+    """The kind by which a number is cast directly, without :meth:`Dialect.number`'s way by its text."""
+    return "number" if kind == "float32" else kind
 
 
 class Dialect:
@@ -106,7 +121,13 @@ class Dialect:
         return sa.cast(column, sa.Text)
 
     def number(self, column: Expression, kind: Kind) -> Expression:
-        """The value in double precision; a boolean is 0 or 1."""
+        """The value in double precision; a boolean is 0 or 1.
+
+        Single precision becomes the number that was written, by way of its shortest text: a direct cast makes
+        0.899999976 of 0.9, which is below a limit of 0.9.
+        """
+        if kind == "float32":
+            return sa.cast(self.text(column), sa.Double)
         return sa.cast(sa.cast(column, sa.Integer) if kind == "boolean" else column, sa.Double)
 
     def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
@@ -116,7 +137,7 @@ class Dialect:
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return self.number(column, kind) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
+        return self.number(column, as_it_is(kind)) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit. NaN is: most engines sort it last."""
@@ -129,6 +150,10 @@ class Dialect:
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; without a time zone it is UTC."""
         return sa.cast(column, sa.TIMESTAMP()) if kind == "date" else column
+
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant if it lies between the years 1 and 9999, else NULL: Python has no other dates."""
+        return sa.case((instant.between(self.moment(_FIRST, kind), self.moment(_LAST, kind)), instant))
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """An instant to compare with columns of this kind."""
@@ -292,6 +317,21 @@ class PostgreSQL(Dialect):
 
     sums_within_cells = "doubles"
 
+    def number(self, column: Expression, kind: Kind) -> Expression:
+        """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""
+        number = super().number(column, kind)
+        if kind != "decimal":
+            return number
+        infinite = sa.cast(sa.literal_column("'Infinity'"), sa.Double)
+        return sa.case(
+            (sa.and_(column > _SMALLEST, column < _LARGEST), number),  # first, since nearly all are here
+            (column == sa.literal_column("'NaN'"), number),
+            (column >= _LARGEST, infinite),
+            (column <= -_LARGEST, -infinite),
+            (column.between(-_SMALLEST, _SMALLEST), sa.cast(sa.literal_column("0"), sa.Double)),
+            else_=number,
+        )
+
     def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
         """One of the server's own hashes: one number a row, where to search for a text compares several.
 
@@ -366,6 +406,34 @@ def _bytes_of(pattern: str) -> int:
     return sum(Path(path).stat().st_size for path in glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
 
 
+def _at_hand(connection: sa.Connection, relation: CsvFiles, table: str) -> CsvFiles | TableName:
+    """CSV files as they can be read, or a temporary table of their rows if they are small."""
+    files = readable(relation, _aside(connection))
+    if _bytes_of(files.path) > COPIED_BYTES:
+        return files
+    connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {_literal(connection, everything(from_clause(files)))}")
+    return TableName((table,))
+
+
+def _literal(connection: sa.Connection, statement: sa.Select[Any]) -> str:
+    return str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
+
+
+def _aside(connection: sa.Connection) -> Callable[[sa.Select[Any]], Any]:
+    """Run statements of one value in a transaction of their own: an error ends the transaction that it is in."""
+    driver: Any = connection.connection.driver_connection
+
+    def run(statement: sa.Select[Any]) -> Any:
+        beside = driver.duplicate()
+        try:
+            row = beside.execute(_literal(connection, statement)).fetchone()
+        finally:
+            beside.close()
+        return None if row is None else row[0]
+
+    return run
+
+
 class DuckDB(Embedded):
     """The embedded default; also over Parquet and CSV files."""
 
@@ -383,16 +451,12 @@ class DuckDB(Embedded):
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
         """CSV files as a temporary table, so that each is parsed once; large files as they are."""
-        clause = from_clause(relation, name)
-        if not isinstance(relation, CsvFiles) or _bytes_of(relation.path) > COPIED_BYTES:
-            return clause
-        copied: dict[str, str] = connection.info.setdefault("copied", {})
-        if relation.path not in copied:
-            table = f"csv_{len(copied)}"
-            rows = everything(clause).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-            connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {rows}")
-            copied[relation.path] = table
-        return sa.table(copied[relation.path]).alias(name)
+        if not isinstance(relation, CsvFiles):
+            return from_clause(relation, name)
+        known: dict[str, CsvFiles | TableName] = connection.info.setdefault("csv files", {})
+        if relation.path not in known:
+            known[relation.path] = _at_hand(connection, relation, f"csv_{len(known)}")
+        return from_clause(known[relation.path], name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
@@ -493,6 +557,10 @@ class SQLite(Embedded):
         """Microseconds since 1970 in UTC, by our own function :func:`microseconds`."""
         return sa.func.calmon_instant(column, type_=sa.BigInteger)
 
+    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
+        """All are: our function knows no others."""
+        return instant
+
     def aware(self, instant: Any) -> datetime | None:
         """From microseconds since 1970."""
         return None if instant is None else _1970 + timedelta(microseconds=int(instant))
@@ -536,6 +604,8 @@ def duckdb_kind(type_name: str) -> Kind:
     """
     if type_name.endswith("]"):
         return "other"
+    if type_name == "FLOAT":
+        return "float32"
     if type_name.startswith("TIMESTAMP"):
         return "timestamptz" if "ZONE" in type_name else "timestamp"
     plain: dict[str, Kind] = {"BOOLEAN": "boolean", "DATE": "date", "VARCHAR": "text", "UUID": "text", "JSON": "text"}
@@ -580,7 +650,7 @@ def _hashed_bit(label: Expression, hashing: Hashing) -> Expression:
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:
     """A hash of 64 bits, by the kind of the column: hashing numbers and dates as text takes three times as long."""
     if kind in (*NUMERIC, "boolean"):
-        function, value = "hashfloat8extended", dialect.number(column, kind)
+        function, value = "hashfloat8extended", dialect.number(column, as_it_is(kind))
     elif kind in ("timestamp", "timestamptz", "date"):
         function, value = "timestamp_hash_extended", _without_zone(column, kind)
     else:
@@ -600,9 +670,12 @@ def _without_zone(column: Expression, kind: Kind) -> Expression:
 def _postgres_kind(name: str, category: str) -> Kind:
     if name in ("int2", "int4", "int8"):
         return "integer"
-    dates: dict[str, Kind] = {"timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date"}
+    named: dict[str, Kind] = {
+        "timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date", "float4": "float32",
+        "numeric": "decimal",
+    }  # fmt: skip
     categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
-    return dates.get(name) or categories.get(category, "other")
+    return named.get(name) or categories.get(category, "other")
 
 
 def _declared(connection: sa.Connection, relation: TableName) -> dict[str, str]:
@@ -639,6 +712,15 @@ def microseconds_of(when: datetime) -> int:
     """Microseconds since 1970 of a date; without a time zone it is UTC. Kept fast: SQLite calls it for every row."""
     passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
     return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def utc_text(when: datetime) -> str:
+    """A date with microseconds in UTC as text, with four digits for the year.
+
+    >>> utc_text(datetime(1, 1, 1, 2, tzinfo=UTC))
+    '0001-01-01 02:00:00.000000'
+    """
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def hash_of(text: str) -> int:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
+from monitor.core.date_style import use_iso_dates
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
@@ -94,6 +95,7 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     )
 
     def prepared(connection: Any, _: Any) -> None:
+        use_iso_dates(connection)
         connection.execute("SET TIME ZONE 'UTC'")
         connection.execute(_POSTGRES_MEMORY)
         connection.commit()

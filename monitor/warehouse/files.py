@@ -63,9 +63,16 @@ def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
     text = sa.func.trim(column)
     if given_type == NUMBER:
         plain = sa.case((sa.not_(sa.func.contains(text, ".")), sa.func.replace(text, ",", ".")), else_=text)
-        truth = sa.cast(sa.try_cast(text, sa.Boolean), sa.Double)
-        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), truth, _NAN)
+        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), _truth(text), _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     iso = sa.func.strftime(moment, sa.literal_column("'%Y-%m-%d %H:%M:%S.%f'"))
     return sa.func.coalesce(iso, text), "text"
+
+
+def _truth(text: Expression) -> Expression:
+    """1 for true and 0 for false; NULL for all else, such as the yes, y and t that DuckDB takes for booleans too."""
+    lowered = sa.func.lower(text)
+    is_true, is_false = (lowered == sa.literal_column(word) for word in ("'true'", "'false'"))
+    number: Expression = sa.case((is_true, sa.literal_column("1")), (is_false, sa.literal_column("0")))
+    return sa.cast(number, sa.Double)

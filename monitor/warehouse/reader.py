@@ -40,6 +40,7 @@ from monitor.warehouse.reading import Reader, Reading, fingerprint_of, has_finge
 from monitor.warehouse.relation import (
     RelationError,
     RelationProblem,
+    UnreadableFile,
     WarehouseFailed,
     WarehouseTimeout,
     WrongWarehouseAddress,
@@ -447,7 +448,8 @@ class Warehouse:
 def _driver_errors() -> tuple[type[Exception], ...]:
     """The errors of statements. Those of DuckDB, if it was imported, get past SQLAlchemy while rows are fetched."""
     duckdb = sys.modules.get("duckdb")
-    return (exc.DBAPIError,) if duckdb is None else (exc.DBAPIError, duckdb.Error)
+    known = (exc.DBAPIError, UnreadableFile)
+    return known if duckdb is None else (*known, duckdb.Error)
 
 
 def _kind_of(url: sa.URL) -> str:
@@ -462,6 +464,8 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
 
 def _explained(name: str, error: Exception, url: sa.URL, *, of_the_relation: bool) -> RelationError | WarehouseFailed:
     """The error for users: of the relation, if trying again would not help, else of the warehouse."""
+    if isinstance(error, UnreadableFile):
+        return RelationError([RelationProblem(name, str(error), error.remedy)])
     if "disabled by configuration" in str(error):
         return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
     if not isinstance(error, exc.DBAPIError):  # while fetching, past SQLAlchemy

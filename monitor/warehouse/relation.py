@@ -28,6 +28,14 @@ class RelationProblem:
         return f"{self.source}: {self.message}; {self.remedy}"
 
 
+class UnreadableFile(Exception):
+    """A file of a relation cannot be read as it is. Trying again would not help."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
 class RelationError(Exception):
     """The relation of a source does not meet the contract. Trying again would not help."""
 
@@ -79,9 +87,13 @@ class ParquetFiles:
 
 @dataclass(frozen=True, slots=True)
 class CsvFiles:
-    """A path, or a pattern like ``data/*.csv``, of files with a header line. All their columns are text."""
+    """A path, or a pattern like ``data/*.csv``, of files with a header line. All their columns are text.
+
+    ``options`` are more options of DuckDB's read_csv: see ``csv_lines.py``.
+    """
 
     path: str
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +178,7 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     if isinstance(relation, CsvFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         # as text: the contract decides what is a number or a date, so a bad value is a rejected row and no failure
-        options = ("header = true", "all_varchar = true", "union_by_name = true")
+        options = ("header = true", "all_varchar = true", "union_by_name = true", *relation.options)
         return sa.func.read_csv(path, *map(sa.literal_column, options)).table_valued(name=name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)

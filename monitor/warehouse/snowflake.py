@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause, quoted_name
 
-from monitor.warehouse.dialects import DAY_MICROSECONDS, Dialect, Expression, Kind, Named, everything, microseconds_of
+from monitor.warehouse.dialects import (
+    DAY_MICROSECONDS,
+    Dialect,
+    Expression,
+    Kind,
+    Named,
+    everything,
+    microseconds_of,
+    utc_text,
+)
 from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
@@ -47,7 +56,7 @@ class Snowflake(Dialect):
 
     def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Its text, with the time zone where the column has one."""
-        text = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+        text = utc_text(when)
         return sa.literal(text if kind in ("timestamp", "date") else f"{text} +00:00", sa.Text)
 
     def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:

@@ -7,7 +7,7 @@ Statements for all of them are compiled by the SQLAlchemy dialect of Databricks,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -25,12 +25,13 @@ from monitor.warehouse.dialects import (
     Named,
     everything,
     microseconds_of,
+    utc_text,
 )
 from monitor.warehouse.relation import Relation
 
 _NAIVE = Named("TIMESTAMP_NTZ")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBERS = ("float", "double", "decimal")
+_NUMBERS = ("double", "decimal")
 
 
 class Spark(Dialect):
@@ -57,7 +58,7 @@ class Spark(Dialect):
 
     def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
         """Its text, in UTC."""
-        return sa.literal(f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}", sa.Text)
+        return sa.literal(utc_text(when), sa.Text)
 
     def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
         """A constant, so that partitions and files are left out by it."""
@@ -136,6 +137,7 @@ def spark_kind(type_name: str) -> Kind:
     """
     plain: dict[str, Kind] = {
         "boolean": "boolean",
+        "float": "float32",
         "string": "text",
         "date": "date",
         "timestamp": "timestamptz",

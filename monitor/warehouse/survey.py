@@ -23,10 +23,11 @@ _OFFSET = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$", re.IGNORECASE)
 class Survey:
     """A summary of all rows of a source, rejected ones included.
 
-    ``first`` and ``last`` are the range of the dates by which rows are put into windows. ``unread`` counts values that
-    are no dates, and ``unread_example`` is one of them. ``zone`` says whether dates have a time zone. ``least`` and
-    ``greatest`` are the range of scores after ``score_scale``, None without scores. ``truths`` counts rows with an
-    outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says whether there is a column ``predicted``.
+    ``first`` and ``last`` are the range of the dates by which rows are put into windows, of those between the years 1
+    and 9999. ``unread`` counts values that are no dates, and ``unread_example`` is one of them. ``zone`` says whether
+    dates have a time zone. ``least`` and ``greatest`` are the range of scores after ``score_scale``, None without
+    scores. ``truths`` counts rows with an outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says
+    whether there is a column ``predicted``.
     """
 
     rows: int
@@ -67,13 +68,14 @@ def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dial
 def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Select[Any]:
     date, kind = layout.expression(source.window_on), layout.columns[source.window_on].kind
     instant = dialect.instant(date, kind)
+    known = dialect.known_to_python(instant, kind)
     unread = sa.and_(date.is_not(None), instant.is_(None))
     actual = dialect.number(layout.expression("actual"), layout.columns["actual"].kind)
     columns: dict[str, Expression] = {
         "rows_": sa.func.count(),
         "items": sa.func.count(sa.distinct(layout.expression("item"))),
-        "first": sa.func.min(instant),
-        "last": sa.func.max(instant),
+        "first": sa.func.min(known),
+        "last": sa.func.max(known),
         "some_date": sa.func.max(dialect.text(date)),
         "unread": sa.func.count(sa.case((unread, _ONE))),
         "unread_example": sa.func.max(sa.case((unread, dialect.text(date)))),

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.dialects import Dialect, Kind, everything
+from monitor.warehouse.checks import Columns
+from monitor.warehouse.dialects import Dialect, Expression, Kind, everything
 from monitor.warehouse.relation import Relation
 
 SAMPLE = 2_000
+_DATES: tuple[Kind, ...] = ("timestamp", "timestamptz", "date")
 _SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast", "system")
 
 
@@ -44,12 +47,24 @@ def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> 
     """The columns of a relation, with their values in the first rows that the engine gives."""
     clause = dialect.at_hand(connection, relation)
     columns = dialect.columns(connection, relation, clause)
-    rows = connection.execute(everything(clause).limit(SAMPLE)).all()
+    rows = connection.execute(_readable(clause, columns, dialect).limit(SAMPLE)).all()
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     return [
         ColumnSample(name, kind, tuple(value for value in values if value is not None), len(rows))
         for (name, kind), values in zip(columns, by_column, strict=True)
     ]
+
+
+def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> sa.Select[Any]:
+    """All columns, without dates that Python does not have, such as PostgreSQL's infinity."""
+    if not any(kind in _DATES for _, kind in columns) or len({name for name, _ in columns}) < len(columns):
+        return everything(clause)
+    taken: list[Expression] = []
+    for name, kind in columns:
+        column: Expression = sa.column(name, _selectable=clause)
+        of_date = kind in _DATES
+        taken.append(dialect.known_to_python(dialect.instant(column, kind), kind) if of_date else column)
+    return sa.select(*(column.label(f"c{place}") for place, column in enumerate(taken))).select_from(clause)
 
 
 def _quoted(name: str) -> str:

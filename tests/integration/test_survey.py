@@ -96,6 +96,22 @@ def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) ->
         ), engine
 
 
+def test_dates_that_do_not_fit_the_pattern_in_types_are_said_not_to_fit_it(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.csv"
+    lines = [f"t{n},refund,0.{n},1,{day}" for n, day in enumerate(("10.11.2026", "11.11.2026", "31.11.2026", "n/a"))]
+    path.write_text("\n".join(["item,label,score,actual,closed", *lines]), encoding="utf-8")
+    settings = {"relation": str(path), "columns": {"resolved_at": "closed"}}
+    for named in ("resolved_at", "closed"):
+        with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+            (doubt,) = described(warehouse, **settings, types={named: "%d.%m.%Y"}).doubts
+        assert doubt == ("2 of 4 dates (n/a) do not fit %d.%m.%Y, the pattern in types, and these rows are rejected"), (
+            named
+        )
+    with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+        (doubt, *_) = described(warehouse, **settings).doubts
+    assert doubt.endswith('write types: {resolved_at: "%d.%m.%Y"}, as the dates are written')
+
+
 def test_one_row_an_item_without_predicted_is_doubted(load: Loader) -> None:
     data = [row | {"item": f"t{place}"} for place, row in enumerate(rows())]
     for engine, (doubt,) in first_doubts(load(data)).items():
@@ -132,6 +148,35 @@ def test_rows_of_the_future_are_counted_in_the_relation_and_not_in_the_week(load
     for engine, warehouse in load(data).items():
         told = "119 rows: billing 60, refund 59; in all of the relation 1 rejected as date_in_future (t1)"
         assert described(warehouse).window == told, engine
+
+
+@pytest.mark.parametrize("type_", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "DATE"])
+@pytest.mark.parametrize("odd", ["infinity", "-infinity", "0044-03-15 BC", "12026-11-10"])
+def test_a_date_that_python_does_not_have_is_left_out_of_the_range(load: Loader, odd: str, type_: str) -> None:
+    engines = ["duckdb", "postgresql"]
+    written = odd if "BC" not in odd else "0044-03-15 (BC)"
+    for engine in engines:
+        date = written if engine == "duckdb" else odd
+        then = [f"UPDATE resolved_tickets SET resolved_at = '{date}' WHERE item = 't7'"]
+        warehouse = load(rows(), types={"resolved_at": type_}, then=then, engines=[engine])[engine]
+        found = described(warehouse)
+        assert found.data.startswith("120 rows, 2 labels, from 2026-11-09 to 2026-11-13, "), engine
+        dates = {sample.name: sample.values for sample in warehouse.samples("resolved_tickets")}["resolved_at"]
+        assert len(dates) == 118, engine
+
+
+def test_a_relation_with_no_date_that_python_has_is_described(load: Loader) -> None:
+    data, then = rows(), ["UPDATE resolved_tickets SET resolved_at = 'infinity'"]
+    for engine, warehouse in load(data, then=then, engines=["duckdb", "postgresql"]).items():
+        assert described(warehouse).data == "120 rows, 2 labels, no date that can be read", engine
+
+
+def test_the_first_and_last_dates_that_python_has_are_in_the_range(load: Loader) -> None:
+    data = rows()
+    data[0] |= {"resolved_at": datetime(1, 1, 1, tzinfo=UTC)}
+    data[1] |= {"resolved_at": datetime(9999, 12, 31, tzinfo=UTC)}
+    for engine, warehouse in load(data).items():
+        assert " from 0001-01-01 to 9999-12-31, " in described(warehouse).data, engine
 
 
 def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
+import pandas as pd
 import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
+from monitor.warehouse import dialects
+from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -64,6 +66,104 @@ def test_values_that_are_no_numbers_or_dates_are_rejected_rows_wherever_they_com
         "score_not_a_number": 1, "score_missing": 1, "outcome_out_of_range": 1, "date_malformed": 1,
         "outcome_missing": 1, "label_missing": 1,
     }  # fmt: skip
+
+
+def test_of_words_only_true_and_false_are_numbers(tmp_path: Path) -> None:
+    words = ("yes", "no", "y", "n", "t", "f", "on", "off", "nan", "true", "false", "TRUE", "False", " true ")
+    rows = [f"{n},refund,{word},1,2026-11-10 09:00" for n, word in enumerate(words)]
+    reading = read(written(tmp_path / "tickets.csv", rows))
+    assert bad(reading) == {"score_not_a_number": 9}
+    assert found(reading) == {"refund": (5, 3.0, 5.0)}
+
+
+GOOD = [f"x{number},refund,0.9,1,2026-11-10 09:00" for number in range(200)]
+MANY = [f"x{number},refund,0.9,1,2026-11-10 09:00" for number in range(30_000)]
+
+
+def problem(path: Path) -> str:
+    with pytest.raises(RelationError) as raised:
+        read(path)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("place", [0, 100, None])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_line_with_too_few_fields_is_a_row_with_missing_values(
+    tmp_path: Path, good: list[str], place: int | None, separator: str
+) -> None:
+    at = len(good) if place is None else place
+    cut = ["t1,ref", "t2,refund,0.9", 't3,"re', 'fund",0.8,1,2026-11-10', "t4,refund,0.7,,2026-11-10", "t5"]
+    rows = [row.replace(",", separator) for row in [*good[:at], *cut, *good[at:]]]
+    reading = read(written(tmp_path / "100% of 'it'.csv", rows, HEAD.replace(",", separator)))
+    assert reading.rows == len(good) + 1
+    assert sorted(reading.labels) == ["re\nfund", "refund"]
+    assert bad(reading) == {"date_missing": 3, "outcome_missing": 1}
+
+
+def test_the_last_line_may_be_cut_and_numbers_have_decimal_commas(tmp_path: Path) -> None:
+    rows = [f"{row};0,9" for row in ("a;refund;0,9;1;2026-11-10", "b;refund;0,8;1;2026-11-10")] * 100
+    head = HEAD.replace(",", ";") + ";length"
+    path = tmp_path / "tickets.csv"
+    path.write_text("\n".join([head, *rows, "c;refund;0,7;1;2026-11-1"]), encoding="utf-8")
+    reading = read(path)
+    assert bad(reading) == {"date_malformed": 1, "duplicate": 198}
+
+
+@pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("short", [(), ("t2,refund",)], ids=["alone", "beside a short one"])
+def test_a_line_with_too_many_fields_is_named(tmp_path: Path, good: list[str], short: tuple[str, ...]) -> None:
+    rows = [*good, "t1,refund, partly,0.9,1,2026-11-10 09:00", *short, *good]
+    path = written(tmp_path / "tickets.csv", rows)
+    what = f"line {len(good) + 2} of {path} has 6 fields, and the line of names has 5"
+    assert what in problem(path)
+
+
+def test_a_quote_that_does_not_end_takes_no_lines_with_it(tmp_path: Path) -> None:
+    unended = 't1,"refund,0.9,1,2026-11-10 09:00'
+    assert read(written(tmp_path / "alone.csv", [*MANY, unended, *MANY])).rows == 30_001  # no quotes: a plain character
+    path = written(tmp_path / "tickets.csv", [*MANY, unended, *MANY, "t2,refund"])
+    assert f"a quoted value of {path} does not end" in problem(path)
+
+
+@pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])
+@pytest.mark.parametrize("short", [(), ("t2,refund",)], ids=["alone", "beside a short line"])
+def test_a_file_that_is_not_in_utf8_is_said_to_be_so(tmp_path: Path, good: list[str], short: tuple[str, ...]) -> None:
+    path = tmp_path / "tickets.csv"
+    for head in (HEAD, f"{HEAD},größe"):
+        rows = [head, *good, "t1,rückgabe,0.9,1,2026-11-10", *short, *good]
+        path.write_bytes("\n".join(rows).encode("latin-1"))
+        said = problem(path)
+        assert f"line {len(good) + 2} of {path} is not in UTF-8" in said
+        assert "iconv -f latin1 -t utf-8" in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst"])
+def test_one_file_of_a_pattern_may_have_a_short_line(tmp_path: Path, ending: str) -> None:
+    for name, rows in (("a", GOOD), ("b", ["t1,refund", *ROWS]), ("c", ROWS)):
+        lines = pd.DataFrame({"line": [HEAD, *rows]})
+        form = "FORMAT csv, HEADER false, DELIM '\x01', QUOTE ''"  # the lines as they are
+        with duckdb.connect() as connection:
+            connection.register("lines", lines)
+            connection.execute(f"COPY (FROM lines) TO '{tmp_path}/{name}.{ending}' ({form})")
+    reading = read(tmp_path / f"*.{ending}")
+    assert (reading.rows, bad(reading)) == (204, {"date_missing": 1, "duplicate": 4})
+
+
+def test_large_files_with_a_short_line_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialects, "COPIED_BYTES", 0)
+    reading = read(written(tmp_path / "tickets.csv", [*MANY, "t1,refund"]))
+    assert (reading.rows, bad(reading)) == (30_000, {"date_missing": 1})
+    path = written(tmp_path / "long.csv", [*MANY, "t1,refund,0.9,1,2026-11-10,x"])
+    assert f"line 30002 of {path} has 6 fields" in problem(path)
+
+
+def test_short_lines_of_a_file_of_truths_are_rows_too(tmp_path: Path) -> None:
+    scores = written(tmp_path / "scores.csv", ["t1,refund,0.9", "t2,refund"], "ticket,label,score")
+    truths = written(tmp_path / "truths.csv", ["t1,1,2026-11-10", "t2,1,2026-11-11", "t3"], "id,actual,resolved_at")
+    reading = read(scores, columns={"item": "ticket"}, truth={"relation": str(truths), "on": {"ticket": "id"}})
+    assert found(reading) == {"refund": (1, pytest.approx(0.9), 1.0)}
+    assert bad(reading) == {"score_missing": 1}
 
 
 def test_numbers_and_dates_may_be_written_as_in_germany(tmp_path: Path) -> None:

@@ -543,6 +543,21 @@ def test_decimal_scores_are_doubles_before_they_are_summed(load: Loader) -> None
         assert_same(reading.labels["billing"], counts_from_rows([0.9] * 7, [1] * 7, automate_at=0.9))
 
 
+@pytest.mark.parametrize("scale", [1, 100])
+def test_decimals_that_no_double_holds_are_rejected_rows(load: Loader, scale: int) -> None:
+    odd = ("1e400", "-1e400", "Infinity", "NaN", "1e300", "1e-400", "-1e-400", "1e-301", "0", "1")
+    rows = [row(f"t{number}", cluster=f"c{number % 2}") for number in range(20)]
+    then = [f"UPDATE resolved_tickets SET score = {value!r} WHERE item = 't{n}'" for n, value in enumerate(odd)]
+    warehouses = load(rows, types={"score": "NUMERIC", "actual": "NUMERIC"}, then=then, engines=("postgresql",))
+    for settings in ({}, {"kind": "top_k"}, {"segments": ["cluster"]}):
+        config = source(score_scale=scale, **settings)
+        reading = warehouses["postgresql"].read("tickets", config, WEEK, now=NOW, fingerprint=True)
+        assert bad(reading) == {"score_not_a_number": 1, "score_out_of_range": 4}
+        counts = reading.labels["billing"]
+        assert counts.rows == 15
+        assert float(counts.ws.sum()) == pytest.approx((1 + 10 * 0.9) / scale)
+
+
 def test_soft_outcomes_count_as_shares(load: Loader) -> None:
     rows = [row("a", actual=0.25), row("b", actual=2 / 3)]
     for reading in read_all(load(rows), source()).values():

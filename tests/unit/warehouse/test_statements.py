@@ -250,7 +250,7 @@ def test_a_declared_type_of_sqlite_has_a_kind(declared: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("UBIGINT", "number"), ("FLOAT", "number"), ("TIMESTAMP_NS", "timestamp"), ("ENUM('a', 'b')", "text"),
+    [("UBIGINT", "number"), ("FLOAT", "float32"), ("TIMESTAMP_NS", "timestamp"), ("ENUM('a', 'b')", "text"),
      ("DOUBLE[]", "other"), ("STRUCT(a INTEGER)", "other"), ("INTERVAL", "other"), ("UNION(a INTEGER)", "other")],
 )  # fmt: skip
 def test_a_type_of_duckdb_has_a_kind(name: str, kind: str) -> None:

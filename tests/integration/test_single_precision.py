@@ -1,0 +1,137 @@
+"""Scores in single precision: a score that was written as 0.9 is at the limit 0.9, as in pandas, in every engine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.warehouse.clickhouse import clickhouse_kind
+from monitor.warehouse.cloud import cloud_kind
+from monitor.warehouse.reader import Reading, Warehouse
+from monitor.warehouse.spark import spark_kind
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+INSIDE = WEEK.start + timedelta(days=1)
+LIMITS = {"refund": 0.9, "access": 0.703, "billing": 0.35}
+SINGLE = {"score": "REAL"}
+
+
+def rows() -> pd.DataFrame:
+    """Scores in steps of 0.01 and with four decimals, so that many are at a limit, and others near one."""
+    scores = [*np.arange(101) / 100, *np.arange(0, 10_001, 37) / 10_000, 0.8999, 0.9001, 0.00005, 1e-7]
+    made = [(label, round(float(score), 7)) for label in LIMITS for score in scores]
+    frame = pd.DataFrame(made, columns=["label", "score"])
+    frame["item"] = [f"t{number}" for number in range(len(frame))]
+    frame["actual"] = (np.arange(len(frame)) % 3 > 0).astype(float)
+    frame["resolved_at"] = INSIDE
+    return frame
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as an application would have them: dates are plain, and missing values None."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    dates = {name: INSIDE for name in ("resolved_at", "predicted_at") if name in plain and plain[name].notna().all()}
+    return [{str(name): value for name, value in row.items()} | dates for row in plain.to_dict("records")]
+
+
+def automated(frame: pd.DataFrame) -> dict[str, tuple[int, float]]:
+    """By label: the rows at or above its limit, and the sum of their scores."""
+    chosen = frame[(frame.score >= frame.label.map(LIMITS)) & (frame.score >= 0.5)]
+    return {str(label): (len(part), float(part.score.sum())) for label, part in chosen.groupby("label")}
+
+
+def source(**settings: Any) -> SourceConfig:
+    labels = {label: {"automate_at": limit} for label, limit in LIMITS.items()}
+    plain = {"relation": "resolved_tickets", "score_is": "probability_of_label", "labels": labels}
+    return SourceConfig.model_validate(plain | settings)
+
+
+def read(warehouse: Warehouse, config: SourceConfig) -> Reading:
+    return warehouse.read("tickets", config, WEEK, now=NOW, fingerprint=True)
+
+
+def found(reading: Reading) -> dict[str, Any]:
+    return {
+        label: (int(counts.n[counts.automated].sum()), pytest.approx(float(counts.ws[counts.automated].sum())))
+        for label, counts in reading.labels.items()
+    }
+
+
+def test_a_score_at_the_limit_is_automated_whatever_its_precision(load: Loader) -> None:
+    frame = rows()
+    made = records(frame)
+    in_double = load(made)
+    for engine, warehouse in load(made, types=SINGLE).items():
+        reading, double = read(warehouse, source()), read(in_double[engine], source())
+        assert found(reading) == automated(frame), engine
+        assert {k: c.digest() for k, c in reading.labels.items()} == {k: c.digest() for k, c in double.labels.items()}
+        assert reading.quality == (), engine
+
+
+def test_scores_in_percent_and_in_columns_of_labels_are_at_the_limit_too(load: Loader) -> None:
+    frame = rows()
+    wide = frame.pivot_table(index="item", columns="label", values="score").reset_index()
+    wide = (wide.set_index("item") * 100).round(5).add_prefix("p_").reset_index()
+    wide["true_label"], wide["resolved_at"] = "refund", INSIDE
+    made = records(wide)
+    config = source(wide={"score": "p_{label}"}, score_scale=100)
+    types = {f"p_{label}": "REAL" for label in LIMITS}
+    for engine, warehouse in load(made, types=types).items():
+        assert found(read(warehouse, config)) == automated(frame), engine
+
+
+def test_waiting_rows_at_the_limit_count_as_automated(load: Loader) -> None:
+    frame = rows().assign(predicted_at=INSIDE, resolved_at=None, actual=None)
+    made = records(frame)
+    config = source(unresolved=SourceConfig.OWN_RELATION)
+    for engine, warehouse in load(made, types=SINGLE).items():
+        waiting = warehouse.unresolved("tickets", config, WEEK).waiting
+        many = {label: int(counts.n[counts.automated].sum()) for label, counts in waiting.items()}
+        assert many == {label: n for label, (n, _) in automated(frame).items()}, engine
+
+
+def test_nan_and_scores_outside_of_the_range_are_rejected_in_single_precision(load: Loader) -> None:
+    odd = [float("nan"), 1.5, -0.25, None, float("inf")]
+    made = [
+        {"item": f"t{number}", "label": "refund", "score": score, "actual": 1.0, "resolved_at": INSIDE}
+        for number, score in enumerate([*odd, 0.9])
+    ]
+    for engine, warehouse in load(made, types=SINGLE).items():
+        reading = read(warehouse, source())
+        bad = {quality.reason: quality.rows for quality in reading.quality}
+        nan = {"score_missing": 2} if engine == "sqlite" else {"score_missing": 1, "score_not_a_number": 1}
+        assert bad == {**nan, "score_out_of_range": 3}, engine
+        assert reading.rows == 1, engine
+
+
+def test_parquet_files_in_single_precision_are_read_as_in_double(tmp_path: Path) -> None:
+    frame = rows()
+    path = tmp_path / "tickets.parquet"
+    with duckdb.connect() as connection:
+        connection.register("frame", frame)
+        connection.execute(f"COPY (SELECT * REPLACE (score::FLOAT AS score) FROM frame) TO '{path}'")
+    config = source(relation=str(path))
+    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
+        assert found(read(warehouse, config)) == automated(frame)
+
+
+def test_the_types_of_single_precision_have_a_kind_of_their_own() -> None:
+    assert [spark_kind("float"), clickhouse_kind("Nullable(Float32)"), cloud_kind("real"), cloud_kind("float4")] == [
+        "float32"
+    ] * 4
+    assert [spark_kind("double"), clickhouse_kind("Float64"), cloud_kind("float64"), cloud_kind("float8")] == [
+        "number"
+    ] * 4
