@@ -71,8 +71,12 @@ def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
 
 
 def _truth(text: Expression) -> Expression:
-    """1 for true and 0 for false; NULL for all else, such as the yes, y and t that DuckDB takes for booleans too."""
+    """1 for true and t, as PostgreSQL exports it, 0 for false and f; NULL for all else, such as yes, no, y and n.
+
+    DuckDB takes those for booleans too, but a yes in place of a score is the answer of a model, and no number.
+    """
     lowered = sa.func.lower(text)
-    is_true, is_false = (lowered == sa.literal_column(word) for word in ("'true'", "'false'"))
+    words = (("'true'", "'t'"), ("'false'", "'f'"))
+    is_true, is_false = (lowered.in_([sa.literal_column(word) for word in pair]) for pair in words)
     number: Expression = sa.case((is_true, sa.literal_column("1")), (is_false, sa.literal_column("0")))
     return sa.cast(number, sa.Double)

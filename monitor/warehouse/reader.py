@@ -247,8 +247,9 @@ class Warehouse:
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
         """A text that changes when the rows of the window change, or the configuration by which they are read.
 
-        It takes one scan, which counts rows and adds up a hash of each. None for sources without one: those whose scores are
-        computed here, and those of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read` does.
+        It takes one scan, which counts rows and adds up a hash of each. None for sources without one: those whose
+        scores are computed here, and those of numbers, whose rows leave the warehouse anyway. Raises as :meth:`read`
+        does.
         """
         if not has_fingerprint(source):
             return None
