@@ -22,7 +22,7 @@ from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
-from monitor.alerting.slack.message import CALLS, change_of, delivery_of
+from monitor.alerting.slack.message import calls_of, delivery_of, is_reminder
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
@@ -316,8 +316,7 @@ class WatchRound:
         post, thread = self._thread(incident)
         if post is None or post.sent_at is None:
             return None
-        calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
-        last = max([post.sent_at, *(each.created_at for each in calls)])
+        last = max([post.sent_at, *(each.created_at for each in calls_of(thread))])
         config = self.monitor.config
         usual = config.route_for(severity=incident.severity, source=incident.source, label=None, rule="")
         route = usual or next(iter(config.routes), None)
@@ -331,7 +330,7 @@ class WatchRound:
             channel=post.channel,
             root=post.id,
             mention=route.mention,
-            number=1 + sum(change_of(each) == "repeat" for each in calls),
+            number=1 + sum(map(is_reminder, thread)),
         )
         return self._reply(payload, post)
 

@@ -6,7 +6,7 @@ in :mod:`monitor.alerting.health.message`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, get_args
 
@@ -53,6 +53,22 @@ CALLS = ("repeat", "call")
 def change_of(delivery: Delivery) -> str:
     """The kind of change that a delivery makes to a message; "" for the message itself."""
     return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
+
+
+def calls_of(thread: Iterable[Delivery]) -> list[Delivery]:
+    """The replies of a thread that mention people, without those that were superseded: they called nobody."""
+    replies = (each for each in thread if each.operation == "reply" and each.state != "superseded")
+    return [each for each in replies if change_of(each) in CALLS]
+
+
+def is_reminder(delivery: Delivery) -> bool:
+    """Whether a delivery is a reminder to acknowledge."""
+    return delivery.operation == "reply" and change_of(delivery) == "repeat"
+
+
+def kept_reminders(thread: Iterable[Delivery]) -> list[Delivery]:
+    """The reminders of a thread that are not sent yet."""
+    return [each for each in thread if is_reminder(each) and each.state in ("pending", "failed")]
 
 
 def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:

@@ -6,7 +6,7 @@ it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never 
 channel before it is sent again. The switch never waits for any of this.
 
 An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
-edit of a message is sent; those before it are *superseded*.
+edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
-from monitor.alerting.slack.message import mark_possible_repeat
+from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
@@ -138,6 +138,8 @@ class _Drain:
         """Claim, send and settle one message; None where another worker has it."""
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
+        if is_reminder(delivery) and not self._is_waited_for(delivery.root):
+            return self._end_needless(delivery)
         taken = self._take(delivery)
         if taken is None:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
@@ -160,6 +162,17 @@ class _Drain:
             return None
         log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
         return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
+
+    def _is_waited_for(self, root: str | None) -> bool:
+        """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
+        return any(each.state == "open" for each in self.store.incidents_of([root] if root else []))
+
+    def _end_needless(self, delivery: Delivery) -> Delivery | None:
+        """End a reminder that was kept while somebody acknowledged, silenced or resolved all that it is about."""
+        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state="superseded"):
+            return None
+        log.info("delivery %s: no reminder is needed any more", delivery.id)
+        return replace(delivery, state="superseded", error=None, error_code=None, uncertain=False)
 
     def _take(self, delivery: Delivery) -> Delivery | None:
         now = self.now()
