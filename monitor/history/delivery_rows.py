@@ -154,6 +154,18 @@ def conclude(
     return connection.execute(update(table).where(is_unchanged).values(ended)).rowcount == 1
 
 
+def note_shown(connection: Connection, edit: str, *, channel: str, ts: str, now: datetime) -> bool:
+    """Store that a message was posted at this place with the content of its waiting edit.
+
+    False if the edit does not wait any more, or if the message is stored at another place.
+    """
+    root = table.alias()
+    is_there = and_(root.c.state == "sent", root.c.external_channel == channel, root.c.external_id == ts)
+    waits = and_(table.c.id == edit, table.c.state.in_(_UNSENT), exists().where(root.c.id == table.c.root, is_there))
+    place: Row = {"state": "sent", "sent_at": now, "external_channel": channel, "external_id": ts}
+    return connection.execute(update(table).where(waits).values(_NO_ERROR | place)).rowcount == 1
+
+
 def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any]) -> bool:
     """Replace the content of a delivery that waits. False if it does not wait any more."""
     waits = and_(table.c.id == delivery, table.c.state.in_(_UNSENT))

@@ -117,3 +117,36 @@ def test_a_silence_that_ends_is_followed_by_the_reminder_that_was_not_sent_befor
     assert reminders(slack) == []
     world.drain(world.clock.now + 2 * HOUR)
     assert len(reminders(slack)) == 1
+
+
+def first_post(slack: FakeSlack) -> str:
+    """The text with which the first message of the channel was posted, before any edit."""
+    return slack.first_texts[slack.shown("ml-oncall")[0]["ts"]]
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_message_that_waited_says_what_is_true_now_and_calls_nobody_if_nobody_is_waited_for(
+    world: AlertsWorld, slack: FakeSlack, answer: Callable[[AlertsWorld, str], object]
+) -> None:
+    down(slack)
+    world.evaluate("2026-W02", [BILLING])
+    answer(world, "billing")
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    (edit,) = (d for d in world.deliveries() if d.operation == "edit")
+    assert MENTION in edit.payload["text"]  # an edit calls nobody in Slack; a new message would
+    assert first_post(slack) == edit.payload["text"].removesuffix(f"\n{MENTION}")
+    assert MENTION not in str(slack.shown("ml-oncall")[0]["blocks"])
+    assert (edit.state, slack.asked("chat.update")) == ("sent", 0)
+
+
+def test_a_message_that_waited_calls_people_while_one_of_its_incidents_is_open(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    down(slack)
+    world.evaluate("2026-W02", [BILLING, PHISHING])
+    world.person("acknowledges", "billing", "ana")
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert first_post(slack).endswith(MENTION)
+    assert "ana" in str(slack.shown("ml-oncall")[0]["blocks"])

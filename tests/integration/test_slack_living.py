@@ -16,7 +16,7 @@ from monitor.core.records import Delivery
 from monitor.history.store import Store
 from tests.conftest import new_postgres_database
 from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work, running
-from tests.fakes.slack_schedule import CHANNEL, START, Clock, composed
+from tests.fakes.slack_schedule import CHANNEL, START, Clock, Killed, composed
 
 POST, UPDATE, REPLIES, COMPLETE = (
     "chat.postMessage", "chat.update", "conversations.replies", "files.completeUploadExternal",
@@ -93,6 +93,66 @@ def test_while_its_message_cannot_be_sent_a_reply_waits_untouched(store: Store, 
     assert set(states(store).values()) == {"sent"}
 
 
+def test_a_message_that_waited_is_posted_with_the_content_of_its_newest_edit(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT, edit(1), edit(2))
+    run(store, slack)
+    (shown,) = slack.messages
+    assert (slack.first_texts[shown["ts"]], slack.asked(UPDATE)) == ("edit2", 0)
+    assert shown["metadata"]["event_payload"] == {"delivery_id": "root"}
+    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
+    assert stored(store, "edit2").external_id == shown["ts"]
+
+
+def test_an_older_edit_never_follows_a_message_that_was_posted_with_a_newer_one(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT)
+    claim = store.claim_delivery
+
+    def composed_meanwhile(*arguments: Any, **named: Any) -> bool:
+        add(store, edit(1), edit(2))
+        return claim(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "claim_delivery", composed_meanwhile)
+        run(store, slack)
+    run(store, slack)
+    assert (slack.texts(CHANNEL), slack.asked(UPDATE)) == (["edit2"], 0)
+    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
+
+
+def test_an_edit_stays_where_its_message_was_found_in_slack_with_older_content(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT)
+    slack.fail(POST, Fault.reset(accept=True))
+    slack.fail_always("conversations.history", Fault.server_error())
+    run(store, slack)
+    slack.heal()
+    add(store, edit(1))
+    run(store, slack)
+    assert slack.texts(CHANNEL) == ["edit1"]
+    assert (states(store), slack.asked(UPDATE)) == ({"root": "sent", "edit1": "sent"}, 1)
+
+
+@pytest.mark.parametrize("step", ["claim_delivery", "settle_delivery", "note_edit_shown"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_worker_killed_around_any_step_of_such_a_message_loses_nothing_and_sends_nothing_twice(
+    store: Store, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    add(store, ROOT, edit(1))
+    plain = getattr(store, step)
+
+    def killed(*arguments: Any, **named: Any) -> None:
+        if after:
+            plain(*arguments, **named)
+        raise Killed
+
+    monkeypatch.setattr(store, step, killed)
+    with pytest.raises(Killed):
+        run(store, slack)
+    monkeypatch.undo()
+    run(store, slack, now=lambda: START + 2 * LEASE)
+    assert slack.texts(CHANNEL) == ["edit1"]
+    assert set(states(store).values()) == {"sent"}
+
+
 def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -> None:
     add(store, ROOT)
     run(store, slack)
@@ -103,7 +163,9 @@ def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -
 
 
 def test_an_edit_that_failed_gives_way_to_a_later_one(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT, edit(1))
+    add(store, ROOT)
+    run(store, slack)
+    add(store, edit(1))
     slack.fail_always(UPDATE, Fault.reset())
     run(store, slack)
     assert states(store)["edit1"] == "failed"
@@ -170,7 +232,8 @@ def test_two_edits_of_one_message_are_never_claimed_together_also_on_postgresql(
 
 def test_what_belongs_to_a_dead_message_is_dead_with_its_reason(store: Store, slack: FakeSlack) -> None:
     header = {"type": "header", "text": {"type": "plain_text", "text": "x" * 151}}
-    add(store, replace(ROOT, payload=dict(ROOT.payload) | {"blocks": [header]}), reply(), edit(1), picture())
+    refused, edited = (replace(d, payload=dict(d.payload) | {"blocks": [header]}) for d in (ROOT, edit(1)))
+    add(store, refused, reply(), edited, picture())
     run(store, slack)
     assert set(states(store).values()) == {"dead"}
     assert "its message was not sent: invalid_blocks" in (stored(store, "reply").error or "")

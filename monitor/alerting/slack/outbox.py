@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
 from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
 from monitor.context import Sender, Sent
@@ -147,12 +148,30 @@ class _Drain:
         if self.sender is None:
             log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
             return self._settle(taken, "not_sent", error=NO_TOKEN)
+        content, edit = self._as_it_is_now(taken)
         try:
-            sent = self._attempt(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
+            sent = self._attempt(
+                self.sender, content, None if root is None else Sent(root.channel or "", root.ts or "")
+            )
         except TransportError as error:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
-        return self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        done = self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        if edit is not None and not taken.uncertain:  # else it may have been found with older content
+            self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
+        return done
+
+    def _as_it_is_now(self, taken: Delivery) -> tuple[Delivery, Delivery | None]:
+        """(A new message with the content of its newest edit, that edit); (``taken``, None) where there is none.
+
+        So a message that waited says what is true now, and calls nobody if nobody is waited for any more. It keeps its
+        own metadata, by which it is found.
+        """
+        edit = self.store.compositions([taken.id]).get(taken.id) if taken.operation == "post" else None
+        if edit is None or edit.operation != "edit" or edit.state not in ("pending", "failed"):
+            return taken, None
+        payload = {**taken.payload, "text": edit.payload["text"], "blocks": edit.payload.get("blocks")}
+        return replace(taken, payload=payload if self._is_waited_for(taken.id) else without_mention(payload)), edit
 
     def _end_with(self, delivery: Delivery, root: Root) -> Delivery | None:
         """End a delivery whose message is never sent, for the same reason."""
