@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from monitor.alerting.health import watchdog
 from monitor.alerting.incident_context import IncidentContext
 from monitor.alerting.incidents import IncidentDecision, IncidentStep
 from monitor.alerting.slack.incident_message import repeat_message
-from monitor.alerting.slack.message import calls_of, delivery_of, is_reminder, kept_reminders
+from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
 
@@ -183,9 +183,7 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     number = 1 + sum(map(is_reminder, thread))
     made = partial(_reminder, monitor, post, waiting, route.mention)
     _correct(monitor, kept_reminders(thread), waiting, made)
-    # a clock that was ahead left dates in the future: they are passed over
-    called = (at for at in (post.sent_at, *(c.created_at for c in calls_of(thread))) if at <= monitor.clock())
-    last = max(called, default=datetime.min.replace(tzinfo=UTC))
+    last = last_call(post.sent_at, thread, monitor.store.identity().restored_at, monitor.clock())
     return made(number) if incidents.repeat_due(waiting, last, route.repeat, monitor.clock()) else None
 
 

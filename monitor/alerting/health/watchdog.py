@@ -22,7 +22,7 @@ from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
-from monitor.alerting.slack.message import calls_of, delivery_of, is_reminder
+from monitor.alerting.slack.message import delivery_of, is_reminder, last_call
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
@@ -316,7 +316,7 @@ class WatchRound:
         post, thread = self._thread(incident)
         if post is None or post.sent_at is None:
             return None
-        last = max([post.sent_at, *(each.created_at for each in calls_of(thread))])
+        last = last_call(post.sent_at, thread, self.monitor.store.identity().restored_at, self.now)
         config = self.monitor.config
         usual = config.route_for(severity=incident.severity, source=incident.source, label=None, rule="")
         route = usual or next(iter(config.routes), None)

@@ -3,7 +3,8 @@
 A message is stored as *pending*, marked *sending* by a conditional update (so that one worker has
 it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never take it) or *not_sent*
 (no token). A message that may have been accepted although no answer came is looked for in the
-channel before it is sent again. The switch never waits for any of this.
+channel before it is sent again, and so is what was sent before the history was put back from a backup.
+The switch never waits for any of this.
 
 An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
 edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more.
@@ -25,6 +26,7 @@ from typing import Any
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
 from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
+from monitor.alerting.slack.restored import may_be_sent
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
@@ -74,7 +76,8 @@ def drain(
     ``due_only`` is for loops that run every few seconds. ``budget`` (in ``seconds``) limits the whole:
     the rest stays for the next run. Never raises for an error of Slack.
     """
-    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget)
+    restored = store.identity().restored_at
+    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored)
     touched: list[Delivery] = []
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
     for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed), limit):
@@ -93,7 +96,10 @@ def drain(
 
 @dataclass(frozen=True, slots=True)
 class _Drain:
-    """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``)."""
+    """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``).
+
+    ``restored`` is when the history was put back from a backup, None if it never was.
+    """
 
     store: Store
     sender: Sender | None
@@ -102,6 +108,7 @@ class _Drain:
     sleep: Callable[[float], None]
     seconds: Callable[[], float]
     ends: float
+    restored: datetime | None = None
 
     def left(self) -> float:
         return self.ends - self.seconds()
@@ -148,11 +155,13 @@ class _Drain:
         if self.sender is None:
             log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
             return self._settle(taken, "not_sent", error=NO_TOKEN)
+        return self._send(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
+
+    def _send(self, sender: Sender, taken: Delivery, thread: Sent | None) -> Delivery:
+        taken = replace(taken, uncertain=taken.uncertain or may_be_sent(taken, self.restored))
         content, edit = self._as_it_is_now(taken)
         try:
-            sent = self._attempt(
-                self.sender, content, None if root is None else Sent(root.channel or "", root.ts or "")
-            )
+            sent = self._attempt(sender, content, thread)
         except TransportError as error:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
