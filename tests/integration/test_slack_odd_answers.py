@@ -136,7 +136,7 @@ def test_an_edit_whose_answer_is_not_understood_is_sent_again(store: Store, slac
     assert slack.texts("ml-oncall") == ["edit"]
 
 
-@pytest.mark.parametrize("status", [500, 502, 504])
+@pytest.mark.parametrize("status", [408, 300, 307, 308, 500, 502, 504])
 @pytest.mark.parametrize("body", ["", "<html>time-out", "[]", '{"ok": false}'])
 def test_a_message_that_was_accepted_before_such_a_status_is_shown_once(
     store: Store, slack: FakeSlack, status: int, body: str

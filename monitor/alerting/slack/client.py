@@ -347,7 +347,8 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
         details = _short("; ".join(map(str, listed)) or "Slack refuses the form of the message")
         return TransportError(f"{code}: {details}", permanent=True, code=code)
     # Slack's codes have no spaces: words come from a proxy, and it is not known what that let through
-    unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
+    may_be_through = status >= 500 or status == 408 or 300 <= status < 400 or (status == 200 and " " in code)
+    unclear = may_be_through or code in _SERVER_AT_FAULT
     if unclear or status != 200:
         return TransportError(f"Slack answered {status} ({_short(code)})", ambiguous=unclear)
     return TransportError(_named(code, answer), code=code)
