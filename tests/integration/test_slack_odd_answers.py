@@ -5,7 +5,11 @@ Where the answer does not say that nothing was accepted, the message is looked f
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ import pytest
 from monitor.alerting.slack.client import SlackSender, TransportError, call
 from monitor.alerting.slack.outbox import drain
 from monitor.history.store import Store
-from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
+from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, running
 from tests.fakes.slack_schedule import START, composed
 
 POST, UPDATE, HISTORY, COMPLETE = (
@@ -89,7 +93,8 @@ def test_a_refusal_in_an_odd_form_stops_no_drain(store: Store, slack: FakeSlack,
 
 FOUND_ODDLY = [
     [], {"ok": True}, {"ok": True, "messages": None}, {"ok": True, "messages": {"a": 1}},
-    {"ok": True, "messages": [None]}, {"ok": True, "messages": 5, "response_metadata": ["x"]}, {"ok": "true", "messages": []},
+    {"ok": True, "messages": [None]}, {"ok": True, "messages": 5, "response_metadata": ["x"]},
+    {"ok": "true", "messages": []},
 ]  # fmt: skip
 
 
@@ -162,3 +167,61 @@ def test_an_answer_of_bytes_is_not_understood(slack: FakeSlack) -> None:
     with pytest.raises(TransportError, match="not understood") as raised:
         call(lambda: answer)
     assert raised.value.ambiguous
+
+
+LIMIT = 1.0
+SLOW = ["HTTP/1.1 200 OK\r\nX-A: ", "HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 500 No\r\nContent-Length: 4000\r\n\r\n"]  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", SLOW, ids=["headers", "body", "body without a length", "body of an error"])
+def test_an_answer_that_comes_byte_by_byte_is_given_up_after_the_limit_of_the_whole_call(
+    slack: FakeSlack, begin: str
+) -> None:
+    slack.fail(POST, Fault("drip", accept=True, body=begin, seconds=LIMIT / 10))
+    started = time.monotonic()
+    with pytest.raises(TransportError) as raised:
+        SlackSender(TOKEN, slack.url, timeout=LIMIT).send(ROOT)
+    assert time.monotonic() - started < 4 * LIMIT
+    assert raised.value.ambiguous
+    assert len(slack.messages) == 1
+
+
+def test_the_upload_of_a_file_is_limited_too(slack: FakeSlack) -> None:
+    sender = SlackSender(TOKEN, slack.url, timeout=LIMIT)
+    root = sender.send(ROOT)
+    slack.fail(UPLOAD, Fault("drip", accept=True, body=SLOW[1], seconds=LIMIT / 10))
+    started = time.monotonic()
+    with pytest.raises(TransportError, match="no answer in time"):
+        sender.send(composed("picture", "file", START, "root"), root)
+    assert time.monotonic() - started < 4 * LIMIT
+
+
+def test_a_tls_handshake_that_comes_byte_by_byte_is_given_up_as_well() -> None:
+    over = threading.Event()
+
+    def handshake(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"\x16\x03\x03\x40\x00")  # 16 KiB of a handshake follow
+            while not over.wait(LIMIT / 10):
+                connection.sendall(b"\x02")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=handshake, args=(server,))
+        thread.start()
+        started = time.monotonic()
+        address = f"https://127.0.0.1:{server.getsockname()[1]}/api/"
+        with pytest.raises(TransportError, match="no answer in time"):
+            SlackSender(TOKEN, address, timeout=LIMIT).send(ROOT)
+        assert time.monotonic() - started < 4 * LIMIT
+        over.set()
+        thread.join()
+
+
+def test_a_redirect_is_not_followed(store: Store, slack: FakeSlack) -> None:
+    store.add_delivery(ROOT)
+    away = f"HTTP/1.1 302 Found\r\nLocation: {slack.url}auth.test\r\nContent-Length: 0\r\n\r\n"
+    slack.fail(POST, Fault("drip", accept=True, body=away, seconds=0.0))
+    assert run(store, slack) == [("post", "sent")]
+    assert len(slack.messages) == 1

@@ -104,7 +104,7 @@ class TransportError(Exception):
 
 
 class SlackSender:
-    """Posts deliveries and looks for them. ``timeout`` (seconds) is for each call."""
+    """Posts deliveries and looks for them. ``timeout`` (seconds) is for each whole request."""
 
     def __init__(self, token: str, api_url: str | None = None, timeout: float = 6.0) -> None:
         self._token, self._url, self._timeout = token, api_url, timeout
@@ -225,10 +225,11 @@ class SlackSender:
 
 def web_client(token: str, api_url: str | None, timeout: float = 10.0) -> WebClient:
     """A client that never repeats a call by itself, and bypasses the proxy where NO_PROXY says so."""
-    from slack_sdk import WebClient  # noqa: PLC0415 - a process that sends nothing need not wait for it
+    # a process that sends nothing need not wait for it
+    from monitor.alerting.slack.limited_client import LimitedClient  # noqa: PLC0415
 
-    url = api_url or WebClient.BASE_URL
-    client = WebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
+    url = api_url or LimitedClient.BASE_URL
+    client = LimitedClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
     if proxy_bypass(urlsplit(url).hostname or ""):
         client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
     return client
