@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.slack.client import SlackSender
+from monitor.alerting.slack.client import SlackSender, TransportError
 from monitor.alerting.slack.outbox import LEASE, UNCERTAIN, drain
 from monitor.core.records import Delivery
 from monitor.history.store import Store
@@ -151,6 +151,58 @@ def test_a_worker_killed_around_any_step_of_such_a_message_loses_nothing_and_sen
     run(store, slack, now=lambda: START + 2 * LEASE)
     assert slack.texts(CHANNEL) == ["edit1"]
     assert set(states(store).values()) == {"sent"}
+
+
+def thread_of(slack: FakeSlack) -> list[str]:
+    return ["picture" if m.get("files") else m["text"] for m in slack.messages if "thread_ts" in m]
+
+
+LATER = START + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("due_only", [False, True])
+def test_a_reply_that_failed_is_not_overtaken_by_the_picture_and_the_news_after_it(
+    store: Store, slack: FakeSlack, due_only: bool
+) -> None:
+    add(store, ROOT)
+    run(store, slack)
+    add(
+        store, reply("numbers"), replace(picture(), created_at=LATER), replace(reply("news"), created_at=LATER), edit(1)
+    )
+    slack.fail(POST, Fault.server_error(), Fault.server_error())
+    for seconds in (0, 30, 120):
+        run(store, slack, now=lambda at=seconds: START + timedelta(seconds=at), due_only=due_only)
+        if seconds == 0:
+            assert (thread_of(slack), slack.texts(CHANNEL)) == ([], ["edit1"])
+    assert thread_of(slack)[0] == "numbers"
+    assert sorted(thread_of(slack)) == ["news", "numbers", "picture"]
+
+
+@pytest.mark.parametrize("due_only", [False, True])
+def test_a_reply_that_keeps_failing_holds_up_its_thread_for_some_attempts_only(
+    store: Store, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, due_only: bool
+) -> None:
+    add(store, ROOT)
+    run(store, slack)
+    add(store, reply("numbers"), replace(reply("news"), created_at=LATER))
+    post = SlackSender._post
+
+    def refused(sender: SlackSender, payload: Any, *arguments: Any, **named: Any) -> Any:
+        if payload["text"] == "numbers":
+            raise TransportError("flux_capacitor_empty")
+        return post(sender, payload, *arguments, **named)
+
+    monkeypatch.setattr(SlackSender, "_post", refused)
+    for minutes in range(0, 31, 5):
+        run(store, slack, now=lambda at=minutes: START + timedelta(minutes=at), due_only=due_only)
+    assert thread_of(slack) == ["news"]
+
+
+def test_a_picture_that_cannot_be_uploaded_holds_up_no_news(store: Store, slack: FakeSlack) -> None:
+    slack.scopes -= {"files:write"}
+    add(store, ROOT, picture(), replace(reply("news"), created_at=LATER))
+    run(store, slack)
+    assert thread_of(slack) == ["news"]
 
 
 def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -> None:

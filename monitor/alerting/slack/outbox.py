@@ -38,6 +38,7 @@ PAUSE = 1.0
 BUDGET = 20.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=1)
+HOLDS_UP = 5  # attempts of a reply for which the next ones of its thread wait: about a quarter of an hour
 #: Begins the error of a message that may have been accepted.
 UNCERTAIN = "may have been sent: "
 NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
@@ -80,7 +81,8 @@ def drain(
     loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored)
     touched: list[Delivery] = []
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
-    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed), limit):
+    stuck: set[str] = set()  # messages of which a reply failed this time: the next ones of their threads wait for it
+    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed, stuck), limit):
         if loop.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
@@ -91,6 +93,8 @@ def drain(
                 break  # Slack asked for quiet: the others would only be refused as well
             if done.state == "failed" and done.error_code in CHANNEL_ERRORS:
                 closed.add(done.channel)
+            if done.state == "failed" and _holds_up(done):
+                stuck.add(done.root or "")
     return touched
 
 
@@ -122,23 +126,27 @@ class _Drain:
             found = self.store.deliveries(states)
         free = [d for d in found if d.state != "sending" or _claim_is_stale(d, self.worker, now)]
         due = [d for d in free if not due_only or _is_due(d, now)]
+        due = _without_overtaking(due, found)
         known = self.store.known_channels({d.channel for d in due})
         return [
-            replace(d, external_channel=d.external_channel or known.get(d.channel))
-            for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
+            replace(d, external_channel=d.external_channel or known.get(d.channel)) for d in sorted(due, key=_place)
         ]
 
-    def in_order(self, found: Sequence[Delivery], closed: Collection[str]) -> Iterator[tuple[Delivery, Root | None]]:
+    def in_order(
+        self, found: Sequence[Delivery], closed: Collection[str], stuck: Collection[str]
+    ) -> Iterator[tuple[Delivery, Root | None]]:
         """New messages, then edits, replies and files, each with the present state of its message.
 
-        Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn.
+        Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn, and replies
+        and files in a thread that is ``stuck``.
         """
         yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
         following = [d for d in found if d.root is not None]
         roots = self.store.delivery_roots({d.root for d in following if d.root}) if following else {}
         for delivery in following:
             root = roots.get(delivery.root or "", _NO_ROOT)
-            can_go = root.state == "sent" and self.sender is not None and delivery.channel not in closed
+            waits = delivery.channel in closed or (delivery.operation != "edit" and delivery.root in stuck)
+            can_go = root.state == "sent" and self.sender is not None and not waits
             if can_go or root.state in _ENDED:
                 yield delivery, root
 
@@ -254,6 +262,30 @@ class _Drain:
             log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
         settled: dict[str, Any] = {"error": None, "error_code": None, "uncertain": False} | outcome
         return replace(delivery, state=state, sent_at=now if state == "sent" else None, claimed_by=None, **settled)
+
+
+def _place(delivery: Delivery) -> tuple[datetime, int, str]:
+    """Its place among the deliveries: they are sent in the order in which they were composed."""
+    return delivery.created_at, delivery.sequence, delivery.id
+
+
+def _holds_up(delivery: Delivery) -> bool:
+    """Whether the next replies and files of its thread wait for it: a reply, and only for its first attempts.
+
+    A picture holds up nothing: without the scope for files it would hold up news for good.
+    """
+    return delivery.operation == "reply" and delivery.attempts < HOLDS_UP
+
+
+def _without_overtaking(due: Sequence[Delivery], unsent: Sequence[Delivery]) -> list[Delivery]:
+    """The due deliveries without replies and files that would overtake an earlier reply which is not due yet."""
+    later = {each.id for each in due}
+    ahead = [each for each in unsent if each.id not in later and _holds_up(each)]
+    first = {each.root: _place(each) for each in sorted(ahead, key=_place, reverse=True)}
+    return [
+        each for each in due
+        if each.operation not in ("reply", "file") or each.root not in first or _place(each) < first[each.root]
+    ]  # fmt: skip
 
 
 def _is_due(delivery: Delivery, now: datetime) -> bool:
