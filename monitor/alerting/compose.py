@@ -202,7 +202,7 @@ class _Composer:
             post = self._post(findings, window, route)
             roots |= {incident.id: post.id for incident in members}
             payload = numbers_message(findings, window=window, channel=route.channel, root=post.id, links=self.links)
-            found += [post, self._reply(payload, members, post.id)]
+            found += [post, self._reply(payload, members, post.id, window=window)]
             found += self._pictures(findings, window, route.channel, post.id)
         return roots, found
 
@@ -237,7 +237,7 @@ class _Composer:
     def _post(self, findings: Sequence[AlertItem], window: Window, route: Route) -> Delivery:
         payload = incident_message(findings, window=window, route=route, links=self.links)
         # stored with the message, not sent
-        payload |= {"incidents": [f.incident.id for f in findings], "window": [window.schedule, window.name]}
+        payload |= {"incidents": [f.incident.id for f in findings], "window": _named(window)}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock())
 
     @property
@@ -252,9 +252,11 @@ class _Composer:
         root: str,
         operation: Operation = "reply",
         id: str | None = None,
+        window: Window | None = None,
     ) -> Delivery:
-        """A reply in the thread of a message; its incidents are stored with it, not sent."""
+        """A reply in the thread of a message; its incidents and its evaluation are stored with it, not sent."""
         payload["incidents"] = [each.id for each in incidents]
+        payload |= {} if window is None else {"window": _named(window)}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation=operation, root=root, id=id)
 
     def _pictures(self, findings: Sequence[AlertItem], window: Window, channel: str, root: str) -> list[Delivery]:
@@ -268,7 +270,7 @@ class _Composer:
         if drawn is None:
             return []
         id, payload = picture(drawn[1], worst, window=window, channel=channel, root=root, shows=drawn[0])
-        return [self._reply(payload, [worst.incident], root, operation="file", id=id)]
+        return [self._reply(payload, [worst.incident], root, operation="file", id=id, window=window)]
 
     def changes(self, steps: Sequence[IncidentStep], window: Window | None) -> list[Delivery]:
         """The edits of every living message that shows one of the changed incidents, and the replies."""
@@ -370,7 +372,7 @@ class _Composer:
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
         )
-        return [self._reply(payload, members, root)]
+        return [self._reply(payload, members, root, window=window)]
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.
@@ -404,6 +406,11 @@ def _with_root(step: IncidentStep, roots: Mapping[str, str]) -> IncidentStep:
         return step
     rooted = replace(incident, root=roots[incident.id])
     return replace(step, decision=replace(step.decision, incident=rooted))
+
+
+def _named(window: Window) -> list[str]:
+    """How a payload names a window."""
+    return [window.schedule, window.name]
 
 
 def _root(step: IncidentStep) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
@@ -480,6 +480,11 @@ class Identity:
     changed_at: datetime | None = None
     seen: Recorded | None = None
     content: str = ""
+
+    @property
+    def restored_at(self) -> datetime | None:
+        """When it was last put back, confirmed, or created in place of a lost one: its epoch. None if never."""
+        return datetime.fromtimestamp(self.mark.epoch, UTC) if self.mark.epoch else None
 
     @property
     def went_back(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
@@ -141,12 +141,35 @@ def supersede(connection: Connection) -> int:
 
 
 def conclude(
-    connection: Connection, delivery: str, *, from_state: DeliveryState, state: DeliveryState, error: str
+    connection: Connection,
+    delivery: str,
+    *,
+    from_state: DeliveryState,
+    state: DeliveryState,
+    error: str | None = None,
 ) -> bool:
-    """End a delivery that need not be sent, because of its root. False if it is no longer in ``from_state``."""
+    """End a delivery that need not be sent any more. False if it is no longer in ``from_state``."""
     is_unchanged = and_(table.c.id == delivery, table.c.state == from_state)
     ended = _NO_ERROR | {"state": state, "error": error}
     return connection.execute(update(table).where(is_unchanged).values(ended)).rowcount == 1
+
+
+def note_shown(connection: Connection, edit: str, *, channel: str, ts: str, now: datetime) -> bool:
+    """Store that a message was posted at this place with the content of its waiting edit.
+
+    False if the edit does not wait any more, or if the message is stored at another place.
+    """
+    root = table.alias()
+    is_there = and_(root.c.state == "sent", root.c.external_channel == channel, root.c.external_id == ts)
+    waits = and_(table.c.id == edit, table.c.state.in_(_UNSENT), exists().where(root.c.id == table.c.root, is_there))
+    place: Row = {"state": "sent", "sent_at": now, "external_channel": channel, "external_id": ts}
+    return connection.execute(update(table).where(waits).values(_NO_ERROR | place)).rowcount == 1
+
+
+def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any]) -> bool:
+    """Replace the content of a delivery that waits. False if it does not wait any more."""
+    waits = and_(table.c.id == delivery, table.c.state.in_(_UNSENT))
+    return connection.execute(update(table).where(waits).values(payload=plain(payload))).rowcount == 1
 
 
 _SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))

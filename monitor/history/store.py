@@ -509,6 +509,8 @@ class Store:
     known_channels = _reading(delivery_rows.known_channels)
     supersede_edits = _writing(delivery_rows.supersede)
     conclude_delivery = _writing(delivery_rows.conclude)
+    note_edit_shown = _writing(delivery_rows.note_shown)
+    recompose_delivery = _writing(delivery_rows.recompose)
     claim_delivery = _writing(delivery_rows.claim)
     settle_delivery = _writing(delivery_rows.settle)
 

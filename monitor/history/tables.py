@@ -316,7 +316,7 @@ incident_events = Table(
 )  # fmt: skip
 
 # Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,
-# failed (will be tried again), dead (will not), not_sent (no token), superseded (by a later edit).
+# failed (will be tried again), dead (will not), not_sent (no token), superseded (not needed any more).
 deliveries = Table(
     "deliveries", metadata,
     _key("id", String(64)), _required("kind", String(32)), _required("channel", Text), _required("payload", JSON),

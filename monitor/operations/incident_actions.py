@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
 from monitor.alerting import compose, incidents
@@ -18,7 +19,7 @@ from monitor.alerting.health import watchdog
 from monitor.alerting.incident_context import IncidentContext
 from monitor.alerting.incidents import IncidentDecision, IncidentStep
 from monitor.alerting.slack.incident_message import repeat_message
-from monitor.alerting.slack.message import CALLS, change_of, delivery_of
+from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
 
@@ -146,8 +147,17 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
     found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
     calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
     for call in calls:
+        _end_older(monitor, call)
         monitor.store.add_delivery(call)
     return edits + calls
+
+
+def _end_older(monitor: Monitor, call: Delivery) -> None:
+    """End the reminders of a thread that were kept until the next one is due: only that one is sent."""
+    thread = monitor.store.thread(call.root or "", operations=["reply"])
+    for each in kept_reminders(thread):
+        if each.id != call.id:  # another process may have stored the same one just now
+            monitor.store.conclude_delivery(each.id, from_state=each.state, state="superseded")
 
 
 def end_silences(monitor: Monitor) -> list[Delivery]:
@@ -170,19 +180,36 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
     route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
     if post is None or post.sent_at is None or route is None:
         return None
-    calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
-    # a clock that was ahead left dates in the future: they are passed over
-    called = (at for at in (post.sent_at, *(each.created_at for each in calls)) if at <= monitor.clock())
-    last = max(called, default=datetime.min.replace(tzinfo=UTC))
-    if not incidents.repeat_due(waiting, last, route.repeat, monitor.clock()):
-        return None
+    number = 1 + sum(map(is_reminder, thread))
+    made = partial(_reminder, monitor, post, waiting, route.mention)
+    _correct(monitor, kept_reminders(thread), waiting, made)
+    last = last_call(post.sent_at, thread, monitor.store.identity().restored_at, monitor.clock())
+    return made(number) if incidents.repeat_due(waiting, last, route.repeat, monitor.clock()) else None
+
+
+def _correct(
+    monitor: Monitor, kept: Sequence[Delivery], waiting: Sequence[Incident], made: Callable[[int], Delivery]
+) -> None:
+    """Compose kept reminders anew if other incidents wait now than when they were composed.
+
+    Each keeps its id, by which it is looked for if it may be in Slack already.
+    """
+    wanted = {each.id for each in waiting}
+    for each in kept:
+        if set(each.payload.get("incidents", ())) != wanted:
+            monitor.store.recompose_delivery(each.id, {**made(0).payload, "metadata": each.payload["metadata"]})
+
+
+def _reminder(
+    monitor: Monitor, post: Delivery, waiting: Sequence[Incident], mention: str | None, number: int
+) -> Delivery:
     context = IncidentContext(monitor)
     payload = repeat_message(
-        [context.brief(each, context.last(each)) for each in context.of_message(root)],
+        [context.brief(each, context.last(each)) for each in context.of_message(post.id)],
         channel=post.channel,
-        root=root,
-        number=1 + sum(change_of(each) == "repeat" for each in calls),
-        mention=route.mention,
+        root=post.id,
+        number=number,
+        mention=mention,
     )
     payload["incidents"] = [each.id for each in waiting]
-    return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=root)
+    return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=post.id)

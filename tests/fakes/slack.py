@@ -50,7 +50,7 @@ Work = Callable[[], Answer]
 class Fault:
     """A fault of one call. ``accept``: the call has its effect nevertheless."""
 
-    kind: str  # status | error | hang | reset
+    kind: str  # status | error | hang | reset | drip (``body`` is the answer's beginning, then a byte each ``seconds``)
     accept: bool = False
     status: int = 500
     retry_after: float | None = None
@@ -269,6 +269,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
             content = fault.body if fault.body is not None else {"ok": False, "error": fault.error}
             self._reply(fault.status, content, headers)
+        elif fault.kind == "drip":
+            self._drip(fault)
         else:
             if fault.kind == "hang":
                 self.server.slack._over.wait(fault.seconds)
@@ -276,6 +278,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
+
+    def _drip(self, fault: Fault) -> None:
+        """Answer byte by byte, as long as the client reads; only the beginning without ``seconds``."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.wfile.write((fault.body or "").encode())
+            while fault.seconds and not self.server.slack._over.wait(fault.seconds):
+                self.wfile.write(b" ")
 
     def _control(self, what: str, arguments: Answer) -> None:
         slack = self.server.slack

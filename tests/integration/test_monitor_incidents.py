@@ -182,6 +182,20 @@ def test_an_acknowledged_outage_calls_nobody_any_more_and_is_reported_in_the_mes
     assert sum("Back at work since" in text for text in life.replies()) == 1
 
 
+def test_a_reminder_of_an_outage_that_slack_did_not_take_is_not_sent_after_an_acknowledgement(life: Life) -> None:
+    life.live(1.5)
+    assert len(life.roots()) == 1
+    life.workspace.fail_always("chat.postMessage", slack.Fault.slack_error("restricted_action"))
+    life.live(1.5)
+    with life.world.opened() as monitor:
+        kept = [d for d in monitor.store.deliveries(["failed"]) if "Not acknowledged" in d.payload["text"]]
+    assert len(kept) == 1
+    assert command(life, "incidents", "ack", not_running(life).id, "--by", "ana").returncode == 0
+    life.workspace.heal()
+    life.live(0.1)
+    assert not [text for text in life.replies() if "Not acknowledged yet: Monitor: evaluations" in text]
+
+
 def test_a_button_acknowledges_and_silences_but_switches_nothing(life: Life) -> None:
     life.live(1.5)
     id = not_running(life).id

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.slack.client import SlackSender
+from monitor.alerting.slack.client import SlackSender, TransportError
 from monitor.alerting.slack.outbox import LEASE, UNCERTAIN, drain
 from monitor.core.records import Delivery
 from monitor.history.store import Store
 from tests.conftest import new_postgres_database
 from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work, running
-from tests.fakes.slack_schedule import CHANNEL, START, Clock, composed
+from tests.fakes.slack_schedule import CHANNEL, START, Clock, Killed, composed
 
 POST, UPDATE, REPLIES, COMPLETE = (
     "chat.postMessage", "chat.update", "conversations.replies", "files.completeUploadExternal",
@@ -93,6 +93,118 @@ def test_while_its_message_cannot_be_sent_a_reply_waits_untouched(store: Store, 
     assert set(states(store).values()) == {"sent"}
 
 
+def test_a_message_that_waited_is_posted_with_the_content_of_its_newest_edit(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT, edit(1), edit(2))
+    run(store, slack)
+    (shown,) = slack.messages
+    assert (slack.first_texts[shown["ts"]], slack.asked(UPDATE)) == ("edit2", 0)
+    assert shown["metadata"]["event_payload"] == {"delivery_id": "root"}
+    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
+    assert stored(store, "edit2").external_id == shown["ts"]
+
+
+def test_an_older_edit_never_follows_a_message_that_was_posted_with_a_newer_one(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT)
+    claim = store.claim_delivery
+
+    def composed_meanwhile(*arguments: Any, **named: Any) -> bool:
+        add(store, edit(1), edit(2))
+        return claim(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "claim_delivery", composed_meanwhile)
+        run(store, slack)
+    run(store, slack)
+    assert (slack.texts(CHANNEL), slack.asked(UPDATE)) == (["edit2"], 0)
+    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
+
+
+def test_an_edit_stays_where_its_message_was_found_in_slack_with_older_content(store: Store, slack: FakeSlack) -> None:
+    add(store, ROOT)
+    slack.fail(POST, Fault.reset(accept=True))
+    slack.fail_always("conversations.history", Fault.server_error())
+    run(store, slack)
+    slack.heal()
+    add(store, edit(1))
+    run(store, slack)
+    assert slack.texts(CHANNEL) == ["edit1"]
+    assert (states(store), slack.asked(UPDATE)) == ({"root": "sent", "edit1": "sent"}, 1)
+
+
+@pytest.mark.parametrize("step", ["claim_delivery", "settle_delivery", "note_edit_shown"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_worker_killed_around_any_step_of_such_a_message_loses_nothing_and_sends_nothing_twice(
+    store: Store, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    add(store, ROOT, edit(1))
+    plain = getattr(store, step)
+
+    def killed(*arguments: Any, **named: Any) -> None:
+        if after:
+            plain(*arguments, **named)
+        raise Killed
+
+    monkeypatch.setattr(store, step, killed)
+    with pytest.raises(Killed):
+        run(store, slack)
+    monkeypatch.undo()
+    run(store, slack, now=lambda: START + 2 * LEASE)
+    assert slack.texts(CHANNEL) == ["edit1"]
+    assert set(states(store).values()) == {"sent"}
+
+
+def thread_of(slack: FakeSlack) -> list[str]:
+    return ["picture" if m.get("files") else m["text"] for m in slack.messages if "thread_ts" in m]
+
+
+LATER = START + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("due_only", [False, True])
+def test_a_reply_that_failed_is_not_overtaken_by_the_picture_and_the_news_after_it(
+    store: Store, slack: FakeSlack, due_only: bool
+) -> None:
+    add(store, ROOT)
+    run(store, slack)
+    add(
+        store, reply("numbers"), replace(picture(), created_at=LATER), replace(reply("news"), created_at=LATER), edit(1)
+    )
+    slack.fail(POST, Fault.server_error(), Fault.server_error())
+    for seconds in (0, 30, 120):
+        run(store, slack, now=lambda at=seconds: START + timedelta(seconds=at), due_only=due_only)
+        if seconds == 0:
+            assert (thread_of(slack), slack.texts(CHANNEL)) == ([], ["edit1"])
+    assert thread_of(slack)[0] == "numbers"
+    assert sorted(thread_of(slack)) == ["news", "numbers", "picture"]
+
+
+@pytest.mark.parametrize("due_only", [False, True])
+def test_a_reply_that_keeps_failing_holds_up_its_thread_for_some_attempts_only(
+    store: Store, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, due_only: bool
+) -> None:
+    add(store, ROOT)
+    run(store, slack)
+    add(store, reply("numbers"), replace(reply("news"), created_at=LATER))
+    post = SlackSender._post
+
+    def refused(sender: SlackSender, payload: Any, *arguments: Any, **named: Any) -> Any:
+        if payload["text"] == "numbers":
+            raise TransportError("flux_capacitor_empty")
+        return post(sender, payload, *arguments, **named)
+
+    monkeypatch.setattr(SlackSender, "_post", refused)
+    for minutes in range(0, 31, 5):
+        run(store, slack, now=lambda at=minutes: START + timedelta(minutes=at), due_only=due_only)
+    assert thread_of(slack) == ["news"]
+
+
+def test_a_picture_that_cannot_be_uploaded_holds_up_no_news(store: Store, slack: FakeSlack) -> None:
+    slack.scopes -= {"files:write"}
+    add(store, ROOT, picture(), replace(reply("news"), created_at=LATER))
+    run(store, slack)
+    assert thread_of(slack) == ["news"]
+
+
 def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -> None:
     add(store, ROOT)
     run(store, slack)
@@ -103,7 +215,9 @@ def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -
 
 
 def test_an_edit_that_failed_gives_way_to_a_later_one(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT, edit(1))
+    add(store, ROOT)
+    run(store, slack)
+    add(store, edit(1))
     slack.fail_always(UPDATE, Fault.reset())
     run(store, slack)
     assert states(store)["edit1"] == "failed"
@@ -170,7 +284,8 @@ def test_two_edits_of_one_message_are_never_claimed_together_also_on_postgresql(
 
 def test_what_belongs_to_a_dead_message_is_dead_with_its_reason(store: Store, slack: FakeSlack) -> None:
     header = {"type": "header", "text": {"type": "plain_text", "text": "x" * 151}}
-    add(store, replace(ROOT, payload=dict(ROOT.payload) | {"blocks": [header]}), reply(), edit(1), picture())
+    refused, edited = (replace(d, payload=dict(d.payload) | {"blocks": [header]}) for d in (ROOT, edit(1)))
+    add(store, refused, reply(), edited, picture())
     run(store, slack)
     assert set(states(store).values()) == {"dead"}
     assert "its message was not sent: invalid_blocks" in (stored(store, "reply").error or "")

@@ -22,7 +22,7 @@ from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
-from monitor.alerting.slack.message import CALLS, change_of, delivery_of
+from monitor.alerting.slack.message import delivery_of, is_reminder, last_call
 from monitor.automation.state import clock_behind, closed_history
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
@@ -317,8 +317,7 @@ class WatchRound:
         post, thread = self._thread(incident)
         if post is None or post.sent_at is None:
             return None
-        calls = [each for each in thread if each.operation == "reply" and change_of(each) in CALLS]
-        last = max([post.sent_at, *(each.created_at for each in calls)])
+        last = last_call(post.sent_at, thread, self.monitor.store.identity().restored_at, self.now)
         config = self.monitor.config
         usual = config.route_for(severity=incident.severity, source=incident.source, label=None, rule="")
         route = usual or next(iter(config.routes), None)
@@ -332,7 +331,7 @@ class WatchRound:
             channel=post.channel,
             root=post.id,
             mention=route.mention,
-            number=1 + sum(change_of(each) == "repeat" for each in calls),
+            number=1 + sum(map(is_reminder, thread)),
         )
         return self._reply(payload, post)
 

@@ -114,6 +114,18 @@ def mention_block(mention: str | None) -> list[Block]:
     return [section(mention_text(mention))] if mention else []
 
 
+def without_mention(payload: Payload) -> Payload:
+    """The payload without the line and the paragraph that call people; what mentions nobody stays.
+
+    >>> len(without_mention({"text": "fine", "blocks": [section("<!here>"), section("fine")]})["blocks"])
+    1
+    """
+    lines = [line for line in payload["text"].split("\n") if not _MENTION.fullmatch(line)]
+    blocks = payload.get("blocks") or ()
+    kept = [each for each in blocks if not _MENTION.fullmatch(str((each.get("text") or {}).get("text")))]
+    return payload | {"text": "\n".join(lines), "blocks": kept or None}
+
+
 def button(action: str, text: str, incident: str, style: str | None = None) -> Block:
     """A button; its value is the id of the incident that it is about."""
     made = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident}

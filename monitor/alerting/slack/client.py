@@ -104,7 +104,7 @@ class TransportError(Exception):
 
 
 class SlackSender:
-    """Posts deliveries and looks for them. ``timeout`` (seconds) is for each call."""
+    """Posts deliveries and looks for them. ``timeout`` (seconds) is for each whole request."""
 
     def __init__(self, token: str, api_url: str | None = None, timeout: float = 6.0) -> None:
         self._token, self._url, self._timeout = token, api_url, timeout
@@ -163,7 +163,7 @@ class SlackSender:
                 unfurl_media=False,
             )
         )
-        return Sent(str(answer.get("channel") or ""), str(answer.get("ts") or ""))
+        return _sent(answer.get("channel"), answer.get("ts"))
 
     def _upload(self, delivery: Delivery, root: Sent) -> Sent:
         """Put a file into the thread; its name holds the delivery's id, since a file has no metadata."""
@@ -182,8 +182,7 @@ class SlackSender:
                 thread_ts=root.ts,
             )
         )
-        files = answer.get("files") or [{}]
-        return Sent(root.channel_id, str(files[0].get("id") or ""))
+        return _sent(root.channel_id, next((file.get("id") for file in _items(answer, "files")), None))
 
     def check(self) -> SlackCheck:
         """Ask Slack who we are; never raises."""
@@ -201,7 +200,7 @@ class SlackSender:
             ask = partial(self._client.conversations_list, types=types, limit=PAGE)
             try:
                 for found in _pages("channels", ask):
-                    if name in (found.get("name"), found.get("id")):
+                    if found.get("id") and name in (found.get("name"), found["id"]):
                         return str(found["id"])
             except TransportError as error:
                 if not error.permanent:
@@ -226,10 +225,11 @@ class SlackSender:
 
 def web_client(token: str, api_url: str | None, timeout: float = 10.0) -> WebClient:
     """A client that never repeats a call by itself, and bypasses the proxy where NO_PROXY says so."""
-    from slack_sdk import WebClient  # noqa: PLC0415 - a process that sends nothing need not wait for it
+    # a process that sends nothing need not wait for it
+    from monitor.alerting.slack.limited_client import LimitedClient  # noqa: PLC0415
 
-    url = api_url or WebClient.BASE_URL
-    client = WebClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
+    url = api_url or LimitedClient.BASE_URL
+    client = LimitedClient(token=token, base_url=url, timeout=timeout, retry_handlers=[])  # type: ignore[arg-type]  # urllib takes fractions
     if proxy_bypass(urlsplit(url).hostname or ""):
         client.proxy = None  # the SDK reads HTTPS_PROXY but not NO_PROXY
     return client
@@ -242,15 +242,33 @@ def sender_of(settings: Settings) -> SlackSender | None:
     return SlackSender(settings.slack_bot_token.get_secret_value(), settings.slack_api_url)
 
 
+def _sent(channel: object, id: object) -> Sent:
+    """The place that an answer names; one without a place may come from a proxy, and is looked for."""
+    if not (isinstance(channel, str) and channel and isinstance(id, str) and id):
+        raise _not_understood("it does not say where the message is")
+    return Sent(channel, id)
+
+
+def _items(answer: SlackResponse | Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects of a list in an answer; nothing of what is no list or no object."""
+    found = answer.get(key)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _part(answer: SlackResponse | Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object under ``key`` of an answer; empty where there is none."""
+    found = answer.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: str) -> Sent | None:
     """The delivery's place among the messages, if it is there."""
     for message in messages:
-        for file in message.get("files") or ():
+        for file in _items(message, "files"):
             if delivery.id in f"{file.get('name')} {file.get('title')}":
-                return Sent(channel, str(file.get("id") or ""))
-        metadata = message.get("metadata") or {}
-        if (metadata.get("event_payload") or {}).get("delivery_id") == delivery.id:
-            return Sent(channel, str(message["ts"]))
+                return _sent(channel, file.get("id"))
+        if _part(_part(message, "metadata"), "event_payload").get("delivery_id") == delivery.id:
+            return _sent(channel, message.get("ts"))
     return None
 
 
@@ -268,12 +286,15 @@ def _named_by(filename: str, id: str) -> str:
 
 def _pages(key: str, ask: Callable[..., SlackResponse]) -> Iterator[Mapping[str, Any]]:
     """The items under ``key`` of all pages, requested one by one as they are needed."""
-    cursor: str | None = None
+    cursor: Any = None
     for _ in range(PAGES):
         answer = call(partial(ask, cursor=cursor), searching=True)
-        yield from answer.get(key) or ()
-        cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
-        if cursor is None:
+        found = answer.get(key)
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise _not_understood(f"its {key} are no list of objects")  # they may be there: no search without a result
+        yield from found
+        cursor = _part(answer, "response_metadata").get("next_cursor")
+        if not cursor:
             return
     raise TransportError(f"more than {PAGES * PAGE} {key}: not searched to the end", permanent=True, code=_TOO_MANY)
 
@@ -283,21 +304,33 @@ def call(ask: Callable[[], SlackResponse], *, searching: bool = False) -> SlackR
     from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415 - see above
 
     try:
-        return ask()
+        answer = ask()
     except SlackApiError as error:
         raise _refused(error, searching=searching) from error
     except (OSError, SlackClientError) as error:
         raise _unreachable(error) from error
     except Exception as error:  # an answer that the SDK cannot read must not stop a run; the message may have been sent
-        raise TransportError(
-            f"Slack's answer was not understood ({type(error).__name__}: {error})", ambiguous=True
-        ) from error
+        raise _not_understood(f"{type(error).__name__}: {error}") from error
+    if not isinstance(answer.data, dict) or answer.data.get("ok") is not True:
+        raise _not_understood("it does not say whether the call succeeded")
+    return answer
+
+
+def _not_understood(why: str) -> TransportError:
+    """The error of an answer that is not Slack's: whatever gave it may have let the message through."""
+    return TransportError(f"Slack's answer was not understood ({_short(why)})", ambiguous=True)
+
+
+def content_of(response: SlackResponse) -> Mapping[str, Any]:
+    """What a refusal says; an error of ours where it is no JSON object."""
+    return response.data if isinstance(response.data, dict) else {"error": "the answer is not Slack's"}
 
 
 def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     """What Slack's own error means for this message."""
     response = error.response
-    status, code = response.status_code, str(response.get("error") or "no error named")
+    answer = content_of(response)
+    status, code = response.status_code, str(answer.get("error") or "no error named")
     if status == 429 or code in (RATE_LIMITED, "rate_limited"):
         values = [v for k, v in response.headers.items() if k.lower() == "retry-after"]
         seconds = _number(str(values[0][0] if isinstance(values[0], list) else values[0]) if values else "", 30.0)
@@ -308,16 +341,18 @@ def _refused(error: SlackApiError, *, searching: bool) -> TransportError:
     if code in UNCHANGEABLE:
         return TransportError(UNCHANGEABLE[code], permanent=True, code=code)
     if searching and (code in _CANNOT_SEARCH or status == 404):
-        return TransportError(f"cannot search: {_named(code, response)}", permanent=True, code=code)
+        return TransportError(f"cannot search: {_named(code, answer)}", permanent=True, code=code)
     if code in MESSAGE_ERRORS:
-        messages = (response.get("response_metadata") or {}).get("messages") or response.get("errors") or ()
-        details = _short("; ".join(map(str, messages)) or "Slack refuses the form of the message")
+        messages = _part(answer, "response_metadata").get("messages") or answer.get("errors")
+        listed = messages if isinstance(messages, list) else []
+        details = _short("; ".join(map(str, listed)) or "Slack refuses the form of the message")
         return TransportError(f"{code}: {details}", permanent=True, code=code)
     # Slack's codes have no spaces: words come from a proxy, and it is not known what that let through
-    unclear = status >= 500 or code in _SERVER_AT_FAULT or (status == 200 and " " in code)
+    may_be_through = status >= 500 or status == 408 or 300 <= status < 400 or (status == 200 and " " in code)
+    unclear = may_be_through or code in _SERVER_AT_FAULT
     if unclear or status != 200:
         return TransportError(f"Slack answered {status} ({_short(code)})", ambiguous=unclear)
-    return TransportError(_named(code, response), code=code)
+    return TransportError(_named(code, answer), code=code)
 
 
 def _unreachable(error: Exception) -> TransportError:
@@ -330,8 +365,8 @@ def _unreachable(error: Exception) -> TransportError:
     return TransportError(f"Slack was not reached ({_short(what)})", ambiguous=not never)
 
 
-def _named(code: str, response: SlackResponse) -> str:
-    needed = response.get("needed")
+def _named(code: str, answer: Mapping[str, Any]) -> str:
+    needed = answer.get("needed")
     remedy = REMEDIES.get(code, "see Slack's documentation of this error")
     return f"{_short(code)}: {remedy}{f' ({needed})' if needed else ''}"
 

@@ -6,8 +6,8 @@ in :mod:`monitor.alerting.health.message`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, get_args
 
 from monitor.alerting.slack.blocks import Payload, context, escape, hashed, header, payload_of, section
@@ -55,12 +55,34 @@ def change_of(delivery: Delivery) -> str:
     return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
 
 
+def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime | None, now: datetime) -> datetime:
+    """When people were last called in a thread whose message was sent at ``sent_at``.
+
+    What was superseded called nobody. After a history was put back (``restored``), its last call may be lost: the time
+    is counted from then. A clock that was ahead left times in the future: they are passed over.
+    """
+    replies = (each for each in thread if each.operation == "reply" and each.state != "superseded")
+    called = [each.created_at for each in replies if change_of(each) in CALLS]
+    known = (at for at in (sent_at, restored, *called) if at is not None and at <= now)
+    return max(known, default=datetime.min.replace(tzinfo=UTC))
+
+
+def is_reminder(delivery: Delivery) -> bool:
+    """Whether a delivery is a reminder to acknowledge."""
+    return delivery.operation == "reply" and change_of(delivery) == "repeat"
+
+
+def kept_reminders(thread: Iterable[Delivery]) -> list[Delivery]:
+    """The reminders of a thread that are not sent yet."""
+    return [each for each in thread if is_reminder(each) and each.state in ("pending", "failed")]
+
+
 def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
     """The payload with the note that it may be in the channel already (which could not be searched).
 
     >>> mark_possible_repeat({"channel": "#c", "text": "hello", "blocks": []})["text"]
     '(possible repeat) hello'
     """
-    note = context("Possible repeat: an earlier attempt got no answer, and the channel's history could not be read.")
+    note = context("Possible repeat: this may have been sent before, and the channel's history could not be read.")
     marked = dict(payload) | {"text": f"(possible repeat) {payload.get('text', '')}"}
     return marked | {"blocks": [note, *payload["blocks"]]} if payload.get("blocks") else marked

@@ -3,10 +3,11 @@
 A message is stored as *pending*, marked *sending* by a conditional update (so that one worker has
 it), and then *sent*, *failed* (kept and tried again), *dead* (Slack will never take it) or *not_sent*
 (no token). A message that may have been accepted although no answer came is looked for in the
-channel before it is sent again. The switch never waits for any of this.
+channel before it is sent again, and so is what was sent before the history was put back from a backup.
+The switch never waits for any of this.
 
 An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
-edit of a message is sent; those before it are *superseded*.
+edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
-from monitor.alerting.slack.message import mark_possible_repeat
+from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
+from monitor.alerting.slack.restored import may_be_sent
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
@@ -35,6 +38,7 @@ PAUSE = 1.0
 BUDGET = 20.0
 FIRST_DELAY = timedelta(minutes=1)
 LONGEST_DELAY = timedelta(hours=1)
+HOLDS_UP = 5  # attempts of a reply for which the next ones of its thread wait: about a quarter of an hour
 #: Begins the error of a message that may have been accepted.
 UNCERTAIN = "may have been sent: "
 NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
@@ -73,10 +77,12 @@ def drain(
     ``due_only`` is for loops that run every few seconds. ``budget`` (in ``seconds``) limits the whole:
     the rest stays for the next run. Never raises for an error of Slack.
     """
-    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget)
+    restored = store.identity().restored_at
+    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored)
     touched: list[Delivery] = []
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
-    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed), limit):
+    stuck: set[str] = set()  # messages of which a reply failed this time: the next ones of their threads wait for it
+    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed, stuck), limit):
         if loop.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
@@ -87,12 +93,17 @@ def drain(
                 break  # Slack asked for quiet: the others would only be refused as well
             if done.state == "failed" and done.error_code in CHANNEL_ERRORS:
                 closed.add(done.channel)
+            if done.state == "failed" and _holds_up(done):
+                stuck.add(done.root or "")
     return touched
 
 
 @dataclass(frozen=True, slots=True)
 class _Drain:
-    """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``)."""
+    """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``).
+
+    ``restored`` is when the history was put back from a backup, None if it never was.
+    """
 
     store: Store
     sender: Sender | None
@@ -101,6 +112,7 @@ class _Drain:
     sleep: Callable[[float], None]
     seconds: Callable[[], float]
     ends: float
+    restored: datetime | None = None
 
     def left(self) -> float:
         return self.ends - self.seconds()
@@ -114,23 +126,27 @@ class _Drain:
             found = self.store.deliveries(states)
         free = [d for d in found if d.state != "sending" or _claim_is_stale(d, self.worker, now)]
         due = [d for d in free if not due_only or _is_due(d, now)]
+        due = _without_overtaking(due, found)
         known = self.store.known_channels({d.channel for d in due})
         return [
-            replace(d, external_channel=d.external_channel or known.get(d.channel))
-            for d in sorted(due, key=lambda d: (d.created_at, d.sequence, d.id))
+            replace(d, external_channel=d.external_channel or known.get(d.channel)) for d in sorted(due, key=_place)
         ]
 
-    def in_order(self, found: Sequence[Delivery], closed: Collection[str]) -> Iterator[tuple[Delivery, Root | None]]:
+    def in_order(
+        self, found: Sequence[Delivery], closed: Collection[str], stuck: Collection[str]
+    ) -> Iterator[tuple[Delivery, Root | None]]:
         """New messages, then edits, replies and files, each with the present state of its message.
 
-        Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn.
+        Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn, and replies
+        and files in a thread that is ``stuck``.
         """
         yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
         following = [d for d in found if d.root is not None]
         roots = self.store.delivery_roots({d.root for d in following if d.root}) if following else {}
         for delivery in following:
             root = roots.get(delivery.root or "", _NO_ROOT)
-            can_go = root.state == "sent" and self.sender is not None and delivery.channel not in closed
+            waits = delivery.channel in closed or (delivery.operation != "edit" and delivery.root in stuck)
+            can_go = root.state == "sent" and self.sender is not None and not waits
             if can_go or root.state in _ENDED:
                 yield delivery, root
 
@@ -138,6 +154,8 @@ class _Drain:
         """Claim, send and settle one message; None where another worker has it."""
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
+        if is_reminder(delivery) and not self._is_waited_for(delivery.root):
+            return self._end_needless(delivery)
         taken = self._take(delivery)
         if taken is None:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
@@ -145,12 +163,32 @@ class _Drain:
         if self.sender is None:
             log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
             return self._settle(taken, "not_sent", error=NO_TOKEN)
+        return self._send(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
+
+    def _send(self, sender: Sender, taken: Delivery, thread: Sent | None) -> Delivery:
+        taken = replace(taken, uncertain=taken.uncertain or may_be_sent(taken, self.restored))
+        content, edit = self._as_it_is_now(taken)
         try:
-            sent = self._attempt(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
+            sent = self._attempt(sender, content, thread)
         except TransportError as error:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
-        return self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        done = self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        if edit is not None and not taken.uncertain:  # else it may have been found with older content
+            self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
+        return done
+
+    def _as_it_is_now(self, taken: Delivery) -> tuple[Delivery, Delivery | None]:
+        """(A new message with the content of its newest edit, that edit); (``taken``, None) where there is none.
+
+        So a message that waited says what is true now, and calls nobody if nobody is waited for any more. It keeps its
+        own metadata, by which it is found.
+        """
+        edit = self.store.compositions([taken.id]).get(taken.id) if taken.operation == "post" else None
+        if edit is None or edit.operation != "edit" or edit.state not in ("pending", "failed"):
+            return taken, None
+        payload = {**taken.payload, "text": edit.payload["text"], "blocks": edit.payload.get("blocks")}
+        return replace(taken, payload=payload if self._is_waited_for(taken.id) else without_mention(payload)), edit
 
     def _end_with(self, delivery: Delivery, root: Root) -> Delivery | None:
         """End a delivery whose message is never sent, for the same reason."""
@@ -160,6 +198,17 @@ class _Drain:
             return None
         log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
         return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
+
+    def _is_waited_for(self, root: str | None) -> bool:
+        """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
+        return any(each.state == "open" for each in self.store.incidents_of([root] if root else []))
+
+    def _end_needless(self, delivery: Delivery) -> Delivery | None:
+        """End a reminder that was kept while somebody acknowledged, silenced or resolved all that it is about."""
+        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state="superseded"):
+            return None
+        log.info("delivery %s: no reminder is needed any more", delivery.id)
+        return replace(delivery, state="superseded", error=None, error_code=None, uncertain=False)
 
     def _take(self, delivery: Delivery) -> Delivery | None:
         now = self.now()
@@ -213,6 +262,30 @@ class _Drain:
             log.warning("delivery %s: another worker took it over meanwhile", delivery.id)
         settled: dict[str, Any] = {"error": None, "error_code": None, "uncertain": False} | outcome
         return replace(delivery, state=state, sent_at=now if state == "sent" else None, claimed_by=None, **settled)
+
+
+def _place(delivery: Delivery) -> tuple[datetime, int, str]:
+    """Its place among the deliveries: they are sent in the order in which they were composed."""
+    return delivery.created_at, delivery.sequence, delivery.id
+
+
+def _holds_up(delivery: Delivery) -> bool:
+    """Whether the next replies and files of its thread wait for it: a reply, and only for its first attempts.
+
+    A picture holds up nothing: without the scope for files it would hold up news for good.
+    """
+    return delivery.operation == "reply" and delivery.attempts < HOLDS_UP
+
+
+def _without_overtaking(due: Sequence[Delivery], unsent: Sequence[Delivery]) -> list[Delivery]:
+    """The due deliveries without replies and files that would overtake an earlier reply which is not due yet."""
+    later = {each.id for each in due}
+    ahead = [each for each in unsent if each.id not in later and _holds_up(each)]
+    first = {each.root: _place(each) for each in sorted(ahead, key=_place, reverse=True)}
+    return [
+        each for each in due
+        if each.operation not in ("reply", "file") or each.root not in first or _place(each) < first[each.root]
+    ]  # fmt: skip
 
 
 def _is_due(delivery: Delivery, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from slack_sdk.socket_mode.client import BaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from monitor.alerting.slack.client import call
+from monitor.alerting.slack.client import call, content_of
 from monitor.core.redaction import without_secrets
 
 PING_S = 5.0
@@ -47,7 +47,8 @@ class SocketModeResponder:
     def members(self, group: str) -> frozenset[str]:
         """The ids of the users in a user group (scope ``usergroups:read``)."""
         answer = call(lambda: self._client.usergroups_users_list(usergroup=group))
-        return frozenset(map(str, answer.get("users") or ()))
+        users = answer.get("users")
+        return frozenset(map(str, users)) if isinstance(users, list) else frozenset()
 
 
 def listen(
@@ -73,7 +74,7 @@ def listen(
         connected()
         stop.wait()
     except SlackApiError as error:
-        code = error.response.get("error")
+        code = content_of(error.response).get("error")
         raise SocketRefused(
             f"Slack opens no connection ({code}): turn Socket Mode on for the app and set CALMON_SLACK_APP_TOKEN to "
             "an app-level token (xapp-...) with the scope connections:write"
