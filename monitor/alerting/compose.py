@@ -24,6 +24,7 @@ from monitor.alerting.slack.incident_message import (
 from monitor.alerting.slack.labels import AlertItem, by_label
 from monitor.alerting.slack.links import Links, links_of
 from monitor.alerting.slack.message import delivery_of
+from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
@@ -122,7 +123,7 @@ def switch_edits(
             _has_moved(switches, key, since, monitor.clock()) or _segment_has_moved(monitor, switches, key, since)
             for key in keys
         )
-        if moved and context.lives(root):
+        if (moved or _says_closed(last)) and context.lives(root):
             edits = _differing(_Composer(monitor, context, {}, {}).edit(root, {}), last)
             found += edits
             alike += [] if edits else [last.id]
@@ -141,6 +142,12 @@ def _has_moved(
     states = [switches[each] for each in {key, (key[0], None)} if each in switches]
     moments = [moment for state in states for moment in (state.changed_at, state.lease_until) if moment is not None]
     return any(since <= moment <= now for moment in moments)
+
+
+def _says_closed(composed: Delivery) -> bool:
+    """Whether a message says that every gate is closed: that ends without a change of any switch."""
+    text = str(composed.payload.get("blocks"))
+    return any(words in text for words in (*CLOSED_HISTORY.values(), CLOCK_IS_BEHIND))
 
 
 def _segment_has_moved(

@@ -342,6 +342,19 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "turned off by ben: again" in read_edit(world, "billing")
 
 
+def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W03", [BILLING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
+    world.clock.now -= timedelta(hours=3)
+    world.person("acknowledges", "billing", "ana")
+    assert "Automation is off: the clock is behind the newest change of a switch" in read_edit(world, "billing")
+    assert compose.show_switches(world.monitor) == []
+    world.clock.now += timedelta(hours=3)
+    compose.show_switches(world.monitor)
+    assert "Automation is left on against this finding" in read_edit(world, "billing")
+
+
 def test_an_edit_after_a_segment_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 from monitor.core.page_paths import label_path
 from tests.truth.claims import Grammar, Reader, minute, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row
-from tests.truth.monitoring import window_start
+from tests.truth.monitoring import check_clock_behind, window_start
 from tests.truth.sentences import (
     HARM,
     NUMBER,
@@ -220,8 +220,7 @@ SWITCH.add(rf"Automation is off: it has no lease{_DRY}")(
 
 @SWITCH.add(rf"Automation is off: the clock is behind the newest change of a switch{_DRY}")
 def _clock_behind(reader: Reader, text: str, of: Of) -> None:
-    newest = max((event["at"] for event in reader.facts.switch_events), default=reader.facts.now)
-    reader.check(newest - timedelta(minutes=10) > reader.facts.now, "clock behind", text, reader.facts.now)
+    check_clock_behind(reader, text)
 
 
 @SWITCH.add(rf"Automation is on{_BLOCKED}(?:, until {_stamp('until')} unless an evaluation renews it)?{_DRY}")

@@ -74,6 +74,15 @@ def _reading(facts: Facts, source: str, window: str) -> Row | None:
     return next((r for r in mine if r["window_start"].replace(tzinfo=None) == starts), None)
 
 
+def check_clock_behind(reader: Reader, text: str, said: str | None = None) -> None:
+    """The clock by which a text was made had not reached the newest change of a switch."""
+    by = reader.made_at or reader.facts.now
+    newest = max((event["at"] for event in reader.facts.switch_events), default=by)
+    reader.check(newest - timedelta(minutes=10) > by, "clock behind", text, (newest, by))
+    if said is not None:
+        reader.check(same_minute(said, newest), "newest change", text, newest)
+
+
 def _newest_reading(reader: Reader, text: str, source: str, window: str) -> Row | None:
     found = _reading(reader.facts, source, window)
     if found is None:
@@ -198,9 +207,7 @@ def _could_not_judge(
     rf"A switch was changed at (?P<at>{TIME}) UTC, which the clock of this machine has not reached yet\. Every gate is closed, and no label acts\."
 )
 def _clock_behind(reader: Reader, text: str, _: Any, at: str) -> None:
-    newest = max((event["at"] for event in reader.facts.switch_events), default=reader.facts.now)
-    reader.check(same_minute(at, newest), "newest change", text, newest)
-    reader.check(newest - timedelta(minutes=10) > reader.facts.now, "clock behind", text, reader.facts.now)
+    check_clock_behind(reader, text, at)
 
 
 @FINDING.add(
@@ -313,6 +320,11 @@ def _stands(
         reader.check(same_minute(last or last2, newest), "ended at", text, newest)
 
 
+@AUTOMATION.add(r"Every gate is closed, since the clock is behind the history: no label acts alone now\.")
+def _closed_by_clock(reader: Reader, text: str, _: Any) -> None:
+    check_clock_behind(reader, text)
+
+
 # --- messages about the monitor
 
 
@@ -321,7 +333,7 @@ ENDINGS = Grammar("the monitor is well again")
 
 @ENDINGS.add(
     rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
-    rf"|No message to #[\w-]+ waits|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
     rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
 )
 def _well_again(reader: Reader, text: str, incident: Row, work: Any, since: Any, seen: Any) -> None:
