@@ -203,12 +203,16 @@ class ClusterStatements(RowLevels):
         Sums are named ``all_r``, ``predicted_r`` and so on. They are NULL or 0 if the label has no such row.
         """
         facts = self._facts(latest=latest)
+        return self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
+
+    def _parts_of_labels(self, facts: FromClause) -> dict[str, tuple[Expression, Expression]]:
+        """The parts of :meth:`label_dependence`: prefix of the names -> (weighted residual, weight) of a row."""
         r, w = self._residual(facts)
         parts: dict[str, tuple[Expression, Expression]] = {"all_": (r, w)}
         for where in WHERES[1:]:
             chosen = facts.c[where] == ONE
             parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
-        return self._cluster_sums(facts, ("cluster",), parts, by_label=True)
+        return parts
 
     def _residual(self, facts: FromClause) -> tuple[Expression, Expression]:
         """The weighted residual of a row and its weight."""
@@ -249,6 +253,16 @@ class ClusterStatements(RowLevels):
         Without weights the sums of w and w^2 are the number of rows, and that of r w is that of r. ``few`` says that no
         cluster has more than a few thousand rows.
         """
+        sums = self._sums_of_parts(parts, few=few)
+        keys = [facts.c.label] if by_label else []
+        shared = [facts.c[name] for name in within]
+        named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
+        return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
+
+    def _sums_of_parts(
+        self, parts: Mapping[str, tuple[Expression, Expression]], *, few: bool = False
+    ) -> list[sa.Label[Any]]:
+        """The sums of each part over the rows of one cluster."""
         weighted = self.layout.has("weight")
         exact = self.dialect.exact_sum_of_few if few else self.dialect.exact_sum_of_group
         exact = partial(self.dialect.exact_sum, bounded=False) if weighted else exact
@@ -259,10 +273,7 @@ class ClusterStatements(RowLevels):
             if not weighted:
                 of_part["w"] = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
             sums += [value.label(f"{part}{name}") for name, value in of_part.items()]
-        keys = [facts.c.label] if by_label else []
-        shared = [facts.c[name] for name in within]
-        named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
-        return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
+        return sums
 
     def _cluster_totals(
         self, inner: Subquery, within: Sequence[str], parts: Collection[str], *, few: bool = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,6 +28,7 @@ from monitor.core.records import (
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.warehouse.count_statements import OF_CLUSTERS, OF_REJECTED, OF_VERSIONS, place_and_truth
 from monitor.warehouse.dialects import BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
@@ -108,6 +109,20 @@ class _Items:
 
 
 @dataclass(frozen=True, slots=True)
+class _Grouped:
+    """The groups of the counts, by all rows and by ``segments``; the ``crowded`` segments are left out.
+
+    ``clusters`` has the sums of each label within clusters, ``rejected`` the rejected rows; None: not read yet.
+    """
+
+    groups: Arrays
+    segments: tuple[str, ...]
+    crowded: tuple[str, ...]
+    clusters: Arrays | None = None
+    rejected: tuple[RejectedCell, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """The steps of one reading on one connection."""
 
@@ -119,23 +134,20 @@ class Reader:
 
     def reading(self) -> Reading:
         """The whole reading: the sums, and the rejected rows by reason, if there are any."""
-        source, window = self.statements.source, self.statements.window
-        crowded = self._crowded(source.segments, SEGMENT_VALUES)
-        segments = [segment for segment in source.segments if segment not in crowded]
-        groups, found = self._groups_and_items(segments)
+        grouped, found = self._grouped_and_items()
         latest = found.repeated > 0
-        counted = self._counts(groups, segments, self._label_effects(latest=latest))
+        counted = self._counts(grouped.groups, grouped.segments, self._label_effects(grouped.clusters, latest=latest))
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
-        rejected = () if found.rows is not None and found.rows == found.kept else self._rejected(latest=latest)
+        rejected = self._rejected_beside(grouped, found)
         return Reading(
             source=self.name,
-            window=window,
+            window=self.statements.window,
             labels=labels,
             segments={key: of for key, of in counted.of.items() if key != ("", "")},
             whole_design_effect=self._effect_of_rows(found.sums, latest=latest),
             versions=counted.versions,
-            quality=(*self._quality(found.repeated, rejected), *self._left_out(crowded)),
+            quality=(*self._quality(found.repeated, rejected), *self._left_out(grouped.crowded)),
             rows=rows,
             ranked=self._ranked(latest=latest),
             items=self._of_items(found.sums, latest=latest),
@@ -187,7 +199,7 @@ class Reader:
         sums = {rank: [ClusterSums.of(_row(_part(each, f"top_{rank}"), 0)) for each in found] for rank in RANKS}
         return {rank: _effect_within(*each) for rank, each in sums.items()}
 
-    def _groups_and_items(self, segments: Sequence[str]) -> tuple[Arrays, _Items]:
+    def _grouped_and_items(self) -> tuple[_Grouped, _Items]:
         """The groups of the counts, and the sums of items.
 
         Usually there are two scans: the groups give the labels, and with these the sums of items show whether an (item,
@@ -195,12 +207,49 @@ class Reader:
         """
         if not self.statements.items_of_all_rows:
             found = self._items_in_scans()
-            return self._groups(segments, latest=found.repeated > 0), found
-        groups = self._groups(segments, latest=False)
-        found = self._items(groups)
-        if found.repeated or not (self.statements.dialect.one_state or _of_the_same_rows(groups, found)):
-            groups = self._groups(segments, latest=found.repeated > 0)
-        return groups, found
+            return self._grouped(latest=found.repeated > 0), found
+        dialect = self.statements.dialect
+        grouped = self._grouped_in_one_scan() if dialect.few_scans else self._grouped(latest=False)
+        found = self._items(grouped.groups)
+        same = dialect.one_state or _of_the_same_rows(grouped.groups, found)
+        if found.repeated or not same:
+            groups = self._groups(grouped.segments, latest=found.repeated > 0)
+            grouped = replace(grouped, groups=groups, clusters=None, rejected=grouped.rejected if same else None)
+        return grouped, found
+
+    def _grouped(self, *, latest: bool) -> _Grouped:
+        source = self.statements.source
+        crowded = self._crowded(source.segments, SEGMENT_VALUES)
+        segments = tuple(segment for segment in source.segments if segment not in crowded)
+        return _Grouped(self._groups(segments, latest=latest), segments, tuple(crowded))
+
+    def _grouped_in_one_scan(self) -> _Grouped:
+        """The same with the sums of clusters and the rejected rows, by one statement."""
+        statements, every = self.statements, tuple(self.statements.source.segments)
+        versions = self._counts_versions(every)
+        found = self._fetch(statements.in_one_scan(limit=SEGMENT_VALUES, segments=every, versions=versions))
+        division = np.asarray(found["division"], dtype=np.int64)
+        crowded = [
+            name for at, name in enumerate(every, start=1)
+            if len(set(found["value"][division == at].tolist())) > SEGMENT_VALUES
+        ]  # fmt: skip
+        kept = tuple(name for name in every if name not in crowded)
+        clusters = None
+        if statements.layout.has("cluster"):
+            clusters = {name: column[division == OF_CLUSTERS] for name, column in found.items()}
+        rejected = {name: column[division == OF_REJECTED] for name, column in found.items()}
+        groups = _groups_of(found, division, [every.index(name) + 1 for name in kept])
+        return _Grouped(completed(groups), kept, tuple(crowded), clusters, _sorted_cells(_rejected_cells(rejected)))
+
+    def _counts_versions(self, segments: Sequence[str]) -> bool:
+        """Whether rows are counted by model version apart from the segments."""
+        return self.statements.layout.has("model_version") and "model_version" not in segments
+
+    def _rejected_beside(self, grouped: _Grouped, found: _Items) -> tuple[RejectedCell, ...]:
+        """The rejected rows. They are read only if there are any."""
+        if found.rows is not None and found.rows == found.kept:
+            return ()
+        return self._rejected(latest=found.repeated > 0) if grouped.rejected is None else grouped.rejected
 
     def _items(self, groups: Arrays) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
@@ -292,7 +341,7 @@ class Reader:
             for statement in (statements.rejected(), *of_items)
             for row in statements.result(self.connection, statement)
         ]
-        return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
+        return _sorted_cells(cells)
 
     def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
         found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
@@ -322,7 +371,11 @@ class Reader:
         """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
         if not segments:
             return []
-        found = self._fetch(self.statements.many_values(segments, limit))
+        crowded = self._beyond(segments, limit, sound=False)
+        return self._beyond(crowded, limit, sound=True) if crowded else []  # values of rejected rows do not count
+
+    def _beyond(self, segments: Sequence[str], limit: int, *, sound: bool) -> list[str]:
+        found = self._fetch(self.statements.many_values(segments, limit, sound=sound))
         many = dict(zip(found["place"].tolist(), found["n"].tolist(), strict=True))
         return [segment for place, segment in enumerate(segments) if many.get(place, 0) > limit]
 
@@ -333,7 +386,7 @@ class Reader:
 
     def _groups(self, segments: Sequence[str], *, latest: bool) -> Arrays:
         """The groups of the counts, for :meth:`_counts`."""
-        versions = self.statements.layout.has("model_version") and "model_version" not in segments
+        versions = self._counts_versions(segments)
         found = completed(self._fetch(self.statements.groups(latest=latest, segments=segments, versions=versions)))
         return found if "division" in found else _plain_arrays(found)
 
@@ -396,11 +449,15 @@ class Reader:
         pairs = zip(columns["version"], columns["n"], strict=True)
         return dict(sorted((str(version), int(n)) for version, n in pairs))
 
-    def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
-        """The design effects of each label: for all its rows, the predicted and the automated ones."""
+    def _label_effects(self, sums: Arrays | None, *, latest: bool) -> Mapping[str, Effects]:
+        """The design effects of each label: for all its rows, the predicted and the automated ones.
+
+        ``sums`` are those within clusters, None if they were not read yet.
+        """
         if not self.statements.layout.has("cluster"):
             return {}
-        sums = self._fetch(self.statements.label_dependence(latest=latest))
+        if sums is None:
+            sums = self._fetch(self.statements.label_dependence(latest=latest))
         return {
             str(label): tuple(_effect_of(sums, where, index) for where in WHERES)
             for index, label in enumerate(sums["label"])
@@ -458,6 +515,27 @@ def _rejected_cell(
     return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
 
 
+def _sorted_cells(cells: Iterable[RejectedCell]) -> tuple[RejectedCell, ...]:
+    return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
+
+
+def _rejected_cells(counted: Arrays) -> Iterator[RejectedCell]:
+    """The rejected rows, from their division of the counts."""
+    columns = (counted[name].tolist() for name in ("label", "value", "key", "n", "hits"))
+    for label, reason, key, n, hits in zip(*columns, strict=True):
+        place, truth = place_and_truth(int(key))
+        yield _rejected_cell(label, reason, place, truth, n, None if hits is None or math.isnan(hits) else hits)
+
+
+def _groups_of(found: Arrays, division: npt.NDArray[np.int64], kept: Sequence[int]) -> Arrays:
+    """The groups of all rows, by version, and of the segments whose divisions are ``kept``, which are numbered anew."""
+    columns = [name for name in found if not name.startswith(("hits", *(f"{where}_" for where in WHERES)))]
+    chosen = np.isin(division, [0, OF_VERSIONS, *kept])
+    groups = {name: found[name][chosen] for name in columns}
+    number = division[chosen]
+    return {**groups, "division": np.where(number > 0, np.searchsorted([0, *kept], number), number)}
+
+
 def _shown(value: str | None) -> str | None:
     return value if value is None or len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}…"
 
@@ -512,10 +590,13 @@ def _of_all_rows(groups: Arrays) -> Arrays:
 
 
 def _of_the_same_rows(groups: Arrays, items: _Items) -> bool:
-    """Whether two statements saw the same rows: as many, with the same sum of residuals but for rounding."""
+    """Whether two statements saw the same rows: as many, with the same sum of residuals but for rounding.
+
+    Where rows repeat, the sums of items are of the latest ones only, so that their number has to do.
+    """
     counts = _weighed(_of_all_rows(groups))
     n, ws, wy = (float(np.sum(np.asarray(counts[name], dtype=np.float64))) for name in ("n", "ws", "wy"))
-    return n == items.kept and abs(wy - ws - _row(items.sums, 0)["rows_r"]) <= _ROUNDING * n
+    return n == items.kept and (items.repeated > 0 or abs(wy - ws - _row(items.sums, 0)["rows_r"]) <= _ROUNDING * n)
 
 
 def _with_keys(groups: Arrays) -> Arrays:

@@ -13,7 +13,7 @@ Statements over all rows of the window have one level instead of judged and soun
     every    all rows of the window with their hash; ``actual`` is NULL in rejected rows
 
 Names come from the relation itself and are quoted by SQLAlchemy; values are bound. What is built on these levels is in
-``cluster_sums.py`` and ``statements.py``.
+``cluster_sums.py``, ``count_statements.py`` and ``statements.py``.
 """
 
 from __future__ import annotations

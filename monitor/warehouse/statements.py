@@ -1,6 +1,7 @@
 """The statements of a reading: the rows that are set aside, and the sums that leave the warehouse.
 
-They are built on the levels of ``row_levels.py``; sums within items and clusters are in ``cluster_sums.py``.
+They are built on the levels of ``row_levels.py``; counts are in ``count_statements.py``, sums within items and clusters
+in ``cluster_sums.py``.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.sql.expression import FromClause, Subquery
+from sqlalchemy.sql.expression import Subquery
 
-from monitor.core.records import RejectReason, ScorePlace
-from monitor.warehouse.cluster_sums import ClusterStatements
+from monitor.core.records import RejectReason
+from monitor.warehouse.count_statements import CountStatements
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.examples import ExampleQuery
-from monitor.warehouse.near_sums import with_rests
 from monitor.warehouse.row_levels import (
     EMPTY,
-    LONGEST_LABEL,
-    NO_VALUE,
     ONE,
     ZERO,
     built_once,
@@ -37,22 +35,12 @@ _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Statements(ClusterStatements):
+class Statements(CountStatements):
     """Every statement about one source in one window."""
 
     items_of_all_rows: ClassVar[bool] = True
 
     # --- rows set aside
-
-    @built_once
-    def rejected(self) -> sa.Select[Any]:
-        """(label, reason, place, truth, n, hits) over the rejected rows of the window.
-
-        ``label`` is NULL if it cannot be read. ``place`` is a :class:`~monitor.core.records.ScorePlace` (NULL: no
-        score). ``truth`` is 1 if the outcome can be read, -1 if it is coded -1, else NULL. ``hits`` sums outcomes.
-        """
-        rows = self._judged()
-        return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
     @built_once
     def undated(self) -> sa.Select[Any]:
@@ -102,36 +90,6 @@ class Statements(ClusterStatements):
         first = sa.select(items.c.item).order_by(by_bytes(items.c.item)).limit(EXAMPLES).subquery("first_items")
         return sa.select(rows).select_from(rows.join(first, rows.c.item == first.c.item)).subquery("of_items")
 
-    def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
-        """n and hits of the rows for which ``chosen`` holds, by (label, reason, place of the score, truth)."""
-        place, truth, hit = self._rejected_values(rows)
-        named = {"label": self._readable(rows.c.label), "reason": reason, "place": place, "truth": truth, "hit": hit}
-        # grouped one level further out, so that PostgreSQL sees each expression once
-        facts = sa.select(*(value.label(name) for name, value in named.items())).where(chosen).subquery("rejected")
-        keys = [facts.c[name] for name in ("label", "reason", "place", "truth")]
-        hits = self.dialect.exact_sum(facts.c.hit, bounded=True).label("hits")
-        return sa.select(*keys, sa.func.count().label("n"), hits).group_by(*keys)
-
-    def _readable(self, label: Expression) -> Expression:
-        """The label; NULL if it is empty or too long."""
-        return sa.case((self.dialect.byte_length(label) <= LONGEST_LABEL, sa.func.nullif(label, EMPTY)))
-
-    def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
-        """(place of the score, truth, outcome) of a rejected row, as in :meth:`rejected`; NULL if not readable."""
-        score, actual = rows.c.score, rows.c.actual
-        tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), whole_number(k)) for k in range(9, 0, -1))
-        outside = (
-            (score.is_(None), sa.null()),
-            (score < ZERO, whole_number(ScorePlace.BELOW_0)),
-            (self.dialect.above(score, sa.literal_column("100")), whole_number(ScorePlace.ABOVE_100)),
-            (score > ONE, whole_number(ScorePlace.ABOVE_1)),
-        )
-        usable: Expression = actual.between(ZERO, ONE)
-        if self.source.score_is == "confidence_in_prediction":
-            usable = sa.and_(usable, sa.or_(rows.c.predicted == ZERO, rows.c.predicted == ONE))
-        truth = sa.case((usable, ONE), (actual == sa.literal_column("-1"), sa.literal_column("-1")))
-        return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
-
     # --- whether rows have changed, and dates
 
     @built_once
@@ -157,59 +115,6 @@ class Statements(ClusterStatements):
 
     # --- sums
 
-    @built_once
-    def groups(
-        self, *, latest: bool, segments: Sequence[str] = (), versions: bool = False
-    ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), in several divisions at once.
-
-        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n.
-        ``division`` is 0 for all rows, k for the rows with ``value`` in the k-th of ``segments``, and -1 for the rows
-        of the model version ``value``; label and key are NULL then. Without segments and versions these two columns
-        would be the same in all of very many rows, and are left out. ``latest`` keeps only the latest row of each
-        (item, label): needed only if some repeat.
-        """
-        rows = self.dialect.computed_once(self._facts_of(self._sound(latest=latest)))
-        facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
-        keys: list[Expression] = [facts.c.label, facts.c.key]
-        columns = [facts.c[self._segment_key(segment)] for segment in segments]
-        divisions: dict[int, Expression] = dict(enumerate(columns, start=1))
-        sets: dict[int, list[Expression]] = {0: keys, **{k: [value, *keys] for k, value in divisions.items()}}
-        if versions:
-            divisions[-1] = facts.c.version
-            sets[-1] = [facts.c.version]
-        if not divisions:
-            return sa.select(*keys, *self._sums(facts, facts.c.cell)).group_by(*keys)
-        if self.dialect.grouping_sets:
-            return self._in_sets(facts, keys, divisions, sets)
-        # the facts are a CTE, so that they are computed once for all divisions
-        nothing: list[Expression] = [sa.null().label(key.name) for key in keys]
-        parts = [
-            sa.select(
-                whole_number(k).label("division"),
-                divisions.get(k, EMPTY).label("value"),
-                *(keys if k >= 0 else nothing),
-                *self._sums(facts, facts.c.cell),
-            ).group_by(*by)
-            for k, by in sets.items()
-        ]
-        return sa.union_all(*parts)
-
-    def _in_sets(
-        self,
-        facts: FromClause,
-        keys: Sequence[Expression],
-        divisions: Mapping[int, Expression],
-        sets: Mapping[int, Sequence[Expression]],
-    ) -> sa.Select[Any]:
-        """The counts by every set of columns, in one pass over the rows."""
-        here = {k: sa.func.grouping(column) == ZERO for k, column in divisions.items()}
-        division = sa.case(*((here[k], whole_number(k)) for k in divisions), else_=ZERO)
-        value = sa.case(*((here[k], column) for k, column in divisions.items()), else_=EMPTY)
-        by = sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets.values()))
-        sums = self._sums(facts, facts.c.cell)
-        return sa.select(division.label("division"), value.label("value"), *keys, *sums).group_by(by)
-
     def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
         """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
 
@@ -226,30 +131,6 @@ class Statements(ClusterStatements):
         rows = chosen.subquery("combined")  # grouped one level further out, so that PostgreSQL sees the expression once
         keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
         return sa.select(*keys, *self._sums(rows)).group_by(*keys)
-
-    @built_once
-    def many_values(self, segments: Sequence[str], limit: int) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """(place, n): how many values each segment has in the window; where they are more than ``limit``, n is too.
-
-        ``place`` is the segment's index in ``segments``; one without any row may be missing. Rejected rows are
-        included: to leave them out costs more.
-        """
-        values = [sa.func.coalesce(self._text(segment), NO_VALUE).label("value") for segment in segments]
-        if self.dialect.grouping_sets and len(segments) > 1:
-            return self._many_values_in_one_scan(values)
-        parts = []
-        for place, value in enumerate(values):
-            found = self._select(value).where(self._in_window()).distinct().limit(limit + 1).subquery("segment_values")
-            parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(found))
-        return sa.union_all(*parts) if len(parts) > 1 else parts[0]
-
-    def _many_values_in_one_scan(self, values: Sequence[sa.Label[Any]]) -> sa.Select[Any]:
-        named = [value.element.label(f"value_{place}") for place, value in enumerate(values)]
-        rows = self._select(*named).where(self._in_window()).subquery("segment_rows")
-        here = ((sa.func.grouping(rows.c[value.name]) == ZERO, whole_number(at)) for at, value in enumerate(named))
-        sets = sa.func.grouping_sets(*(sa.tuple_(rows.c[value.name]) for value in named))
-        found = sa.select(sa.case(*here).label("place")).select_from(rows).group_by(sets).subquery("segment_values")
-        return sa.select(found.c.place, sa.func.count().label("n")).group_by(found.c.place)
 
     @built_once
     def versions(self, *, latest: bool) -> sa.Select[Any]:
@@ -282,24 +163,6 @@ class Statements(ClusterStatements):
         named = (a.c.label.label("a"), b.c.label.label("b"))
         joined = a.join(b, a.c.item == b.c.item)
         return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
-
-    def _sums(self, facts: FromClause, cell: Expression | None = None) -> list[sa.Label[Any]]:
-        """The sums of each group; ``cell`` is given if all rows of a group are of one: see ``near_sums.py``."""
-        w, s, y = facts.c.w, facts.c.s, facts.c.y
-        sums: dict[str, Expression]
-        if self.layout.has("weight"):
-            products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
-            sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
-        else:  # every weight is 1: the sums of weights are the number of rows
-            exact, hit, whole = self.dialect.exact_sum_of_group, y == ONE, self._whole_outcomes
-            sums = {"ws": exact(s), "ws2": exact(s * s), "wsy": exact(s * y)}
-            if whole:
-                sums["wsy"] = sa.func.coalesce(exact(s, hit), ZERO)
-            if cell is not None and self.dialect.sums_within_cells:
-                doubles = self.dialect.sums_within_cells == "doubles"
-                sums = with_rests(sums, s, cell, hit if whole else None, doubles=doubles)
-            sums["wy"] = sa.func.count(sa.case((hit, ONE))) if whole else exact(y)
-        return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
 
     # --- rows that leave the warehouse
 

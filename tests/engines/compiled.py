@@ -90,6 +90,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
         "pairs": lambda each: each.pairs(5, latest=False),
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
+        "in one scan": lambda each: each.in_one_scan(segments=["channel"], versions=True, limit=200),
         "many values": lambda each: each.many_values(["channel"], 200),
         "many values of two columns": lambda each: each.many_values(["channel", "model_version"], 200),
         "combined": lambda each: each.combined({"billing": (5000, 10000)}, ("channel",), latest=False),
@@ -101,6 +102,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
     plainly = replace(layout, columns={name: column for name, column in columns.items() if name != "weight"})
     yield "items in clusters without weights", replace(plain, layout=plainly).of_items(latest=False)
     yield "groups without weights", unweighted.groups(latest=False)
+    yield "in one scan without weights or clusters", unweighted.in_one_scan(limit=200)
     labels = ["billing", "it's"]
     yield "items of every row without weights", unweighted.items_of_every_row(labels, hashed=True)
     kinds = ("top_k", "multiclass", "regression")

@@ -424,7 +424,8 @@ def test_clusters_take_one_scan_more_and_segments_one_for_all_their_columns(load
             asked.clear()
             found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW)
             assert (found.rows, len(found.segments), found.quality) == (10, len(segments), ())
-            assert len(scans(asked)) == 2 + 1 + checks, (engine, asked)
+            more = 0 if warehouse._dialect.few_scans else 1 + checks
+            assert len(scans(asked)) == 2 + more, (engine, asked)
 
 
 def test_a_pair_that_repeats_thousands_of_times_ends_no_statement(load: Loader) -> None:
@@ -484,8 +485,8 @@ def test_what_the_scan_for_the_fingerprint_says_is_not_asked_again(load: Loader)
             plain = warehouse.read("tickets", source(), week, now=NOW)
             asked.clear()
             found = warehouse.read("tickets", source(), week, now=NOW, fingerprint=True)
-            spared = week is not dirty
-            assert spared is not any("rejected" in statement for statement in asked), (engine, week.name, asked)
+            spared = week is not dirty or warehouse._dialect.few_scans
+            assert spared is not any("AS rejected" in statement for statement in asked), (engine, week.name, asked)
             assert not any("DISTINCT sound.label" in statement for statement in asked), engine
             assert found.fingerprint == warehouse.fingerprint("tickets", source(), week, now=NOW)
             assert found.rows == plain.rows == kept

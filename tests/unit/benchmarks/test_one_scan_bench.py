@@ -1,0 +1,27 @@
+"""The comparison of one scan with several, at a small size: it ends, and both ways find the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import one_scan
+from benchmarks.one_scan import Took, measured, table_of, write_table
+
+
+def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_table(tmp_path / "warehouse.duckdb", 2_000)
+    found = measured(tmp_path / "warehouse.duckdb", 1)
+    assert [each.segments for each in found] == [(), ("channel", "language")]
+    assert all(seconds > 0 for each in found for seconds in (*each.plain, *each.at_once))
+    facts = iter(range(4))
+    monkeypatch.setattr(one_scan, "_facts", lambda _: next(facts))
+    with pytest.raises(AssertionError, match="the two ways differ"):
+        measured(tmp_path / "warehouse.duckdb", 1)
+
+
+def test_the_ratio_is_of_the_medians() -> None:
+    table = table_of(1_000, [Took((), (1.0, 2.0, 9.0), (3.0, 3.0, 4.0)), Took(("channel",), (1.0,), (2.0,))])
+    assert table.rows[0] == ("clusters", "4", "2", "2", "3", "1.50x")
+    assert table.rows[1][:2] == ("clusters and 1 segments", "5")
