@@ -10,13 +10,15 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.populations import Population, true_ece, true_mce
+from benchmarks.populations import Population, given_gaps, true_ece, true_mce
 from benchmarks.sampling import PLAIN, Sampling
 from benchmarks.tally import Line, Tally
 from monitor.core.counts import BinCounts, bin_counts, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.intervals import ece_intervals, mce_intervals
 
+WALLS = "walls"
+"""The part whose truth is that of the scores that were drawn: without noise of outcomes, their own is all there is."""
 TARGET = 0.93  # the coverage of a 95% interval from which docs/statistics.md says that it covers
 AT_ONCE = 50  # repetitions in one task
 
@@ -63,7 +65,7 @@ class Cell:
 
     def _found(self, tables: list[BinCounts], rngs: list[list[np.random.Generator]]) -> Found:
         """The intervals of each kind, with their true values."""
-        truths = [true_ece(self.population, table.upper) for table in tables]
+        truths = [self._true_ece(table) for table in tables]
         of_ece = {
             "bootstrap": lambda: ece_intervals(tables, [rng[0] for rng in rngs]),
             "analytic": lambda: ece_intervals(tables, [], form="analytic"),
@@ -74,8 +76,19 @@ class Cell:
         }
         if "mce" in self.kinds:
             worst = mce_intervals(tables)
-            found["mce"] = [(each.interval, true_mce(self.population, each.bins.upper)) for each in worst]
+            found["mce"] = [(each.interval, self._true_mce(each.bins)) for each in worst]
         return found
+
+    def _true_ece(self, table: BinCounts) -> float:
+        if self.part != WALLS:
+            return true_ece(self.population, table.upper)
+        share, gap = given_gaps(self.population, table)
+        return float((share * np.abs(gap)).sum())
+
+    def _true_mce(self, bins: BinCounts) -> float:
+        if self.part != WALLS:
+            return true_mce(self.population, bins.upper)
+        return float(np.abs(given_gaps(self.population, bins)[1]).max())
 
 
 def _counted(found: Found, tables: list[BinCounts]) -> dict[str, float]:
@@ -110,12 +123,14 @@ def in_parts(cell: Cell, repetitions: int) -> list[Cell]:
     ]  # fmt: skip
 
 
-def coverage_cells(populations: Iterable[Population], sizes: Iterable[int], repetitions: int, seed: int) -> list[Cell]:
+def coverage_cells(
+    populations: Iterable[Population], sizes: Iterable[int], repetitions: int, seed: int, part: str = "coverage"
+) -> list[Cell]:
     """The cells of every population at every number of rows."""
     sizes = tuple(sizes)
     return [
-        part
+        some
         for population in populations
         for n in sizes
-        for part in in_parts(Cell("coverage", (population.name, n), population, n, 0, 0, seed), repetitions)
+        for some in in_parts(Cell(part, (population.name, n), population, n, 0, 0, seed), repetitions)
     ]

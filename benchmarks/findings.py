@@ -17,6 +17,10 @@ def tables(findings: Findings) -> list[Table]:
     """The tables of all simulated parts; the one of targets comes first."""
     makers: list[tuple[str, Callable[[list[Tally]], list[Table]]]] = [
         ("coverage", lambda cells: [coverage_summary(cells), coverage_table(cells)]),
+        (
+            "walls",
+            lambda cells: [coverage_table(cells, "The same for labels that are (nearly) always right or never true")],
+        ),
         ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
         ("years", lambda years: [years_table("Nothing changes: false incidents", years, "metric")]),
@@ -77,7 +81,10 @@ def coverage_summary(cells: list[Tally]) -> Table:
     )
 
 
-def coverage_table(cells: list[Tally]) -> Table:
+COVERED = "95% intervals: share that held the truth, and mean width"
+
+
+def coverage_table(cells: list[Tally], title: str = COVERED) -> Table:
     """The table with one line for each population and number of rows."""
     rows = [
         (
@@ -89,7 +96,7 @@ def coverage_table(cells: list[Tally]) -> Table:
     ]  # fmt: skip
     of_kinds = ("bootstrap", "width", "analytic", "width", "textbook", "width", "MCE", "width")
     return Table(
-        "95% intervals: share that held the truth, and mean width",
+        title,
         ("population", "rows", "true ECE", "mean plug-in", "mean `value`", *of_kinds),
         tuple(rows),
         notes=(_repetitions(cells),),

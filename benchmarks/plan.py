@@ -13,9 +13,10 @@ from math import ceil
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.coverage import WALLS as NEAR_WALLS
 from benchmarks.coverage import Cell, Kind, coverage_cells, in_parts
 from benchmarks.elsewhere import random_cells
-from benchmarks.populations import POPULATIONS, Population
+from benchmarks.populations import POPULATIONS, WALLS, Population
 from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
 from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
 from benchmarks.switching import LoudSwitch, QuietSwitch
@@ -24,13 +25,14 @@ from benchmarks.years import Year
 
 SEED = 20260101
 WORKERS = 2
-PARTS = ("years", "coverage", "dependent", "elsewhere", "power", "switch")
+PARTS = ("years", "coverage", "walls", "dependent", "elsewhere", "power", "switch")
 DEPENDENT = tuple(
     each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
 )
 CLUSTERED_SHARES = (0.1, 0.3, 1.0)
 WITH_COLUMN: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
 WITHOUT_COLUMN: tuple[Kind, ...] = ("analytic", "mce")
+FEW = 100  # rows, of labels near a wall besides
 TIMES = 5  # changes that are tried on the same baselines
 
 
@@ -78,6 +80,7 @@ class Plan:
         makers: Mapping[str, Callable[[], Sequence[Task]]] = {
             "years": self._years,
             "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
+            "walls": lambda: coverage_cells(WALLS, (FEW, *self.sizes), self.repetitions, self.seed, NEAR_WALLS),
             "dependent": self._dependent,
             "elsewhere": lambda: random_cells(*self.elsewhere, self.seed + 1),
             "power": self._power,

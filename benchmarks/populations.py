@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from monitor.core.counts import CELLS, Counts, equal_frequency_edges
+from monitor.core.counts import CELLS, BinCounts, Counts, equal_frequency_edges
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -160,6 +160,16 @@ def true_gaps(population: Population, upper: npt.ArrayLike) -> tuple[Floats, Flo
     return share[is_used], gap[is_used] / share[is_used]
 
 
+def given_gaps(population: Population, table: BinCounts) -> tuple[Floats, Floats]:
+    """:func:`true_gaps` with the shares and mean scores of drawn rows: the error of what was drawn, not of the law."""
+    points, edges = endless(population), np.concatenate([[0], table.upper + 1])
+    held = np.searchsorted(edges, points.cell, side="right") - 1
+    size = np.maximum(np.bincount(held, minlength=len(table.n)), 1)
+    rate = np.bincount(held, weights=points.worth, minlength=len(table.n)) / size
+    is_used = table.w > 0
+    return table.w[is_used] / table.w.sum(), (rate - table.score)[is_used]
+
+
 def true_ece(population: Population, upper: npt.ArrayLike) -> float:
     """The ECE of the population in these bins."""
     share, gap = true_gaps(population, upper)
@@ -228,6 +238,15 @@ POPULATIONS = (
     Population("verbal, locally wrong", _VERBAL, _ODD),
 )
 """Fifteen populations: seven curves on a beta mixture, and some of them on confident, rare and verbal scores."""
+
+_SURE, _UNLIKELY = Scores(((1.0, (60.0, 1.5)),)), Scores(((1.0, (1.5, 60.0)),))
+WALLS = (
+    Population("nearly always right", _SURE, Curve(offset=3.0)),
+    Population("always right", _SURE, Curve(offset=40.0)),
+    Population("nearly never true", _UNLIKELY, Curve(offset=-3.0)),
+    Population("never true", _UNLIKELY, Curve(offset=-40.0)),
+)
+"""Labels with a hit rate near or at 1 or 0, where a gap ends. Their scores are near it too, but not as near."""
 
 PHISHING = Population("phishing", mixture(0.2, (20.0, 1.5), (0.3, 150.0)), automate_at=0.9)
 """The critical label of the shipped rules. It misses fewer positives than the allowed 2%."""

@@ -34,6 +34,7 @@ def held(findings: Findings) -> list[Held]:
     """All figures of the simulated parts."""
     parts: list[tuple[str, Callable[[list[Tally]], list[Held]]]] = [
         ("coverage", _coverage),
+        ("walls", _walls),
         ("dependent", _clusters),
         ("years", _years),
         ("traffic", _traffic),
@@ -64,6 +65,14 @@ def _coverage(cells: list[Tally]) -> list[Held]:
         *(_not_below(f"95% interval: {name}", cells, kind) for name, kind in kinds[:2]),
         _width(cells),
         _not_below("95% interval: MCE", cells, "mce"),
+    ]
+
+
+def _walls(cells: list[Tally]) -> list[Held]:
+    kinds: list[tuple[str, Kind]] = [("ECE, bootstrap", "bootstrap"), ("ECE, analytic", "analytic"), ("MCE", "mce")]
+    return [
+        _not_below(f"95% interval of labels (nearly) always right or never true: {name}", cells, kind)
+        for name, kind in kinds
     ]
 
 

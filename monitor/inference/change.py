@@ -8,7 +8,7 @@ with the *same* true error would show.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,11 +16,14 @@ import numpy as np
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.gaps import (
+    ROUNDING,
     EceMoments,
     GapTables,
     analytic_limits,
+    at_walls,
     away_from_walls,
     exact_moments,
+    farther,
     floor_of_upper,
     hypothetical,
     position_of,
@@ -142,8 +145,13 @@ def _rows(at: EceMoments) -> list[EceMoments]:
 
 
 def at_errors(tables: GapTables, error: Floats) -> EceMoments:
-    """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E)."""
+    """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E).
+
+    Where the gaps have no room for that ECE in their own directions, it is one in the others.
+    """
     repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
+    turned = (at_walls(repeated) < error.ravel() - ROUNDING)[:, None]
+    repeated = replace(repeated, sign=np.where(turned, farther(repeated.score), repeated.sign))
     found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
     return found.of(lambda part: part.reshape(error.shape))
 

@@ -7,7 +7,7 @@ power at the unadjusted ``rate``. None means that not even the largest possible 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -18,6 +18,7 @@ from monitor.inference.gaps import (
     ROUNDING,
     EceMoments,
     GapTables,
+    at_walls,
     crossing,
     exact_moments,
     farther,
@@ -135,17 +136,67 @@ def ece_increase_detectables(
     found = np.full(len(pairs), np.nan)
     filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
     if filled:
-        with_rows = [pairs[row] for row in filled]
-        same = same_errors(with_rows, confidence)
-        then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
-        critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
+        then = [pairs[row][1] for row in filled]
 
-        def chance(at: EceMoments, which: Ints) -> Floats:
-            return tail(critical[which], at - then.of(lambda part: part[which]))
+        def asked(windows: Sequence[BinCounts], which: Ints) -> tuple[Floats, Floats]:
+            with_rows = [(window, then[at]) for window, at in zip(windows, which.tolist(), strict=True)]
+            return _rises(with_rows, rate, power, confidence, limits[which])
 
         limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        found[filled] = _ece_paths(stack([now for now, _ in with_rows]), start, chance, power, up=True, within=limits)
+        found[filled] = _either_way([pairs[row][0] for row in filled], limits, asked)
     return _numbers(found)
+
+
+def _rises(
+    pairs: Sequence[Pair], rate: float, power: float, confidence: float, within: Floats
+) -> tuple[Floats, Floats]:
+    """:func:`ece_increase_detectables` in the observed directions, and the ECEs from which they rise."""
+    same = same_errors(pairs, confidence)
+    then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
+    critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
+
+    def chance(at: EceMoments, which: Ints) -> Floats:
+        return tail(critical[which], at - then.of(lambda part: part[which]))
+
+    return _ece_paths(stack([now for now, _ in pairs]), start, chance, power, up=True, within=within), start
+
+
+def _either_way(
+    windows: Sequence[BinCounts],
+    within: Floats,
+    asked: Callable[[Sequence[BinCounts], Ints], tuple[Floats, Floats]],
+) -> Floats:
+    """What ``asked`` finds for some windows, (T,): in the observed directions, or where these have no room, in others.
+
+    ``asked(windows, which)`` gives distances and the ECEs where these begin. A window of nearly all hits (or misses)
+    has little room in the direction of its gaps: a hit rate of 1 ends it. No change would be seen there, although one
+    in the other direction would.
+    """
+    every = np.arange(len(windows))
+    found, start = asked(windows, every)
+    most, tables = np.where(np.isnan(within), 1.0, start + within), stack(windows)
+    walls = at_walls(tables)
+    unseen = np.isnan(found) & (walls < most)
+    at_the_end = start + found >= walls - _PRECISION
+    again = np.flatnonzero(unseen | at_the_end)
+    if again.size:
+        mirrored = [with_room(windows[row], float(most[row])) for row in again.tolist()]
+        found[again] = asked(mirrored, again)[0]
+    return found
+
+
+def with_room(bins: BinCounts, needed: float) -> BinCounts:
+    """The bins with the gaps of those turned round that have no room for a gap of ``needed`` in their direction.
+
+    A gap is mirrored at the mean score, so that it keeps its size and points to the farther one of 0 and 1.
+
+    >>> from monitor.core.counts import bin_counts, counts_from_rows
+    >>> with_room(bin_counts(counts_from_rows([0.9] * 10, [1] * 10), (10000,)), 0.2).rate.round(6).tolist()
+    [0.8]
+    """
+    room = np.where(bins.wy > bins.ws, bins.w - bins.ws, bins.ws)
+    stuck = (room < needed * bins.w) & (room < bins.w - room)
+    return replace(bins, wy=np.where(stuck, 2 * bins.ws - bins.wy, bins.wy))
 
 
 def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
@@ -174,18 +225,30 @@ def ece_level_detectables(
     found = np.full(len(tables), np.nan)
     filled = [row for row, bins in enumerate(tables) if has_rows(bins)]
     if filled:
-        stacked, start = stack([tables[row] for row in filled]), np.full(len(filled), threshold)
-        at = at_errors(stacked, start[:, None])
-        above = side == "above"
-        critical = _values_at(at.of(lambda part: part[:, 0]), rate if above else 1 - rate)
-
-        def chance(moved: EceMoments, which: Ints) -> Floats:
-            reached = tail(critical[which], moved)
-            return reached if above else 1 - reached
-
         limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        found[filled] = _ece_paths(stacked, start, chance, power, up=above, within=limits)
+        with_rows = [tables[row] for row in filled]
+
+        def asked(windows: Sequence[BinCounts], which: Ints) -> tuple[Floats, Floats]:
+            return _beyond(stack(windows), threshold, rate, power, side, limits[which])
+
+        down = side == "below"
+        found[filled] = asked(with_rows, np.arange(len(filled)))[0] if down else _either_way(with_rows, limits, asked)
     return _numbers(found)
+
+
+def _beyond(
+    tables: GapTables, threshold: float, rate: float, power: float, side: Side, within: Floats
+) -> tuple[Floats, Floats]:
+    """:func:`ece_level_detectables` in the observed directions, and the thresholds."""
+    start, above = np.full(len(tables.n), threshold), side == "above"
+    at = at_errors(tables, start[:, None])
+    critical = _values_at(at.of(lambda part: part[:, 0]), rate if above else 1 - rate)
+
+    def chance(moved: EceMoments, which: Ints) -> Floats:
+        reached = tail(critical[which], moved)
+        return reached if above else 1 - reached
+
+    return _ece_paths(tables, start, chance, power, up=above, within=within), start
 
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
@@ -308,8 +371,11 @@ def mce_level_detectables(
     found = np.full(len(merged), np.nan)
     filled = [row for row, bins in enumerate(merged) if has_rows(bins)]
     if filled:
-        tables = stack([merged[row] for row in filled])
-        found[filled] = (_above if side == "above" else _below)(tables, threshold, rate, power)
+        with_rows = [merged[row] for row in filled]
+        if side == "above":
+            found[filled] = _above(stack([with_room(bins, threshold) for bins in with_rows]), threshold, rate, power)
+        else:
+            found[filled] = _below(stack(with_rows), threshold, rate, power)
     return _numbers(found)
 
 

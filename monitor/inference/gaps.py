@@ -321,10 +321,15 @@ def away_from_walls(tables: GapTables, observed: Floats) -> GapTables:
     Where every bin has hits only (or misses only) the observed direction ends at once at a hit rate of
     1 (or 0), and no larger error would be possible: there the signs point to the farther end.
     """
-    room = np.where(tables.sign > 0, 1 - tables.score, tables.score)
-    stuck = (tables.share * room).sum(axis=1) <= observed + ROUNDING
+    stuck = at_walls(tables) <= observed + ROUNDING
     sign = np.where(stuck[:, None], farther(tables.score), tables.sign)
     return GapTables(tables.n, tables.score, tables.gap, tables.share, sign)
+
+
+def at_walls(tables: GapTables) -> Floats:
+    """The ECE if every bin had hits only, or misses only, in its own direction: the largest on its path; (T,)."""
+    room = np.where(tables.sign > 0, 1 - tables.score, tables.score)
+    return np.asarray((tables.share * room).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,7 +339,8 @@ class Curves:
     Lower limit and point on the shrunk path, then the upper limit on the shrunk and on the uniform
     path; each asks where T reaches ``target`` for the ECE ``observed``, or for more (``strict``).
     ``tie``: ``observed`` is the observed ECE, which may be met exactly, and not the floor of the
-    upper limit.
+    upper limit. ``least``: the upper limit is at least that, the ECE at the walls in the observed
+    direction where it is not above ``observed``: no other would be seen there.
     """
 
     tables: GapTables
@@ -343,6 +349,7 @@ class Curves:
     observed: Floats
     strict: Bools
     tie: Bools
+    least: Floats
 
     def reached(self, position: Floats) -> Floats:
         """T of each question if the truth were at these positions, shape (4T,)."""
@@ -370,7 +377,7 @@ class Curves:
         """(low, point, high), each of shape (T,), in rising order and with a high above 0."""
         error = realised(self.tables, hypothetical(self.tables, position, self.uniform)).reshape(4, -1)
         low, point = error[0], np.maximum(error[0], error[1])
-        least = self.tables.noise[: len(low)] / 64
+        least = np.maximum(self.tables.noise / 64, self.least)[: len(low)]
         high = np.maximum.reduce([error[2], error[3], point, least])
         return np.minimum(low, 1.0), np.minimum(point, 1.0), np.minimum(high, 1.0)
 
@@ -381,7 +388,7 @@ def curves(tables: GapTables, confidence: float) -> Curves:
     alpha = 1 - confidence
     floor = floor_of_upper(tables)
     seen = floor <= tables.plug_in
-    upper = away_from_walls(tables, floor)
+    upper, walls = away_from_walls(tables, floor), at_walls(tables)
     parts = [tables, tables, upper, upper]
     stacked = GapTables(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(GapTables)))
     return Curves(
@@ -391,6 +398,7 @@ def curves(tables: GapTables, confidence: float) -> Curves:
         observed=np.concatenate([tables.plug_in, tables.plug_in, floor, floor]),
         strict=np.repeat([False, False, True, True], size),
         tie=np.concatenate([np.full(2 * size, True), seen, seen]),
+        least=np.tile(np.where(walls <= floor + ROUNDING, walls, 0.0), 4),
     )
 
 
@@ -398,7 +406,7 @@ def analytic_points(tables: GapTables) -> Floats:
     """The point of the ECE of each table in closed form, shape (T,), at a quarter of the cost of all limits."""
     size = len(tables.n)
     no, yes = np.zeros(size, dtype=bool), np.ones(size, dtype=bool)
-    questions = Curves(tables, no, np.full(size, 0.5), tables.plug_in, no, yes)
+    questions = Curves(tables, no, np.full(size, 0.5), tables.plug_in, no, yes, np.zeros(size))
     rate = hypothetical(tables, questions.analytic())
     return np.asarray(np.minimum(realised(tables, rate), 1.0))
 

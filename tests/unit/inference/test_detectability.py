@@ -216,3 +216,65 @@ def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_chang
     sure = BinCounts(np.array([10_000]), n, w, w * 0.5, w * 0.5, w)
     assert ece_level_detectable(sure, 0.6, rate=RATE) is None
     assert mce_level_detectable(sure, 0.6, rate=RATE) is None
+
+
+# --- labels that are nearly always right, or nearly never true: a gap has no room in its own direction
+
+
+def all_hits(rows: int, low: float, high: float, *, hits: bool = True) -> BinCounts:
+    """Scores from ``low`` to ``high`` in five bins, all with hits or all without."""
+    score, n = np.linspace(low, high, 5), np.full(5, rows // 5)
+    w = n.astype(float)
+    return BinCounts(UPPER, n, w, w * score, w * float(hits), w)
+
+
+@pytest.mark.parametrize(("low", "high", "hits"), [(0.95, 0.99, True), (0.01, 0.05, False)])
+def test_more_rows_show_smaller_changes_at_a_wall_too(low: float, high: float, hits: bool) -> None:
+    baseline = all_hits(20_000, low, high, hits=hits)
+    found = []
+    for rows in (500, 5_000, 100_000):
+        window = all_hits(rows, low, high, hits=hits)
+        found.append([
+            ece_level_detectable(window, 0.05, rate=RATE), ece_increase_detectable(window, baseline, rate=RATE),
+            mce_level_detectable(window, 0.2, rate=RATE),
+        ])  # fmt: skip
+    for few, more, many in zip(*found, strict=True):
+        assert few is not None
+        assert more is not None
+        assert many is not None
+        assert few > more > many > 0
+
+
+def drawn_power(test: Callable[[BinCounts], float], window: BinCounts, rate: np.ndarray) -> float:
+    """How often ``test`` gives p <= RATE for windows with these hit rates, drawn."""
+    rng, n = np.random.default_rng(13), window.n
+    drawn = (replace(window, wy=rng.binomial(n, rate).astype(float)) for _ in range(400))
+    return float(np.mean([test(bins) <= RATE for bins in drawn]))
+
+
+def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction() -> None:
+    window, baseline = all_hits(1_000, 0.95, 0.99), all_hits(20_000, 0.95, 0.99)
+    level = ece_level_detectable(window, 0.05, rate=RATE)
+    rise = ece_increase_detectable(window, baseline, rate=RATE)
+    assert level is not None
+    assert rise is not None
+    seen = drawn_power(lambda bins: ece_level_p(bins, 0.05), window, window.score - 0.05 - level)
+    assert 0.72 <= seen <= 0.88
+    calm = float((baseline.w * (1 - baseline.score)).sum() / baseline.w.sum())
+    seen = drawn_power(lambda bins: ece_increase_p(bins, baseline), window, window.score - calm - rise)
+    assert 0.65 <= seen <= 0.88, "a little less: the p-value also tries the baseline's upper limit, this its point only"
+
+
+def test_at_a_wall_a_largest_gap_is_seen_in_four_of_five_windows() -> None:
+    one = bin_counts(counts_from_rows([0.97] * 30, [1] * 30), (10_000,))
+    found = mce_level_detectable(one, 0.2, rate=RATE)
+    assert found is not None
+    assert 0.25 <= found <= 0.35
+    assert drawn_power(lambda bins: mce_level_p(bins, 0.2), one, np.array([0.97 - 0.2 - found])) >= 0.75
+    assert drawn_power(lambda bins: mce_level_p(bins, 0.2), one, np.array([0.97 - 0.2 - found / 2])) <= 0.6
+
+
+def test_three_rows_at_a_wall_show_only_what_is_far_away() -> None:
+    few = bin_counts(counts_from_rows([0.95] * 3, [1] * 3), (10_000,))
+    found = [ece_level_detectable(few, 0.05, rate=RATE), mce_level_detectable(few, 0.2, rate=RATE)]
+    assert all(each is None or each > 0.5 for each in found)
