@@ -25,7 +25,7 @@ from monitor.evaluation.accumulated import DatedRun, comparable, paths_of, round
 from monitor.evaluation.comparisons import RuleInput, pooled
 from monitor.evaluation.rule_metrics import rows_of
 from monitor.inference.alignment import binned
-from monitor.inference.class_mix import CHANGED, FITS, PriorShift, class_mix, prior_shift, share_p
+from monitor.inference.class_mix import CHANGED, PriorShift, class_mix, prior_shift, share_p
 from monitor.inference.sequential import LONGEST
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def with_class_mix(
     now = sum(each.whole.effective * each.whole.kept for each in since) / rows
     rise = sum(each.whole.effective * shift.rise(shares[each.window]) for each in since) / rows
     p_value = share_p((now, rows), (shift.then, baseline.counts.effective_rows))
-    only_share_changed = p_value < CHANGED and mix.fit >= FITS and rise > 0
+    only_share_changed = p_value < CHANGED and mix.fits and rise > 0
     # a small effect may lift evidence just above what is needed, beside a fault that is several times as large
     is_most_of_it = found.low is not None and rise >= MOST * found.low  # the value itself is too large: it was selected
     explains = only_share_changed and is_most_of_it and evidence_left < found.detail["needed"]
@@ -89,6 +89,7 @@ def with_class_mix(
         "then": shift.then,
         "p_value": p_value,
         "fit": mix.fit,
+        "is_separable": mix.is_separable,
         "expected_rise": rise,
         "evidence_left": evidence_left,
         "is_most_of_it": is_most_of_it,

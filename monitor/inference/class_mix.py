@@ -31,7 +31,8 @@ class ClassMix:
     """The share of true items ``now`` and ``then``, the p-value of their difference, and the errors that they imply.
 
     ``fit`` is the p-value for "true items, and others, are scored as before". ``ece`` and ``mce`` are those of the
-    baseline's rows, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own.
+    baseline's rows, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own. ``separated`` is the
+    p-value for "true items, and others, have the same scores" in the baseline: then any fault looks like another share.
     """
 
     now: float
@@ -42,11 +43,22 @@ class ClassMix:
     mce: float
     ece_then: float
     mce_then: float
+    separated: float
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether true items have other scores than the rest in the baseline, so that a fault would not fit."""
+        return self.separated < CHANGED
+
+    @property
+    def fits(self) -> bool:
+        """Whether true items, and others, are scored as before, where that can be seen."""
+        return self.fit >= FITS and self.is_separable
 
     @property
     def only_share_changed(self) -> bool:
         """Whether only the share of true items changed, as far as these rows show."""
-        return self.p_value < CHANGED and self.fit >= FITS
+        return self.p_value < CHANGED and self.fits
 
     def expected_rise(self, metric: str) -> float:
         """The rise of ``metric`` (ece or mce) at the new share."""
@@ -62,6 +74,7 @@ def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
     statistic, freedom = _table(np.array([now.sum(axis=1), then.sum(axis=1)]))
     fit = [_table(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
     shape = then / then.sum(axis=1, keepdims=True)
+    apart = _table(_merged(then))
     return ClassMix(
         share_now,
         share_then,
@@ -69,6 +82,7 @@ def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
         _p_value(sum(s for s, _ in fit), sum(f for _, f in fit)) if any(f for _, f in fit) else 1.0,
         *_errors(shape, share_now, baseline),
         *_errors(shape, share_then, baseline),
+        _p_value(*apart) if apart[1] else 1.0,
     )
 
 

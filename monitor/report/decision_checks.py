@@ -285,6 +285,8 @@ def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
         return question, "so says the verdict; its numbers were not stored"
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    if mix.get("is_separable") is False:
+        fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
     if "evidence_left" in mix:
         fit += f"; without it the evidence would be {size(mix['evidence_left'])}"
         if mix.get("is_most_of_it") is False:

@@ -48,6 +48,19 @@ def test_scores_that_are_worth_more_are_no_class_mix() -> None:
     assert found.fit < 1e-6
 
 
+def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
+    rng, score = np.random.default_rng(9), np.linspace(0.97, 0.999, 5_000)
+    then, now = (
+        bin_counts(counts_from_rows(score, (rng.random(5_000) < rate).astype(float)), (9_750, 9_800, 9_900, 10_000))
+        for rate in (0.9995, 0.85)
+    )
+    found = class_mix(now, then)
+    assert found is not None
+    assert (found.p_value < 1e-6, found.fit >= 0.05) == (True, True)
+    assert not found.is_separable
+    assert not found.only_share_changed
+
+
 def test_nothing_that_changed_is_no_class_mix() -> None:
     rng = np.random.default_rng(7)
     found = class_mix(drawn(rng), drawn(rng))
