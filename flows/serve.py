@@ -30,6 +30,7 @@ from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
+from monitor.core.schedules import in_zone
 from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 USUAL_PORT = 4200
@@ -110,9 +111,9 @@ def serve_schedules(timezone: str) -> None:
     # Late evaluations wait for each other. Flows that check the present state skip a run if one is running.
     wait = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     skip = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
-    crons = schedules()
+    due = {name: Cron(each["cron"], timezone=each["timezone"]) for name, each in schedules(timezone).items()}
     scheduled = [
-        flow.to_deployment(name=flow.name, schedule=Cron(crons[flow.name], timezone=timezone), concurrency_limit=limit)
+        flow.to_deployment(name=flow.name, schedule=due[flow.name], concurrency_limit=limit)
         for flow, limit in (
             (weekly, wait),
             (daily, wait),
@@ -145,10 +146,10 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
         await running
 
 
-def schedules() -> dict[str, str]:
-    """Deployment name -> cron expression, from deployments/prefect.yaml."""
-    loaded: dict[str, Any] = yaml.safe_load(shipped(SCHEDULES_FILE).read_text("utf-8"))
-    return {d["name"]: d["schedules"][0]["cron"] for d in loaded["deployments"] if d.get("schedules")}
+def schedules(timezone: str) -> dict[str, dict[str, str]]:
+    """Deployment name -> its ``cron`` and ``timezone``, from deployments/prefect.yaml."""
+    loaded: dict[str, Any] = yaml.safe_load(in_zone(shipped(SCHEDULES_FILE).read_text("utf-8"), timezone))
+    return {d["name"]: d["schedules"][0] for d in loaded["deployments"] if d.get("schedules")}
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
 import subprocess
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -95,6 +97,43 @@ def test_the_schedules_are_the_weekly_and_the_daily_one_in_the_time_zone_of_the_
     assert [d["name"] for d in EVALUATIONS] == ["calmon-weekly", "calmon-daily"]
     zones = {schedule["timezone"] for d in SCHEDULED for schedule in d["schedules"]}
     assert zones == {load_config(ROOT / "alerts.yaml").timezone}
+
+
+# In each of these zones clocks are put back on one of these nights of 2026; in Morocco when Ramadan begins.
+PUT_BACK = {
+    "Europe/Berlin": date(2026, 10, 25), "America/New_York": date(2026, 11, 1), "Africa/Cairo": date(2026, 10, 30),
+    "America/Santiago": date(2026, 4, 5), "Australia/Lord_Howe": date(2026, 4, 5),
+    "Africa/Casablanca": date(2026, 2, 15),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", PUT_BACK)
+def test_by_the_clock_of_prefect_watchdog_and_drain_are_never_silent_when_clocks_are_put_back(zone: str) -> None:
+    from flows.serve import schedules
+
+    begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(hours=12)
+    assert begin.utcoffset() != (begin + timedelta(days=2)).utcoffset()
+    for name, seconds in {"calmon-watchdog": 900, "calmon-drain": 300}.items():
+        due = due_times(schedules(zone)[name], begin, begin + timedelta(days=2))
+        gaps = {(later - before).total_seconds() for before, later in pairwise(due)}
+        assert gaps == {seconds}, name
+
+
+@pytest.mark.parametrize("zone", PUT_BACK)
+def test_by_the_clock_of_prefect_each_day_is_judged_once_in_its_own_time_zone(zone: str) -> None:
+    from flows.serve import schedules
+
+    begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(days=1)
+    due = due_times(schedules(zone)["calmon-daily"], begin, begin + timedelta(days=3))
+    assert [each.astimezone(ZoneInfo(zone)).time() for each in due] == [clock_of(EVALUATIONS[1])[0]] * 3
+
+
+def due_times(schedule: dict[str, str], start: datetime, end: datetime) -> list[datetime]:
+    """When Prefect's server runs a schedule, in UTC."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    found = asyncio.run(CronSchedule(**schedule).get_dates(1_000, start, end))
+    return [each.astimezone(UTC) for each in found]
 
 
 def test_a_look_at_what_is_now_is_dropped_where_one_is_running() -> None:
