@@ -350,6 +350,13 @@ def test_a_container_of_kubernetes_gets_the_secrets_it_needs_as_files(
     assert names <= NEEDS[pod["containers"][0]["name"]]
 
 
+def test_a_pod_waits_for_the_schema_of_the_history_and_not_for_its_confirmation_after_a_restore() -> None:
+    waits = {name: pod["initContainers"][0]["command"] for name, pod in PODS.items() if pod.get("initContainers")}
+    assert waits == dict.fromkeys(
+        ("worker", "service", "slack"), ["sh", "-c", "until calmon db check --schema; do sleep 5; done"]
+    )
+
+
 def test_what_lasts_in_kubernetes_is_probed_and_its_image_is_this_version() -> None:
     jobs = {m["metadata"]["name"] for m in MANIFESTS if m["kind"] == "Job"}
     assert jobs == {"migrate", "deploy"}
