@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,6 +31,7 @@ from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
+from monitor.core.schedules import in_zone
 from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 USUAL_PORT = 4200
@@ -55,9 +57,9 @@ def main() -> int:
         if os.environ.get("PREFECT_API_URL"):
             serve_schedules(config.timezone)
         else:
-            with local_server() as url:
-                print(f"Every run can be seen at {url.removesuffix('/api')}", flush=True)
-                serve_schedules(config.timezone)
+            with local_server() as server:
+                print(f"Every run can be seen at {server.url.removesuffix('/api')}", flush=True)
+                serve_schedules(config.timezone, server)
     except (AskedToEnd, KeyboardInterrupt):
         pass
     except ServerFailed as error:
@@ -68,6 +70,20 @@ def main() -> int:
             raise
     print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """The Prefect server that this process has started, and the file of its output."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def raise_if_ended(self) -> None:
+        """Raise ServerFailed if the server has ended, or was killed: nothing starts another one."""
+        if (code := self.process.poll()) is not None:
+            raise ServerFailed(f"the Prefect server ended with {code}; {self.log} may say why. Start this again")
 
 
 class AskedToEnd(Exception):
@@ -92,8 +108,11 @@ def raise_if_asked_to_end() -> None:
         raise AskedToEnd
 
 
-def serve_schedules(timezone: str) -> None:
-    """Run the deployments of deployments/prefect.yaml in this process, one run of each at a time."""
+def serve_schedules(timezone: str, server: LocalServer | None = None) -> None:
+    """Run the deployments of deployments/prefect.yaml in this process, one run of each at a time.
+
+    Raises ServerFailed when the ``server`` of this process ends. Prefect itself would ask for it for minutes.
+    """
     # Prefect reads its settings when it is imported, so the server's address must be set before.
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy  # noqa: PLC0415
     from prefect.runner import Runner  # noqa: PLC0415
@@ -110,9 +129,9 @@ def serve_schedules(timezone: str) -> None:
     # Late evaluations wait for each other. Flows that check the present state skip a run if one is running.
     wait = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     skip = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
-    crons = schedules()
+    due = {name: Cron(each["cron"], timezone=each["timezone"]) for name, each in schedules(timezone).items()}
     scheduled = [
-        flow.to_deployment(name=flow.name, schedule=Cron(crons[flow.name], timezone=timezone), concurrency_limit=limit)
+        flow.to_deployment(name=flow.name, schedule=due[flow.name], concurrency_limit=limit)
         for flow, limit in (
             (weekly, wait),
             (daily, wait),
@@ -129,30 +148,37 @@ def serve_schedules(timezone: str) -> None:
         runner.add_deployment(deployment)  # type: ignore[arg-type]  # without an event loop, Prefect returns at once
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
-    asyncio.run(run_until_asked_to_end(runner.start()))
+    asyncio.run(run_until_asked_to_end(runner.start(), server))
 
 
-async def run_until_asked_to_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await ``work``, and cancel it if somebody asks this process to end."""
+async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalServer | None = None) -> None:
+    """Await ``work``, and cancel it if somebody asks this process to end or its ``server`` has ended.
+
+    Raises ServerFailed in the second case, also where ``work`` has failed for want of the server.
+    """
     running = asyncio.create_task(work)
-    while not running.done() and not _asked_to_end.is_set():
+    while not running.done() and not _asked_to_end.is_set() and (server is None or server.process.poll() is None):
         await asyncio.wait([running], timeout=SECONDS_BETWEEN_CHECKS)
     if _asked_to_end.is_set():
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    else:
-        await running
+        return
+    if server is not None and server.process.poll() is not None:
+        running.cancel()
+        await asyncio.wait([running], timeout=SECONDS_TO_END)
+        server.raise_if_ended()
+    await running
 
 
-def schedules() -> dict[str, str]:
-    """Deployment name -> cron expression, from deployments/prefect.yaml."""
-    loaded: dict[str, Any] = yaml.safe_load(shipped(SCHEDULES_FILE).read_text("utf-8"))
-    return {d["name"]: d["schedules"][0]["cron"] for d in loaded["deployments"] if d.get("schedules")}
+def schedules(timezone: str) -> dict[str, dict[str, str]]:
+    """Deployment name -> its ``cron`` and ``timezone``, from deployments/prefect.yaml."""
+    loaded: dict[str, Any] = yaml.safe_load(in_zone(shipped(SCHEDULES_FILE).read_text("utf-8"), timezone))
+    return {d["name"]: d["schedules"][0] for d in loaded["deployments"] if d.get("schedules")}
 
 
 @contextmanager
-def local_server() -> Iterator[str]:
+def local_server() -> Iterator[LocalServer]:
     """A Prefect server for this machine only, stopped at the end of the block."""
     home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect").resolve())))
     home.mkdir(parents=True, exist_ok=True)
@@ -165,15 +191,16 @@ def local_server() -> Iterator[str]:
     log = home / "server.log"
     with log.open("wb") as out:
         # In its own session: Ctrl-C in the terminal reaches only this process, which stops the server last.
-        server = subprocess.Popen(  # noqa: S603 - fixed arguments
+        process = subprocess.Popen(  # noqa: S603 - fixed arguments
             command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=defaults | os.environ
         )
         try:
-            server_process.note(home, server.pid)
-            wait_until_healthy(url, server, log)
-            yield url
+            server_process.note(home, process.pid)
+            server = LocalServer(url, process, log)
+            wait_until_healthy(server)
+            yield server
         finally:
-            stop(server)
+            stop(process)
             server_process.forget(home)
 
 
@@ -190,19 +217,18 @@ def free_port() -> int:
     raise ServerFailed("no port of 127.0.0.1 is free")
 
 
-def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path, seconds: float = 300) -> None:
+def wait_until_healthy(server: LocalServer, seconds: float = 300) -> None:
     """Return once the server answers; raise ServerFailed if it ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         raise_if_asked_to_end()
-        if server.poll() is not None:
-            raise ServerFailed(f"the Prefect server ended with {server.returncode}; {log} says why")
+        server.raise_if_ended()
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - a local address
+            with urllib.request.urlopen(f"{server.url}/health", timeout=5):  # noqa: S310 - a local address
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(SECONDS_BETWEEN_CHECKS)
-    raise ServerFailed(f"the Prefect server did not answer within {seconds:.0f} s; {log} may say why")
+    raise ServerFailed(f"the Prefect server did not answer within {seconds:.0f} s; {server.log} may say why")
 
 
 def stop(server: subprocess.Popen[bytes], seconds: float = 20) -> None:

@@ -17,7 +17,7 @@ SECONDS = 20.0
 
 
 class ServerFailed(Exception):
-    """The Prefect server of this process did not start; the message names the log with the reason."""
+    """The Prefect server of this process did not start, or has ended; the message names the log with the reason."""
 
 
 @dataclass(frozen=True, slots=True)

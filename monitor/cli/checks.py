@@ -23,6 +23,7 @@ from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address, without_secrets
+from monitor.core.schedules import zone_of
 from monitor.core.windows import last_ready
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
@@ -102,7 +103,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
 
 
 def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:
-    """Whether the schedules of the deployments are in the time zone of alerts.yaml."""
+    """Whether each schedule of the deployments is in its time zone: most in the one of alerts.yaml."""
     there = [path for path in paths if path.is_file()]
     if not there:
         names = " and no ".join(map(str, paths))
@@ -112,12 +113,17 @@ def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:
 
 def _check_zone(config: Config, path: Path) -> list[CheckResult]:
     deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
-    zones = {s["timezone"] for d in deployments for s in d.get("schedules") or [] if "timezone" in s}
-    wrong = sorted(zones - {config.timezone})
+    scheduled = [(d, s) for d in deployments for s in d.get("schedules") or [] if "timezone" in s]
+    hourly = [(d, s) for d, s in scheduled if zone_of(str(s.get("cron")), "") == "UTC"]
+    wrong = sorted({s["timezone"] for d, s in scheduled if (d, s) not in hourly} - {config.timezone})
+    found = []
     if wrong:
         text = f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
-        return [CheckResult("schedules", "wrong", text)]
-    return [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
+        found.append(CheckResult("schedules", "wrong", text))
+    if silent := sorted({str(d.get("name")) for d, s in hourly if s["timezone"] != "UTC"}):
+        text = f"{path}: {', '.join(silent)} would be silent in the hour that clocks repeat: write timezone: UTC there"
+        found.append(CheckResult("schedules", "wrong", text))
+    return found or [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
 def check_warehouse(settings: Settings, config: Config, volumes: list[Volume]) -> list[CheckResult]:

@@ -10,6 +10,7 @@ import gc
 import getpass
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -260,14 +261,28 @@ def store(*, writes: bool = False) -> Iterator[Store]:
 
 @contextmanager
 def workers(count: int | None, dask: str | None) -> Iterator[Workers | None]:
-    """The processes that a command works in; None: this one. Raises UsageError and WorkersFailed."""
+    """The processes that a command works in; None: this one. SIGTERM ends the work as Ctrl-C does.
+
+    Raises UsageError and WorkersFailed.
+    """
     if count is not None and dask is not None:
         raise UsageError("--workers and --dask exclude each other: choose one")
-    if count is None and dask is None:
-        yield None
-        return
-    with dask_cluster(dask) if dask is not None else processes(count or 1) as found:
-        yield found
+    with _interrupted_by_sigterm():
+        if count is None and dask is None:
+            yield None
+            return
+        with dask_cluster(dask) if dask is not None else processes(count or 1) as found:
+            yield found
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Raise KeyboardInterrupt for SIGTERM, which would end this process with runs and workers left behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:

@@ -101,9 +101,17 @@ def restore(
     cli.out.print(f"restored from {file}. Every gate is closed. {next_step}", markup=False, soft_wrap=True)
 
 
-@db_app.command(epilog="Examples:  calmon db check  ·  calmon db check --json")
-def check(json_output: cli.JsonFlag = False) -> None:
+@db_app.command(epilog="Examples:  calmon db check  ·  calmon db check --json  ·  calmon db check --schema")
+def check(
+    json_output: cli.JsonFlag = False,
+    only_schema: Annotated[
+        bool, typer.Option("--schema", help="Only whether its tables are those of this version: what commands need.")
+    ] = False,
+) -> None:
     """Whether the history can be read whole, which one it is, and how many rows it has. Exit 1: something is wrong."""
+    if only_schema:
+        _check_schema(json_output=json_output)
+        return
     with cli.plain_errors():
         found = archive.check(store_address())
     if json_output:
@@ -118,6 +126,13 @@ def check(json_output: cli.JsonFlag = False) -> None:
             cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.problems:
         raise typer.Exit(cli.FAILED)
+
+
+def _check_schema(*, json_output: bool) -> None:
+    """Print the schema revision. Exit 1 for a history that is missing, or has another revision."""
+    with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
+        revision = store.revision()
+    typer.echo(json.dumps({"revision": revision}) if json_output else f"schema revision {revision}")
 
 
 @db_app.command("prune", epilog="Examples:  calmon db prune --dry-run  ·  calmon db prune")

@@ -11,6 +11,7 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.config.load import load_config
+from monitor.core.schedules import in_zone
 from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 _SERVING = "flows.serve"
@@ -44,4 +45,4 @@ def _schedules() -> str:
     if not file.exists():
         cli.err.print(f"note: there is no {file} yet: the schedules are in UTC", markup=False, highlight=False)
         return text
-    return text.replace("timezone: UTC", f"timezone: {load_config(file).timezone}")
+    return in_zone(text, load_config(file).timezone)

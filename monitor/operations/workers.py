@@ -147,9 +147,23 @@ def processes(count: int) -> Iterator[Workers]:
 def _begin_in(environment: Mapping[str, str], folder: Path) -> None:
     """Give a new process the command's environment and folder, not the fork server's. Only the command sees Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+
+
+def _end_with_the_command() -> None:
+    """End this process when the command's has ended, however: a worker would wait for ever for its next work.
+
+    The sentinel is the end of a pipe that the command itself holds open, with a fork server too.
+    """
+    from multiprocessing import connection, parent_process  # noqa: PLC0415 - as above
+
+    command = parent_process()
+    if command is not None:
+        connection.wait([command.sentinel])
+        os._exit(1)  # nobody waits for a result, and what a worker has open it only reads
 
 
 @contextmanager

@@ -59,11 +59,31 @@ def test_a_backup_put_back_while_a_journal_is_beside_it_is_what_everybody_reads_
         checked = calmon(url, tmp_path, "check", "--json")
         assert checked.returncode == 1
         assert "every gate is closed" in json.loads(checked.stdout)["problems"][0]
+        assert calmon(url, tmp_path, "check", "--schema").returncode == 0, "it can be read, and confirmed"
         turn(store, enable=False)
         assert calmon(url, tmp_path, "confirm", "--reason", "looked at it").returncode == 0
         assert asked(url) == "off"
         assert calmon(url, tmp_path, "check").returncode == 0
     assert archive.check(url).problems == ()
+
+
+def test_a_history_is_of_the_schema_of_this_version_or_a_check_of_the_schema_fails(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    missing = calmon(url, tmp_path, "check", "--schema")
+    assert missing.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+    with Store.from_url(url):
+        pass
+    there = calmon(url, tmp_path, "check", "--schema", "--json")
+    assert (there.returncode, json.loads(there.stdout)) == (0, {"revision": schema.head()})
+    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as older, older:
+        older.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0010'")
+    outdated = calmon(url, tmp_path, "check", "--schema")
+    assert outdated.returncode == 1
+    assert "calmon db upgrade" in outdated.stderr
+    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as emptied, emptied:
+        emptied.execute(f"DROP TABLE {schema.VERSION_TABLE}")
+    assert calmon(url, tmp_path, "check", "--schema").returncode == 1
 
 
 def test_a_switch_that_turns_while_a_history_is_checked_makes_it_no_older_copy(

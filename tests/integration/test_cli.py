@@ -475,12 +475,18 @@ def test_the_printed_schedules_are_in_the_time_zone_of_the_rules_and_check_looks
     file.write_text(file.read_text("utf-8").replace("timezone: UTC", "timezone: America/New_York"), "utf-8")
     printed = calmon(fresh, "serve", "--print-schedules")
     deployments = yaml.safe_load(printed.stdout)["deployments"]
-    zones = {each["timezone"] for deployment in deployments for each in deployment.get("schedules") or []}
-    assert (printed.exit_code, zones) == (0, {"America/New_York"})
+    zones = {each["name"]: each["schedules"][0]["timezone"] for each in deployments if each.get("schedules")}
+    judges = dict.fromkeys(("calmon-weekly", "calmon-daily", "calmon-prune"), "America/New_York")
+    assert (printed.exit_code, zones) == (0, judges | dict.fromkeys(("calmon-watchdog", "calmon-drain"), "UTC"))
     (fresh.folder / "prefect.yaml").write_text(printed.stdout, "utf-8")
     assert "prefect.yaml and alerts.yaml agree on America/New_York" in calmon(fresh, "check", "--offline").stdout
     (fresh.folder / "prefect.yaml").write_text(printed.stdout.replace("America/New_York", "UTC"), "utf-8")
     assert calmon(fresh, "check", "--offline").exit_code == 2
+    (fresh.folder / "prefect.yaml").write_text(printed.stdout.replace("UTC", "America/New_York"), "utf-8")
+    everywhere = calmon(fresh, "check", "--offline")
+    assert everywhere.exit_code == 2
+    said = "calmon-drain, calmon-watchdog would be silent in the hour that clocks repeat: write timezone: UTC there"
+    assert said in " ".join(everywhere.stdout.split())
     file.unlink()
     without = calmon(fresh, "serve", "--print-schedules")
     assert "timezone: UTC" in without.stdout

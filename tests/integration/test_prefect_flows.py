@@ -708,8 +708,8 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
             "calmon-daily": [("15 7 * * *", "Europe/Berlin")],
-            "calmon-watchdog": [("*/15 * * * *", "Europe/Berlin")],
-            "calmon-drain": [("*/5 * * * *", "Europe/Berlin")],
+            "calmon-watchdog": [("*/15 * * * *", "UTC")],
+            "calmon-drain": [("*/5 * * * *", "UTC")],
             "calmon-prune": [("45 4 * * 0", "Europe/Berlin")],
             "calmon-backfill": [],
             "calmon-rebaseline": [],
@@ -737,7 +737,7 @@ SERVE_AND_FAIL = """
 import asyncio, os, signal, sys
 from flows import serve
 
-def schedules(timezone):
+def schedules(timezone, server=None):
     ask = lambda: os.kill(os.getpid(), signal.SIGTERM)
     try:
         if sys.argv[1] != "a mistake":

@@ -54,14 +54,14 @@ SERVING = """
 import asyncio, sys
 from flows import serve
 
-def schedules(timezone):  # Prefect reads its settings when it is imported: not before the server's address is known
+def schedules(timezone, server):  # Prefect reads settings when it is imported: not before the server runs
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
     from prefect.runner import Runner
     from sleeper_flow import sleeper
     runner = Runner(name="calmon", pause_on_shutdown=False)
     one = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     runner.add_deployment(sleeper.to_deployment(name="sleeper", concurrency_limit=one))
-    asyncio.run(serve.run_until_asked_to_end(runner.start()))
+    asyncio.run(serve.run_until_asked_to_end(runner.start(), server))
 
 serve.serve_schedules = schedules
 sys.exit(serve.main())
@@ -126,6 +126,30 @@ def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(
         run, asked = begin(server, 0), time.monotonic()
         until(lambda: state(server, run) == "Completed", log)
         print(f"a later run was done {time.monotonic() - asked:.0f} s after it was asked for")
+
+
+def test_a_serve_whose_server_is_killed_says_so_and_ends_with_1(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    world = make_world(tmp_path)
+    if (tables := known_tables(tmp_path_factory)).exists():
+        (tmp_path / "home").mkdir()
+        shutil.copy(tables, tmp_path / "home" / "prefect.db")
+    log, environment = tmp_path / "serve.log", environment_of(world, tmp_path)
+    with process(log, "flows.serve", cwd=tmp_path, environment=environment) as serving:
+        server = Server(f"{until(lambda: address(log), log)}/api", environment)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 7, log)
+        time.sleep(2)  # the runner asks for runs by now
+        os.kill(json.loads((tmp_path / "home" / "server.json").read_text("utf-8"))["server"], signal.SIGKILL)
+        killed = time.monotonic()
+        code = until(lambda: None if serving.poll() is None else [serving.poll()], log)
+        print(f"it ended {time.monotonic() - killed:.1f} s later")
+    said = log.read_text("utf-8")
+    assert code == [1], said
+    assert said.splitlines()[-1].startswith("the Prefect server ended with -9; "), said
+    assert "ExceptionGroup" not in said
+    assert time.monotonic() - killed < 60
+    assert not (tmp_path / "home" / "server.json").exists()
 
 
 def test_a_second_serve_in_the_same_folder_is_refused_and_ends_nothing(tmp_path: Path) -> None:

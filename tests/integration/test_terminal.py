@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -152,8 +154,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("world"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     real: Any = stages
     seen: list[str] = []
@@ -161,7 +164,7 @@ def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
     def interrupted(*args: Any, **kwargs: Any) -> Any:
         seen.append(args[1].name)
         if len(seen) == 2:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), number)
         return real(*args, **kwargs)
 
     monkeypatch.setattr("monitor.backfill.stages", interrupted)
@@ -171,6 +174,8 @@ def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
     assert "1 windows evaluated" in found.stdout
     assert "stopped: what was stored stays" in found.stderr
     assert f"next: calmon backfill --from {WEEKS[1]} --to {WEEKS[2]} --source tickets    # the rest" in found.stderr
+    with world.opened() as monitor:
+        assert {run["state"] for run in monitor.store.runs("weekly")} <= {"done", "failed"}
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

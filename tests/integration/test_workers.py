@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +33,7 @@ from monitor.warehouse.reader import RelationError, RelationProblem, Warehouse, 
 from tests.fakes.histories import content
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
+ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 ACCUMULATED = CONFIG.replace(
     "rules:\n",
@@ -166,6 +170,60 @@ def _raise(error: Exception) -> None:
 def test_a_worker_that_is_ended_is_named_and_not_waited_for() -> None:
     with processes(1) as workers, pytest.raises(WorkersFailed, match="ended from outside"):
         workers.submit(os._exit, 1).result()
+
+
+COMMAND = """
+import sys, time
+from monitor.cli import common
+try:
+    with common.workers(2, None) as pool:
+        pending = [pool.submit(time.sleep, 0.1) for _ in range(2)]
+        [each.result() for each in pending]
+        print("begun", flush=True)
+        while True:
+            pool.submit(time.sleep, float(sys.argv[1])).result()
+finally:
+    print("ended in order", flush=True)
+"""
+
+
+def of_session(leader: int) -> list[int]:
+    """The processes that a session has besides its leader, from the kernel; zombies are none."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, _, session, *_ = status.read_text("utf-8").rpartition(")")[2].split()
+            if int(session) == leader and state != "Z" and int(status.parent.name) != leader:
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize(
+    ("number", "work_s", "last_words"), [("SIGKILL", "600", ""), ("SIGTERM", "0.1", "ended in order")]
+)
+def test_no_worker_outlives_its_command_however_that_ends(
+    number: str, work_s: str, last_words: str, tmp_path: Path
+) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, work_s], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "begun\n"
+        assert len(of_session(command.pid)) == 4, "two workers, the server that forked them, a resource tracker"
+        command.send_signal(signal.Signals[number])
+        deadline = time.monotonic() + 30
+        while of_session(command.pid) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert of_session(command.pid) == []
+        assert command.communicate(timeout=30)[0].strip() == last_words
+        assert command.returncode != 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
 
 
 def test_dask_is_an_extra_and_one_place_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,22 @@
 
 Like an incident, an outage has one message, reminders in its thread after the route's ``repeat``, and one end. Nobody
 can acknowledge it, since that could not be stored either. The file exists beforehand, with room for its content: a
-full disk takes no new file, and is one reason why a history cannot be used.
+full disk takes no new file, and is one reason why a history cannot be used. Flows that fail at the same moment, here
+or on another machine that shares the folder, claim it before they send: the second finds what the first has reported.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -29,8 +34,12 @@ from monitor.history.store import Store
 
 log = logging.getLogger(__name__)
 
+NAME = "history-outage.json"
 ROOM = 1_024
 """The length of the file in characters, whatever its content."""
+PATIENCE_S = 30.0
+"""How long to wait for the process that has the claim: longer than its calls of Slack may take."""
+BETWEEN_TRIES_S = 0.1
 TRIED_NOTE, TRIED = "tried", 65_536
 """The key and the number of characters of a note that is stored and removed, to test that there is room."""
 
@@ -56,17 +65,29 @@ class Outage:
 
 
 def file_of(settings: Settings) -> Path:
-    """The file of an outage, beside the reports."""
-    return settings.report_dir.parent / "history-outage.json"
+    """The file of the present outage: among the reports, whose folder all worker machines share."""
+    own = _own_file(settings)
+    return own if _outage_in(own) is not None else settings.report_dir / NAME
+
+
+def _own_file(settings: Settings) -> Path:
+    """The file for this machine alone, used where the shared folder takes none; earlier versions had only this one."""
+    return settings.report_dir.parent / NAME
 
 
 def report(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
     """Report that the history cannot be used: once, then as often as the route repeats."""
     sender = sender_of(settings)
-    outage = _read(settings) or Outage(since=now.isoformat())
     if sender is None:
         log.error("not sent: no token: %s", error)
         return
+    with _claimed(file_of(settings)):
+        _report(settings, sender, to, flow, error, now)
+
+
+def _report(settings: Settings, sender: SlackSender, to: Recipient, flow: str, error: str, now: datetime) -> None:
+    """Send the message or a due reminder, unless another process has sent it."""
+    outage = _read(settings) or Outage(since=now.isoformat())
     if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
         log.error("reported already: the history cannot be used: %s", error)
         return
@@ -91,8 +112,7 @@ def report_lost(settings: Settings, config: Config, what: str, error: HistoryLos
 
 def end(settings: Settings, store: Store, now: datetime) -> None:
     """The history can be used: after an outage, its message turns green, and one reply says so."""
-    outage = _read(settings)
-    if outage is None:
+    if _read(settings) is None:
         _keep_room(settings)
         return
     try:
@@ -100,10 +120,13 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
     except SQLAlchemyError as error:
         log.error("the history still takes nothing more: %s", error)
         return
-    sender = sender_of(settings)
-    if sender is not None and outage.ts and not _has_ended(sender, outage, now):
-        return  # Slack did not take it: the next flow tries again
-    _put(file_of(settings), "")
+    with _claimed(file_of(settings)):
+        outage, sender = _read(settings), sender_of(settings)
+        if outage is None:  # another process has ended it meanwhile
+            return
+        if sender is not None and outage.ts and not _has_ended(sender, outage, now):
+            return  # Slack did not take it: the next flow tries again
+        _put(file_of(settings), "")
 
 
 def refuse_full(store: Store, now: datetime) -> None:
@@ -153,27 +176,70 @@ def _root(outage: Outage) -> Sent | None:
 
 
 def _read(settings: Settings) -> Outage | None:
+    return _outage_in(file_of(settings))
+
+
+def _outage_in(path: Path) -> Outage | None:
     try:
-        return Outage(**json.loads(file_of(settings).read_text("utf-8")))
+        return Outage(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
 def _write(settings: Settings, outage: Outage) -> None:
-    _put(file_of(settings), json.dumps(asdict(outage)))
+    text = json.dumps(asdict(outage))
+    if not _put(file_of(settings), text):
+        _put(_own_file(settings), text)
 
 
 def _keep_room(settings: Settings) -> None:
     path = file_of(settings)
-    if not path.exists() or path.stat().st_size < ROOM:
-        _put(path, "")
+    if not _has_room(path):
+        with _claimed(path):  # which may have made the file, for an outage that begins now
+            if not _has_room(path):
+                _put(path, "")
 
 
-def _put(path: Path, text: str) -> None:
-    """Overwrite the present content, which needs no room on the disk."""
+def _has_room(path: Path) -> bool:
+    return path.exists() and path.stat().st_size >= ROOM
+
+
+def _put(path: Path, text: str) -> bool:
+    """Overwrite the present content, which needs no room on the disk; False if that failed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("r+" if path.exists() else "w", encoding="utf-8") as file:
             file.write(text.ljust(ROOM))
     except OSError as error:
         log.error("what was said of the outage cannot be kept in %s: %s", path, error.strerror)
+        return False
+    return True
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[None]:
+    """Keep other processes from reporting or ending the outage of this file for as long as the block lasts.
+
+    Where the file cannot be locked (a full disk, some network folders), or its claim is held for longer than
+    PATIENCE_S, the block runs without: a message that came twice is better than none.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _wait_for(held.enter_context(path.open("r+" if path.exists() else "a+", encoding="utf-8")))
+        yield
+
+
+def _wait_for(file: IO[str]) -> None:
+    """Lock a file until it is closed. Raises OSError where that is not possible, in time or at all."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                log.error("another process has held %s for %.0f s: going on without a claim", file.name, PATIENCE_S)
+                raise
+            time.sleep(BETWEEN_TRIES_S)
+        else:
+            return

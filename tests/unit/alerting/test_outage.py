@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +22,10 @@ from monitor.alerting.health import message, outage
 from monitor.alerting.health.issues import failed_note, findings
 from monitor.alerting.health.outage import Recipient
 from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_runs
+from monitor.alerting.slack.client import SlackSender
 from monitor.config.settings import Settings
-from monitor.core.records import Note
+from monitor.context import Sent
+from monitor.core.records import Delivery, Note
 from monitor.core.windows import day, week
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
@@ -36,6 +42,12 @@ TO = Recipient("#ml-monitoring", None, timedelta(hours=24))
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(tmp_path_factory.mktemp("outage"), config=CONFIG.replace('"}', '", repeat: 24h}'))
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of an outage is below the working directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -82,6 +94,112 @@ def test_a_full_disk_is_one_message_until_more_is_taken(
 
 def _full(_store: Store, _note: Note) -> None:
     raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+
+class UsualSender(SlackSender):
+    """Slack as it usually is: an answer takes a moment, in which another flow may fail too."""
+
+    def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
+        time.sleep(0.3)
+        return super().send(delivery, root)
+
+
+def at_once(work: Callable[[], None], monkeypatch: pytest.MonkeyPatch, workspace: slack.FakeSlack) -> None:
+    """Do the same in two threads, which open the file each for itself, as two processes do."""
+    monkeypatch.setattr(outage, "sender_of", lambda _: UsualSender(slack.TOKEN, workspace.url))
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(work) for _ in range(2)]:
+            done.result()
+
+
+@pytest.mark.parametrize("room", ["there is a file", "the first outage ever"])
+def test_two_flows_that_fail_at_the_same_moment_send_one_message_and_one_end(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, room: str
+) -> None:
+    settings = settings_with(world, workspace)
+    with world.opened(lambda: NOW) as monitor:
+        if room == "there is a file":
+            outage.end(settings, monitor.store, NOW)
+        for now in (NOW, NOW + 25 * HOUR):
+            at_once(lambda now=now: outage.report(settings, TO, "calmon-daily", "gone", now), monkeypatch, workspace)
+        assert len(workspace.messages) == 2, "the message and its reminder"
+        root, reminder = workspace.messages
+        assert reminder["thread_ts"] == root["ts"]
+        at_once(lambda: outage.end(settings, monitor.store, NOW + 26 * HOUR), monkeypatch, workspace)
+    assert len(workspace.messages) == 3, "one end"
+    assert workspace.asked("chat.update") == 1
+
+
+def test_a_process_that_hangs_with_the_claim_keeps_no_message_back(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_with(world, workspace)
+    monkeypatch.setattr(outage, "PATIENCE_S", 0.3)
+    with world.opened(lambda: NOW) as monitor:
+        outage.end(settings, monitor.store, NOW)
+        with outage.file_of(settings).open("r+") as hanging:
+            fcntl.flock(hanging, fcntl.LOCK_EX)
+            outage.report(settings, TO, "calmon-daily", "gone", NOW)
+            outage.end(settings, monitor.store, NOW + HOUR)
+    assert len(workspace.messages) == 2
+
+
+def test_where_a_file_cannot_be_locked_the_outage_is_reported_all_the_same(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    settings = settings_with(world, workspace)
+    for quarter in range(3):
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW + quarter * HOUR / 4)
+    assert len(workspace.messages) == 1
+
+
+def test_two_machines_that_share_their_reports_send_one_message(
+    world: World, workspace: slack.FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_with(world, workspace)
+    (tmp_path / "shared").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / name / "var").mkdir(parents=True)
+        (tmp_path / name / "var" / "reports").symlink_to(tmp_path / "shared")
+        monkeypatch.chdir(tmp_path / name)
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    assert len(workspace.messages) == 1
+    with world.opened(lambda: NOW) as monitor:
+        outage.end(settings, monitor.store, NOW + HOUR)
+        monkeypatch.chdir(tmp_path / "one")
+        outage.end(settings, monitor.store, NOW + HOUR)
+    assert len(workspace.messages) == 2
+
+
+def test_an_outage_that_an_earlier_version_has_reported_is_ended_in_its_own_file(
+    world: World, workspace: slack.FakeSlack, tmp_path: Path
+) -> None:
+    settings = settings_with(world, workspace)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    (tmp_path / "var" / "reports" / "history-outage.json").rename(tmp_path / "var" / "history-outage.json")
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW + HOUR)
+    assert len(workspace.messages) == 1
+    with world.opened(lambda: NOW) as monitor:
+        outage.end(settings, monitor.store, NOW + 2 * HOUR)
+        outage.end(settings, monitor.store, NOW + 3 * HOUR)
+    assert len(workspace.messages) == 2
+    assert (tmp_path / "var" / "history-outage.json").read_text("utf-8").strip() == ""
+
+
+def test_a_shared_folder_that_is_gone_is_no_reason_to_send_more_messages(
+    world: World, workspace: slack.FakeSlack, tmp_path: Path
+) -> None:
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "reports").symlink_to(tmp_path / "not mounted")
+    settings = settings_with(world, workspace)
+    for quarter in range(3):
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW + quarter * HOUR / 4)
+    assert len(workspace.messages) == 1
+    assert json.loads((tmp_path / "var" / "history-outage.json").read_text("utf-8"))["number"] == 1
 
 
 def test_a_flow_that_fails_on_a_full_disk_is_one_message_and_none_that_was_stored_comes_later(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
 import subprocess
-from datetime import date, datetime, time, timedelta
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,7 +19,7 @@ import pytest
 import yaml
 
 from monitor.config.load import load_config
-from monitor.config.settings import SECRETS, variable, variables
+from monitor.config.settings import SECRETS, Settings, variable, variables
 from monitor.core.windows import day, last_ready
 
 ROOT = Path(__file__).parents[3]
@@ -97,6 +100,43 @@ def test_the_schedules_are_the_weekly_and_the_daily_one_in_the_time_zone_of_the_
     assert zones == {load_config(ROOT / "alerts.yaml").timezone}
 
 
+# In each of these zones clocks are put back on one of these nights of 2026; in Morocco when Ramadan begins.
+PUT_BACK = {
+    "Europe/Berlin": date(2026, 10, 25), "America/New_York": date(2026, 11, 1), "Africa/Cairo": date(2026, 10, 30),
+    "America/Santiago": date(2026, 4, 5), "Australia/Lord_Howe": date(2026, 4, 5),
+    "Africa/Casablanca": date(2026, 2, 15),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", PUT_BACK)
+def test_by_the_clock_of_prefect_watchdog_and_drain_are_never_silent_when_clocks_are_put_back(zone: str) -> None:
+    from flows.serve import schedules
+
+    begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(hours=12)
+    assert begin.utcoffset() != (begin + timedelta(days=2)).utcoffset()
+    for name, seconds in {"calmon-watchdog": 900, "calmon-drain": 300}.items():
+        due = due_times(schedules(zone)[name], begin, begin + timedelta(days=2))
+        gaps = {(later - before).total_seconds() for before, later in pairwise(due)}
+        assert gaps == {seconds}, name
+
+
+@pytest.mark.parametrize("zone", PUT_BACK)
+def test_by_the_clock_of_prefect_each_day_is_judged_once_in_its_own_time_zone(zone: str) -> None:
+    from flows.serve import schedules
+
+    begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(days=1)
+    due = due_times(schedules(zone)["calmon-daily"], begin, begin + timedelta(days=3))
+    assert [each.astimezone(ZoneInfo(zone)).time() for each in due] == [clock_of(EVALUATIONS[1])[0]] * 3
+
+
+def due_times(schedule: dict[str, str], start: datetime, end: datetime) -> list[datetime]:
+    """When Prefect's server runs a schedule, in UTC."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    found = asyncio.run(CronSchedule(**schedule).get_dates(1_000, start, end))
+    return [each.astimezone(UTC) for each in found]
+
+
 def test_a_look_at_what_is_now_is_dropped_where_one_is_running() -> None:
     others = [d for d in SCHEDULED if d not in EVALUATIONS]
     assert "calmon-watchdog" in [d["name"] for d in others]
@@ -140,6 +180,56 @@ def test_compose_gives_only_variables_that_calmon_or_prefect_know() -> None:
             {key for key in service["environment"] if key.startswith("CALMON_")} if "environment" in service else set()
         )
         assert ours <= set(variables()), name
+
+
+PER_CONTAINER = {"config", "api_tokens_file"}  # paths: the same file in every container
+OF_ROUTERS = {"gate_url", "gate_token"}  # read where a gate is asked, which is in no container of ours
+PLAIN = {variable(field) for field in Settings.model_fields if field not in {*SECRETS, *PER_CONTAINER, *OF_ROUTERS}}
+AS_FILES = {f"{variable(field)}_FILE" for field in SECRETS if field not in OF_ROUTERS}
+OURS = ("worker", "service", "slack")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_setting_that_is_no_secret_reaches_the_containers_of_compose_and_kubernetes(name: str) -> None:
+    compose = {key: value for key, value in COMPOSE["services"][name]["environment"].items() if key in PLAIN}
+    assert compose == {key: f"${{{key}:-}}" for key in PLAIN}
+    (container,) = PODS[name]["containers"]
+    assert set(environment_of(container)) >= PLAIN
+
+
+def test_every_secret_reaches_a_container_of_compose_and_kubernetes() -> None:
+    compose = {key for name in OURS for key in COMPOSE["services"][name]["environment"]}
+    kubernetes = {key for name in OURS for container in PODS[name]["containers"] for key in environment_of(container)}
+    for found in (compose, kubernetes):
+        assert {key for key in found if key.startswith("CALMON_") and key.endswith("_FILE")} == {
+            *AS_FILES, "CALMON_API_TOKENS_FILE"
+        }  # fmt: skip
+
+
+def interpolated(text: str, variables: Mapping[str, str]) -> str:
+    """What compose makes of a text with ``${NAME:-default}`` and ``${NAME:+other}``, the inner ones first."""
+    inner = re.compile(r"\$\{(\w+):([-+])([^${}]*)\}")
+    while found := inner.search(text):
+        given, default = variables.get(found[1], ""), found[2] == "-"
+        text = text.replace(found[0], (given or found[3]) if default else (found[3] if given else ""))
+    return text
+
+
+@pytest.mark.parametrize("field", sorted({*SECRETS} - {"store_url"} - OF_ROUTERS))
+def test_a_secret_that_compose_is_given_as_a_value_is_refused_with_what_to_set(field: str) -> None:
+    name, file = variable(field), COMPOSE["secrets"][f"calmon_{field}"]["file"]
+    assert interpolated(file, {}) == "/dev/null"
+    assert interpolated(file, {f"{name}_FILE": "./secrets/one"}) == "./secrets/one"
+    assert interpolated(file, {f"{name}_FILE": "./secrets/one", name: "secret"}) == "./secrets/one"
+    refused = interpolated(file, {name: "secret"})
+    assert f"set {name}_FILE instead of {name}" in refused
+    assert not (ROOT / refused).exists()
+
+
+def test_the_example_as_it_is_gives_compose_no_secret_as_a_value() -> None:
+    text = (ROOT / ".env.example").read_text("utf-8")
+    given = {name for name, value in re.findall(r"^(CALMON_\w+)=(.*)$", text, re.MULTILINE) if value}
+    assert given & {variable(field) for field in SECRETS} == {"CALMON_STORE_URL"}  # compose has its own
 
 
 NEEDS = {
@@ -264,6 +354,13 @@ CONTAINERS = [
 ]
 
 
+def environment_of(container: dict[str, Any]) -> dict[str, str]:
+    """The variables of a container: its own, and those of config maps."""
+    maps = {m["metadata"]["name"]: m["data"] for m in MANIFESTS if m["kind"] == "ConfigMap"}
+    named = [maps[each["configMapRef"]["name"]] for each in container.get("envFrom", ())]
+    return {k: v for data in named for k, v in data.items()} | {e["name"]: e["value"] for e in container.get("env", ())}
+
+
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda m: f"{m['kind']}-{m['metadata']['name']}")
 def test_each_object_is_as_the_schema_of_kubernetes_wants_it(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, "1.33", strict=True)
@@ -298,7 +395,7 @@ def test_a_container_of_kubernetes_is_not_root_has_limits_and_cannot_write_its_r
 def test_a_container_of_kubernetes_gets_the_secrets_it_needs_as_files(
     pod: dict[str, Any], container: dict[str, Any]
 ) -> None:
-    environment = {one["name"]: one["value"] for one in container.get("env", ())}
+    environment = environment_of(container)
     assert {name for name in environment if name.startswith("CALMON_")} <= set(variables())
     assert not {variable(field) for field in SECRETS} & set(environment)
     files = {value for name, value in environment.items() if name.endswith("_FILE")}
@@ -308,7 +405,15 @@ def test_a_container_of_kubernetes_gets_the_secrets_it_needs_as_files(
     if container in pod["containers"]:
         assert files == given
     names = {item["path"] for item in volume["items"]}
-    assert names <= NEEDS[pod["containers"][0]["name"]]
+    assert names == NEEDS[pod["containers"][0]["name"]]
+
+
+def test_a_pod_waits_for_the_schema_of_the_history_and_not_for_its_confirmation_after_a_restore() -> None:
+    waits = {name: pod["initContainers"][0]["command"] for name, pod in PODS.items() if pod.get("initContainers")}
+    assert set(waits) == {"worker", "service", "slack"}
+    assert {tuple(words) for words in waits.values()} == {
+        ("sh", "-c", "until calmon db check --schema; do sleep 5; done")
+    }
 
 
 def test_what_lasts_in_kubernetes_is_probed_and_its_image_is_this_version() -> None:
