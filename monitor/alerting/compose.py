@@ -260,9 +260,13 @@ class _Composer:
         operation: Operation = "reply",
         id: str | None = None,
         window: Window | None = None,
+        calling: Iterable[Incident] = (),
     ) -> Delivery:
-        """A reply in the thread of a message; its incidents and its evaluation are stored with it, not sent."""
-        payload["incidents"] = [each.id for each in incidents]
+        """A reply in the thread of a message.
+
+        Its incidents, those for which it is ``calling`` people, and its evaluation are stored with it, not sent.
+        """
+        payload["incidents"], payload["calls"] = [each.id for each in incidents], [each.id for each in calling]
         payload |= {} if window is None else {"window": _named(window)}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation=operation, root=root, id=id)
 
@@ -319,9 +323,10 @@ class _Composer:
             if label.lead.switch is None or not label.lead.switch.ended_by:
                 continue
             route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
-            calls = route.mention if label.state == "open" else None
-            payload = ended_message(label, channel=route.channel, root=root, mention=calls)
-            found.append(self._reply(payload, [each.incident for each in label.findings], root))
+            about = [each.incident for each in label.findings]
+            calling = [each for each in about if each.state == "open"]
+            payload = ended_message(label, channel=route.channel, root=root, mention=route.mention if calling else None)
+            found.append(self._reply(payload, about, root, calling=calling))
         return found
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
@@ -379,7 +384,7 @@ class _Composer:
             changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
             calls=bool(calling),
         )
-        return [self._reply(payload, members, root, window=window)]
+        return [self._reply(payload, members, root, window=window, calling=calling)]
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.

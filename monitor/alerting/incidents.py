@@ -370,6 +370,15 @@ def repeat_due(incidents: Iterable[Incident], last: datetime, repeat: timedelta 
     return is_open and repeat is not None and now - last >= repeat
 
 
+def still_waits(incident: Incident, since: datetime) -> bool:
+    """Whether a call for the incident that was written at ``since`` is still needed.
+
+    It is while the incident is open, or acknowledged as it was then: it got worse, and that called people.
+    """
+    at = incident.acknowledged_at
+    return incident.state == "open" or (incident.state == "acknowledged" and at is not None and at < since)
+
+
 def incident_id(fingerprint: str, window_name: str) -> str:
     """The id of the incident that begins in this window; the same for every evaluation of the window.
 

@@ -7,7 +7,8 @@ channel before it is sent again, and so is what was sent before the history was 
 The switch never waits for any of this.
 
 An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
-edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more.
+edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more; another reply
+that nobody needs to be called for is sent without its mention.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from monitor.alerting.incidents import still_waits
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
-from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
+from monitor.alerting.slack.message import called_for, is_call, is_reminder, mark_possible_repeat, without_call
 from monitor.alerting.slack.restored import may_be_sent
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
@@ -154,8 +156,10 @@ class _Drain:
         """Claim, send and settle one message; None where another worker has it."""
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
-        if is_reminder(delivery) and not self._is_waited_for(delivery.root):
-            return self._end_needless(delivery)
+        if is_call(delivery) and not self._still_calls(delivery):
+            if is_reminder(delivery):
+                return self._end_needless(delivery)
+            delivery = self._quieted(delivery)
         taken = self._take(delivery)
         if taken is None:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
@@ -203,8 +207,27 @@ class _Drain:
         """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
         return any(each.state == "open" for each in self.store.incidents_of([root] if root else []))
 
+    def _still_calls(self, call: Delivery) -> bool:
+        """Whether a reply that mentions people must still do so.
+
+        Not if somebody has taken all that it calls for since it was written, or if a later call of its thread waits as
+        well: that one calls, so that nobody is called twice at once.
+        """
+        about = set(called_for(call))
+        members = [each for each in self.store.incidents_of([call.root] if call.root else []) if each.id in about]
+        if not any(still_waits(each, call.created_at) for each in members):
+            return False
+        thread = self.store.thread(call.root or "", operations=["reply"])
+        return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
+
+    def _quieted(self, call: Delivery) -> Delivery:
+        """The reply without its mention, stored as it is sent: it is no call, and the next reminder does not wait."""
+        payload = without_call(dict(call.payload))
+        self.store.recompose_delivery(call.id, payload)
+        return replace(call, payload=payload)
+
     def _end_needless(self, delivery: Delivery) -> Delivery | None:
-        """End a reminder that was kept while somebody acknowledged, silenced or resolved all that it is about."""
+        """End a reminder that was kept while somebody took all that it is about, or a later call was written."""
         if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state="superseded"):
             return None
         log.info("delivery %s: no reminder is needed any more", delivery.id)

@@ -22,6 +22,7 @@ from monitor.alerting.incidents import (
     resolve,
     silence,
     steps_of,
+    still_waits,
     wake,
 )
 from monitor.core import wording
@@ -438,6 +439,16 @@ def test_people_are_called_again_while_something_is_open_and_the_time_has_come(s
     waiting = [replace(opened(), state=state) for state in states]
     assert repeat_due(waiting, NOW, DAY, NOW + timedelta(hours=hours)) is due
     assert not repeat_due(waiting, NOW, None, NOW + 1000 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("state", "acknowledged", "waits"),
+    [("open", None, True), ("acknowledged", 1, False), ("acknowledged", -1, True), ("silenced", -1, False),
+     ("silenced", None, False), ("resolved", -1, False), ("resolved", None, False)],
+)  # fmt: skip
+def test_a_call_is_needed_until_somebody_takes_the_incident_after_it_was_written(state, acknowledged, waits: bool):
+    at = None if acknowledged is None else NOW + timedelta(hours=acknowledged)
+    assert still_waits(replace(opened(), state=state, acknowledged_at=at), NOW) is waits
 
 
 def test_an_event_is_kept_once_for_each_change_and_names_its_reason():
