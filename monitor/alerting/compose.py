@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.alerting.incident_context import IncidentContext
-from monitor.alerting.incidents import IncidentStep, event_of, last_reported
+from monitor.alerting.incidents import IncidentStep, event_of, last_reported, news_key
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
@@ -381,7 +381,7 @@ class _Composer:
             channel=route.channel,
             root=root,
             mention=route.mention,
-            changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
+            changes=[news_key(step) for step in loud],
             calls=bool(calling),
         )
         return [self._reply(payload, members, root, window=window, calling=calling)]

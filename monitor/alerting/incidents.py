@@ -344,6 +344,21 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
     return IncidentDecision("resolve", _R.NOT_WATCHED, after)
 
 
+def news_key(step: IncidentStep) -> str:
+    """The name of what an evaluation did to an incident, without what people did to it meanwhile.
+
+    So the same evaluation has the same name after a restore, which lost what they did; and each of two evaluations of
+    one window that did something has its own.
+    """
+    incident, reason = step.decision.incident, step.decision.reason
+    assert incident is not None  # noqa: S101 - what has no incident is not reported
+    counted = f"{incident.breaches}:{incident.ok_windows}:{incident.reopened}"
+    if reason in (_R.STILL_ACKNOWLEDGED, _R.STILL_SILENCED):
+        reason = _R.STILL_BREACHING
+    numbers = step.verdict.id if step.verdict is not None and reason is _R.CORRECTED else ""
+    return f"{incident.id}:{counted}:{reason}:{numbers}"
+
+
 def last_reported(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
     """The event that says the state of an incident; ``events`` are all its events, in order.
 

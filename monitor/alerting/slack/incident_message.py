@@ -150,7 +150,7 @@ def news_message(
     """The reply in a living message's thread that says what one evaluation changed.
 
     ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
-    ``changes`` name them (incident and version), so that the same news is sent once. ``calls``: something came back,
+    ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back,
     so the reply has the ``mention``.
     """
     verdicts = {finding.incident.id: verdict for finding, verdict in findings}
