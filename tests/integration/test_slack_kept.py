@@ -291,6 +291,33 @@ def test_of_the_calls_that_were_kept_in_one_thread_only_the_newest_calls(world: 
     assert reply_of(slack, "has ended")
 
 
+def test_a_message_that_waited_and_its_replies_that_waited_call_people_once(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    down(slack)
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", FINE)
+    world.evaluate("2026-W04", [BILLING])
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert first_post(slack).endswith(MENTION)
+    assert reply_of(slack, "back in breach")
+    assert calls(slack) == []
+
+
+def test_a_reply_calls_people_beside_its_message_if_that_was_in_slack_before(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    slack.fail(POST, Fault.reset(accept=True))
+    slack.fail_always("conversations.history", Fault.server_error())
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", FINE)
+    world.evaluate("2026-W04", [BILLING])
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert calls(slack) == ["billing back in breach: reopened (2026-W04)"]
+
+
 def test_a_kept_reminder_is_not_sent_beside_a_later_call_of_its_thread(world: AlertsWorld, slack: FakeSlack) -> None:
     enabled(world)
     world.clock.now += HOUR

@@ -18,7 +18,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -104,7 +104,8 @@ def drain(
 class _Drain:
     """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``).
 
-    ``restored`` is when the history was put back from a backup, None if it never was.
+    ``restored`` is when the history was put back from a backup, None if it never was. ``posted`` are the messages that
+    this drain has sent for the first time.
     """
 
     store: Store
@@ -115,6 +116,7 @@ class _Drain:
     seconds: Callable[[], float]
     ends: float
     restored: datetime | None = None
+    posted: set[str] = field(default_factory=set)
 
     def left(self) -> float:
         return self.ends - self.seconds()
@@ -178,6 +180,8 @@ class _Drain:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
         done = self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        if taken.operation == "post" and not taken.uncertain:  # else it may have been in Slack before
+            self.posted.add(taken.id)
         if edit is not None and not taken.uncertain:  # else it may have been found with older content
             self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
         return done
@@ -210,12 +214,13 @@ class _Drain:
     def _still_calls(self, call: Delivery) -> bool:
         """Whether a reply that mentions people must still do so.
 
-        Not if somebody has taken all that it calls for since it was written, or if a later call of its thread waits as
-        well: that one calls, so that nobody is called twice at once.
+        Not if somebody has taken all that it calls for since it was written. Nor if its message has just called, or if
+        a later call of its thread waits as well: nobody is called twice at once.
         """
         about = set(called_for(call))
         members = [each for each in self.store.incidents_of([call.root] if call.root else []) if each.id in about]
-        if not any(still_waits(each, call.created_at) for each in members):
+        waiting = [each.state for each in members if still_waits(each, call.created_at)]
+        if not waiting or (call.root in self.posted and "open" in waiting):
             return False
         thread = self.store.thread(call.root or "", operations=["reply"])
         return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
