@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.alerting.incident_context import IncidentContext
-from monitor.alerting.incidents import IncidentStep, event_of, last_reported
+from monitor.alerting.incidents import IncidentStep, event_of, last_reported, news_key
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
@@ -260,9 +260,13 @@ class _Composer:
         operation: Operation = "reply",
         id: str | None = None,
         window: Window | None = None,
+        calling: Iterable[Incident] = (),
     ) -> Delivery:
-        """A reply in the thread of a message; its incidents and its evaluation are stored with it, not sent."""
-        payload["incidents"] = [each.id for each in incidents]
+        """A reply in the thread of a message.
+
+        Its incidents, those for which it is ``calling`` people, and its evaluation are stored with it, not sent.
+        """
+        payload["incidents"], payload["calls"] = [each.id for each in incidents], [each.id for each in calling]
         payload |= {} if window is None else {"window": _named(window)}
         return delivery_of(payload, kind="incidents", now=self.monitor.clock(), operation=operation, root=root, id=id)
 
@@ -319,9 +323,10 @@ class _Composer:
             if label.lead.switch is None or not label.lead.switch.ended_by:
                 continue
             route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
-            calls = route.mention if label.state == "open" else None
-            payload = ended_message(label, channel=route.channel, root=root, mention=calls)
-            found.append(self._reply(payload, [each.incident for each in label.findings], root))
+            about = [each.incident for each in label.findings]
+            calling = [each for each in about if each.state == "open"]
+            payload = ended_message(label, channel=route.channel, root=root, mention=route.mention if calling else None)
+            found.append(self._reply(payload, about, root, calling=calling))
         return found
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
@@ -376,10 +381,10 @@ class _Composer:
             channel=route.channel,
             root=root,
             mention=route.mention,
-            changes=[f"{i.id}:{i.version}:{s.decision.reason}" for i, s in zip(members, loud, strict=True)],
+            changes=[news_key(step) for step in loud],
             calls=bool(calling),
         )
-        return [self._reply(payload, members, root, window=window)]
+        return [self._reply(payload, members, root, window=window, calling=calling)]
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.

@@ -344,6 +344,21 @@ def retire(incident: Incident, now: datetime) -> IncidentDecision:
     return IncidentDecision("resolve", _R.NOT_WATCHED, after)
 
 
+def news_key(step: IncidentStep) -> str:
+    """The name of what an evaluation did to an incident, without what people did to it meanwhile.
+
+    So the same evaluation has the same name after a restore, which lost what they did; and each of two evaluations of
+    one window that did something has its own.
+    """
+    incident, reason = step.decision.incident, step.decision.reason
+    assert incident is not None  # noqa: S101 - what has no incident is not reported
+    counted = f"{incident.breaches}:{incident.ok_windows}:{incident.reopened}"
+    if reason in (_R.STILL_ACKNOWLEDGED, _R.STILL_SILENCED):
+        reason = _R.STILL_BREACHING
+    numbers = step.verdict.id if step.verdict is not None and reason is _R.CORRECTED else ""
+    return f"{incident.id}:{counted}:{reason}:{numbers}"
+
+
 def last_reported(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
     """The event that says the state of an incident; ``events`` are all its events, in order.
 
@@ -368,6 +383,15 @@ def repeat_due(incidents: Iterable[Incident], last: datetime, repeat: timedelta 
     """
     is_open = any(incident.state == "open" for incident in incidents)
     return is_open and repeat is not None and now - last >= repeat
+
+
+def still_waits(incident: Incident, since: datetime) -> bool:
+    """Whether a call for the incident that was written at ``since`` is still needed.
+
+    It is while the incident is open, or acknowledged as it was then: it got worse, and that called people.
+    """
+    at = incident.acknowledged_at
+    return incident.state == "open" or (incident.state == "acknowledged" and at is not None and at < since)
 
 
 def incident_id(fingerprint: str, window_name: str) -> str:

@@ -65,12 +65,14 @@ class Evidence:
 class SwitchDecision:
     """The state after a decision, its event, and the reason.
 
-    ``event`` is None exactly if nothing changes. Only the event of a dry run may leave ``after`` unchanged.
+    ``event`` is None exactly if nothing changes. Only the event of a dry run may leave ``after`` unchanged. With
+    ``once`` it is stored only if no event has a key that begins so.
     """
 
     after: SwitchState
     event: SwitchEvent | None
     reason: str
+    once: str | None = None
 
 
 def after_run(
@@ -123,7 +125,7 @@ def _with_segments(change: _Change, parts: SegmentChange, decision: SwitchDecisi
     if not parts.kind or (is_dry and parts.kind != "segment_disabled"):
         return decision
     why = f"{', '.join(parts.rules)}: {words}" if parts.rules else words
-    if event is None or (is_dry and event.kind in _SAYS_LITTLE):
+    if event is None or decision.once is not None or (is_dry and event.kind in _SAYS_LITTLE):
         return change.event(change.before, parts.kind, words, why=why, verdict=parts.verdict)
     if event.kind in _SAYS_LITTLE:
         event = replace(event, kind=parts.kind, reason=why, verdict=parts.verdict)
@@ -470,13 +472,22 @@ def _left_on(state: SwitchState) -> str:
 
 
 def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
-    """Keep an operator's "on" against a breach until its hold ends; then all is off, also what was to be blocked."""
+    """Keep an operator's "on" against a breach until its hold ends; then all is off, also what was to be blocked.
+
+    It is noted once for each enable and evaluation, also where the enable was against this very breach.
+    """
     before, reason = change.before, _left_on(change.before)
     assert before.hold_until is not None  # noqa: S101 - only called during a hold
     why = f"{reason}: {breaches}"
     ends = min(before.lease_until or before.hold_until, before.hold_until)
     after = replace(before, lease_until=ends, verdict=verdict)
-    return change.become(after, "held", reason, why=why, verdict=verdict)
+    decision = change.become(after, "held", reason, why=why, verdict=verdict)
+    is_new = decision.event is not None
+    noted = decision if is_new else change.event(before, "held", reason, why=why, verdict=verdict)
+    assert noted.event is not None  # noqa: S101 - both have one
+    once = f"{change.evidence.key}:held:{before.changed_at}"
+    event = replace(noted.event, key=f"{once}:{before.version}")
+    return replace(noted, event=event, once=None if is_new else once)
 
 
 def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None = None) -> SwitchDecision:

@@ -427,12 +427,22 @@ def _mix_words(verdict: Verdict) -> str:
 
 def _worst(verdict: Verdict) -> str:
     """The place, size and direction of the largest gap."""
-    where, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
-    if where is None or gap is None:
+    where, off = verdict.detail.get("worst_range"), off_in_worst(verdict)
+    if where is None or not off:
         return f"has scores that are {amount(verdict, verdict.value)} off in their worst range{_place(verdict)}"
-    direction = "too high" if gap < 0 else "too low"
-    place = f"{where[0]:.2f} to {where[1]:.2f}{_place(verdict)}"
-    return f"is worst in scores {place}: {amount(verdict, verdict.value)} {direction}"
+    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}{_place(verdict)}: {off}"
+
+
+def off_in_worst(verdict: Verdict) -> str:
+    """How far off the scores of the worst range are, and which way; "" where it is not known.
+
+    By the value that the rule judges, which is the debiased MCE: the gap as observed is the largest of many by chance.
+    """
+    gap = verdict.detail.get("worst_gap")
+    if gap is None:
+        return ""
+    value = as_judged(verdict).value if verdict.metric == "mce" else abs(gap)
+    return f"{points(value)} too {'high' if gap < 0 else 'low'}"
 
 
 def _level(verdict: Verdict) -> str:

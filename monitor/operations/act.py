@@ -192,7 +192,10 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
         decision = after_run(before, evidence, automation, critical=critical, now=monitor.clock())
         if decision.event is None:
             return dry + decision.reason
-        if monitor.store.apply_switch(before, decision.after, decision.event, evidence=evidence.known) != "conflict":
+        done = monitor.store.apply_switch(
+            before, decision.after, decision.event, once=decision.once, evidence=evidence.known
+        )
+        if done != "conflict":
             return dry + decision.reason
         evidence = replace(evidence, known=known_now(monitor.store, monitor.config, source, label, monitor.clock()))
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")

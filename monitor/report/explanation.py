@@ -19,8 +19,10 @@ from monitor.core.wording import (
     advice,
     as_judged,
     clean,
+    off_in_worst,
     percent,
     plain_words,
+    points,
     reference,
     segment_name,
     title,
@@ -316,12 +318,12 @@ def _textbook(context: VerdictContext) -> Step | None:
 
 
 def _worst(context: VerdictContext) -> Step | None:
-    detail = context.verdict.detail
-    if detail.get("worst_range") is None or detail.get("worst_gap") is None:
+    detail, off = context.verdict.detail, off_in_worst(context.verdict)
+    if detail.get("worst_range") is None or not off:
         return None
     (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
-    way = "too high" if gap < 0 else "too low"
-    text = f"Worst score range: {number(low)} to {number(high)}, {abs(100 * gap):.1f} points {way}, from {n:,} rows."
+    observed = "" if off.startswith(f"{points(gap)} ") else f" (observed: {points(gap)})"
+    text = f"Worst score range: {number(low)} to {number(high)}, {off}{observed}, from {n:,} rows."
     blocked = detail.get("blocked")
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)

@@ -132,6 +132,26 @@ def test_a_weekly_breach_found_while_a_day_had_turned_the_label_off_is_not_forgo
     assert world.enable() is None
 
 
+def test_a_breach_of_a_window_that_is_run_again_in_a_hold_is_noted_once_for_each_enable(world: World) -> None:
+    def held() -> list[str | None]:
+        return [event.verdict for event in world.store.switch_events("tickets", "billing") if event.kind == "held"]
+
+    world.enable()
+    world.run("weekly", MONDAY, weekly_shortfall="breach")
+    assert held() == ["weekly 1116 breach"]
+    world.now += 25 * HOUR
+    world.run("weekly", MONDAY, weekly_shortfall="breach")
+    assert not world.allowed()
+    for times in (2, 3):
+        assert world.enable() == "weekly 1116 breach"
+        before = world.store.switch("tickets", "billing")
+        for _ in range(3):
+            world.now += HOUR
+            world.run("weekly", MONDAY, weekly_shortfall="breach")
+            assert world.store.switch("tickets", "billing") == replace(before, version=before.version + 1)
+        assert held() == ["weekly 1116 breach"] * times
+
+
 @pytest.mark.parametrize("label", ["billing", None], ids=["a label never set", "the source's own switch"])
 def test_an_enable_is_against_a_breach_of_a_label_never_set_and_of_the_source(world: World, label: str | None) -> None:
     world.scope = "labels" if label else "source"

@@ -196,6 +196,19 @@ def test_a_reminder_of_an_outage_that_slack_did_not_take_is_not_sent_after_an_ac
     assert not [text for text in life.replies() if "Not acknowledged yet: Monitor: evaluations" in text]
 
 
+def test_the_return_of_an_outage_that_slack_did_not_take_calls_nobody_after_an_acknowledgement(life: Life) -> None:
+    life.live(1.5)
+    come_back(life)
+    life.live(0.1)
+    life.workspace.fail_always("chat.postMessage", slack.Fault.slack_error("restricted_action"))
+    life.live(1)
+    assert command(life, "incidents", "ack", not_running(life).id, "--by", "ana").returncode == 0
+    life.workspace.heal()
+    life.live(0.1)
+    (back,) = [text for text in life.replies() if text.startswith("*It is back: Monitor: evaluations are missing*")]
+    assert MENTION not in back
+
+
 def test_a_button_acknowledges_and_silences_but_switches_nothing(life: Life) -> None:
     life.live(1.5)
     id = not_running(life).id

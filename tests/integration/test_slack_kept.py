@@ -1,20 +1,24 @@
-"""Messages that were kept while Slack was down: what is sent when it is back, after people have acted meanwhile."""
+"""What is sent when Slack was down and is back, after people have acted meanwhile; and at most one call at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from monitor.alerting.slack.outbox import drain
+from monitor.operations import incident_actions
+from monitor.operations.change_switch import change_switch
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
 PHISHING = Judged("phishing", "automated-shortfall", "breach", 0.11)
+FINE = [Judged(each.label, each.rule, "ok", 0.01) for each in (BILLING, PHISHING)]
 POST, MENTION = "chat.postMessage", "<!subteam^S0123>"
 
 
@@ -150,3 +154,179 @@ def test_a_message_that_waited_calls_people_while_one_of_its_incidents_is_open(
     world.drain(world.clock.now + HOUR)
     assert first_post(slack).endswith(MENTION)
     assert "ana" in str(slack.shown("ml-oncall")[0]["blocks"])
+
+
+def calls(slack: FakeSlack) -> list[str]:
+    """The replies that call people, without the mention."""
+    texts = [m["text"] for m in replies(slack)]
+    return [text.removesuffix(MENTION).strip() for text in texts if MENTION in text]
+
+
+def replies(slack: FakeSlack) -> list[dict[str, Any]]:
+    return [m for m in slack.messages if m.get("thread_ts", m["ts"]) != m["ts"]]
+
+
+def reply_of(slack: FakeSlack, words: str) -> str:
+    """The one reply with these words, text and blocks."""
+    (found,) = [m for m in replies(slack) if words in m["text"]]
+    return f"{found['text']} {found['blocks']}"
+
+
+def enabled(world: AlertsWorld) -> None:
+    """Automation of billing is turned off by a breach, and enabled by ana for a day against that."""
+    world.evaluate("2026-W02", FINE)
+    world.evaluate("2026-W03", [BILLING, PHISHING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+
+
+def test_the_end_of_an_enable_is_a_call_after_which_the_next_reminder_comes_a_repeat_later(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    enabled(world)
+    ended = "billing: Automation is off since Tue 2026-01-20 06:05 UTC: the enable by ana has ended"
+    for hours, called in ((25, [ended]), (24, [ended, "billing, phishing: not acknowledged yet"])):
+        world.drain(world.clock.now + hours * HOUR)
+        assert calls(slack) == called
+
+
+def test_the_end_of_an_enable_that_calls_nobody_delays_no_reminder(world: AlertsWorld, slack: FakeSlack) -> None:
+    enabled(world)
+    world.person("acknowledges", "billing", "ana")
+    world.drain(world.clock.now + DAY + HOUR)
+    assert MENTION not in reply_of(slack, "has ended")
+    assert calls(slack) == ["phishing: not acknowledged yet"]
+
+
+def test_an_evaluation_after_an_enable_has_ended_calls_once_although_there_are_two_reasons(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    enabled(world)
+    world.evaluate("2026-W04", [BILLING, FINE[1]])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+    before = len(calls(slack))
+    world.evaluate("2026-W05", [PHISHING])
+    assert len(calls(slack)) == before + 1
+    assert reply_of(slack, "has ended")
+    assert reply_of(slack, "phishing back in breach")
+
+
+def kept_return(world: AlertsWorld, slack: FakeSlack) -> None:
+    """Billing came back while Slack is down."""
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", FINE)
+    down(slack)
+    world.evaluate("2026-W04", [BILLING])
+
+
+def kept_end(world: AlertsWorld, slack: FakeSlack) -> None:
+    """The enable of billing has ended while Slack is down."""
+    enabled(world)
+    down(slack)
+    world.drain(world.clock.now + DAY + HOUR)
+
+
+KEPT = {"back in breach": kept_return, "has ended": kept_end}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("words", KEPT)
+def test_a_kept_reply_calls_nobody_after_somebody_has_taken_what_it_is_about(
+    world: AlertsWorld, slack: FakeSlack, words: str, answer: Callable[[AlertsWorld, str], object]
+) -> None:
+    KEPT[words](world, slack)
+    answer(world, "billing")
+    slack.heal()
+    drain(world.monitor.store, world.monitor.sender, now=world.clock, worker="w")
+    assert MENTION not in reply_of(slack, words)
+    (stored,) = [d for d in world.deliveries() if d.operation == "reply" and words in d.payload["text"]]
+    assert MENTION not in str(stored.payload), "what was sent"
+
+
+def test_a_kept_reply_does_not_call_for_what_was_acknowledged_before_it_was_written(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", FINE)
+    world.evaluate("2026-W03", [BILLING, also])
+    first, second = world.monitor.store.incidents()
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+    incident_actions.acknowledge(world.monitor, first.id, "ana")
+    down(slack)
+    world.drain(world.clock.now + DAY + HOUR)
+    incident_actions.acknowledge(world.monitor, second.id, "ana")
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert MENTION not in reply_of(slack, "has ended")
+
+
+@pytest.mark.parametrize("words", KEPT)
+def test_a_kept_reply_calls_people_while_what_it_is_about_waits_for_them(
+    world: AlertsWorld, slack: FakeSlack, words: str
+) -> None:
+    KEPT[words](world, slack)
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert MENTION in reply_of(slack, words)
+    assert len(calls(slack)) == 1
+
+
+def test_a_kept_reply_that_calls_nobody_any_more_delays_no_reminder_of_others(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    kept_end(world, slack)
+    world.person("acknowledges", "billing", "ana")
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert calls(slack) == []
+    world.drain(world.clock.now + HOUR)
+    assert calls(slack) == ["phishing: not acknowledged yet"]
+
+
+def test_of_the_calls_that_were_kept_in_one_thread_only_the_newest_calls(world: AlertsWorld, slack: FakeSlack) -> None:
+    kept_end(world, slack)
+    world.drain(world.clock.now + DAY)
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert calls(slack) == ["billing, phishing: not acknowledged yet"]
+    assert reply_of(slack, "has ended")
+
+
+def test_a_message_that_waited_and_its_replies_that_waited_call_people_once(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    down(slack)
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", FINE)
+    world.evaluate("2026-W04", [BILLING])
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert first_post(slack).endswith(MENTION)
+    assert reply_of(slack, "back in breach")
+    assert calls(slack) == []
+
+
+def test_a_reply_calls_people_beside_its_message_if_that_was_in_slack_before(
+    world: AlertsWorld, slack: FakeSlack
+) -> None:
+    slack.fail(POST, Fault.reset(accept=True))
+    slack.fail_always("conversations.history", Fault.server_error())
+    world.evaluate("2026-W02", [BILLING])
+    world.evaluate("2026-W03", FINE)
+    world.evaluate("2026-W04", [BILLING])
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert calls(slack) == ["billing back in breach: reopened (2026-W04)"]
+
+
+def test_a_kept_reminder_is_not_sent_beside_a_later_call_of_its_thread(world: AlertsWorld, slack: FakeSlack) -> None:
+    enabled(world)
+    world.clock.now += HOUR
+    change_switch(
+        world.monitor, "tickets", "billing", enable=True, by="ana", reason="again", until=world.clock.now + 2 * DAY
+    )
+    down(slack)
+    world.drain(world.clock.now + DAY)
+    world.drain(world.clock.now + DAY)
+    slack.heal()
+    world.drain(world.clock.now + HOUR)
+    assert len(calls(slack)) == 1

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from monitor.alerting.health.watchdog import watch_data
+from monitor.core.windows import week
 from monitor.history import archive
-from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
+from monitor.history.readings import StoredReading
+from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
 PHISHING = Judged("phishing", "automated-shortfall", "breach", 0.11)
+FINE = Judged("phishing", "automated-shortfall", "ok", 0.01)
 SEARCHES = ("conversations.history", "conversations.replies")
 
 
@@ -76,6 +80,63 @@ def test_a_week_that_is_evaluated_again_after_a_restore_calls_nobody_twice(
     assert shown(slack) == sent
     assert sent.count("phishing i") == 1
     assert world.incident("phishing").root is not None
+
+
+@pytest.mark.parametrize(("what", "more"), [("acknowledges", {}), ("silences", {"length": DAY})])
+def test_a_reply_is_found_after_a_restore_although_somebody_had_changed_its_incident_by_hand(
+    world: AlertsWorld, slack: FakeSlack, tmp_path: Path, what: str, more: dict[str, timedelta]
+) -> None:
+    world.evaluate("2026-W02", [BILLING, PHISHING])
+    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
+    world.person(what, "billing", "ana", **more)
+    world.evaluate("2026-W03", [BILLING, FINE])
+    sent = shown(slack)
+    assert sent.count("billing st") == 1
+    restore(world, tmp_path)
+    world.evaluate("2026-W03", [BILLING, FINE])
+    assert shown(slack) == sent
+
+
+def read(world: AlertsWorld, name: str, error: str = "") -> None:
+    """The source is read for a week, or not; the watchdog looks after the run."""
+    window = week(name, UTC_ZONE)
+    world.clock.now = max(world.clock.now + HOUR, window.end + 7 * HOUR)
+    found = StoredReading("tickets", "relation_error" if error else "ok", labels={}, rows=2000, error=error or None)
+    world.monitor.store.save_reading(window, found, world.clock.now)
+    watch_data(world.monitor, ["tickets"])
+    world.drain(world.clock.now)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"), [("", ":large_green_circle: *Data of tickets"), ("no column score", "*New: Monitor: tickets")]
+)
+def test_the_end_of_a_trouble_of_the_monitor_and_that_of_a_lease_in_it_are_found_after_a_restore(
+    world: AlertsWorld, slack: FakeSlack, tmp_path: Path, error: str, says: str
+) -> None:
+    def replies() -> int:
+        return sum(message["text"].startswith(says) for message in slack.messages)
+
+    world.evaluate("2026-W02", [FINE])
+    read(world, "2026-W03", error="no column score")
+    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
+    read(world, "2026-W04", error)
+    assert replies() == 1
+    restore(world, tmp_path)
+    read(world, "2026-W04", error)
+    assert replies() == 1
+
+
+def test_the_return_of_a_trouble_of_the_monitor_is_not_looked_for_since_an_earlier_one_may_have_its_name(
+    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
+) -> None:
+    read(world, "2026-W03", error="no column score")
+    read(world, "2026-W03")
+    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
+    read(world, "2026-W03", error="no column score")
+    read(world, "2026-W03")
+    restore(world, tmp_path)
+    read(world, "2026-W03", error="no column score")
+    assert sum(message["text"].startswith("*It is back") for message in slack.messages) == 2
 
 
 def test_nothing_is_looked_for_of_a_window_that_ended_after_the_restore_and_nothing_without_a_restore(

@@ -97,7 +97,8 @@ def _textbook(reader: Reader, text: str, row: Row, value: str) -> None:
 
 
 @EXPLAINED.add(
-    rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<gap>{N}) points too (?P<way>high|low), from (?P<n>{N}) rows\."
+    rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<off>{N}) points too (?P<way>high|low)"
+    rf"(?: \(observed: (?P<gap>{N}) points\))?, from (?P<n>{N}) rows\."
     r"(?: (?P<sure>[A-Z][^:]+): (?P<ranges>.+?)(?P<only> \(only a breach blocks it\))?\.)?"
 )
 def _worst(
@@ -106,8 +107,9 @@ def _worst(
     row: Row,
     low: str,
     high: str,
-    gap: str,
+    off: str,
     way: str,
+    gap: Any,
     n: str,
     sure: Any,
     ranges: Any,
@@ -116,7 +118,8 @@ def _worst(
     detail = row["detail"]
     reader.number("worst range", text, low, detail["worst_range"][0])
     reader.number("worst range", text, high, detail["worst_range"][1])
-    reader.number("worst gap", text, gap, abs(detail["worst_gap"]), scale=100)
+    reader.number("worst gap", text, off, row["value"], scale=100)
+    reader.number("observed gap", text, gap or off, abs(detail["worst_gap"]), scale=100)
     reader.equal("direction", text, way, "high" if detail["worst_gap"] < 0 else "low")
     reader.number("n", text, n, detail["worst_n"])
     if sure is not None:

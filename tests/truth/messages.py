@@ -961,7 +961,7 @@ def _worst(reader: Reader, text: str, row: Row, low: str, high: str, off: str, w
     detail = row["detail"]
     reader.number("worst range", text, low, detail["worst_range"][0])
     reader.number("worst range", text, high, detail["worst_range"][1])
-    reader.number("worst gap", text, off, abs(detail["worst_gap"]), scale=100)
+    reader.number("worst gap", text, off, row["value"], scale=100)
     reader.equal("direction", text, way, "high" if detail["worst_gap"] < 0 else "low")
     reader.number("n", text, n, detail["worst_n"])
 

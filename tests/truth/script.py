@@ -283,7 +283,8 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
     }  # fmt: skip
     if rule.metric == "mce":
         low = rng.choice((0.5, 0.6, 0.7))
-        more |= {"worst_range": [low, low + 0.1], "worst_gap": -seen.mce, "worst_n": max(20, seen.n // 15)}
+        observed = -round(seen.mce + rng.choice((0.0, 0.002, 0.015)), 4)  # of many ranges: larger by chance
+        more |= {"worst_range": [low, low + 0.1], "worst_gap": observed, "worst_n": max(20, seen.n // 15)}
         if beyond:
             more["blocked"] = [[low, round(low + 0.1, 2)]]
     if rule.asks > 1:

@@ -175,7 +175,7 @@ def _worst_range(
     ends = row["detail"]["worst_range"]
     reader.number("worst range", text, low, ends[0])
     reader.number("worst range", text, high, ends[1])
-    reader.number("worst gap", text, off, abs(row["detail"]["worst_gap"]), scale=100)
+    reader.number("worst gap", text, off, row["value"], scale=100)
     reader.equal("direction", text, way, "high" if row["detail"]["worst_gap"] < 0 else "low")
     reader.number("limit", text, limit, row["threshold"], scale=100)
     if then is not None:

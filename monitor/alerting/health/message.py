@@ -161,14 +161,16 @@ def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str
     back = view.incident.reopened and not findings
     top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
     lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
-    id = hashed("news", root, str(view.incident.version), *(stage_of(finding) for finding in findings))
-    return _reply(view, lines, channel, id, "call" if mention else "news", mention)
+    once = [stage_of(finding) for finding in findings]  # each is reported once in a thread
+    id = hashed("stage", root, *once) if once else hashed("news", root, str(view.incident.version))
+    return _reply(view, lines, channel, id, "call" if mention else "news", mention) | {"one_event": bool(once)}
 
 
 def back(view: View, *, channel: str, root: str) -> Payload:
     """The one reply that reports the end."""
     lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), _automation(view)]
-    return _reply(view, lines, channel, hashed("back", root, str(view.incident.version)), "news", None)
+    id = hashed("end", root, str(view.incident.reopened))
+    return _reply(view, lines, channel, id, "news", None) | {"one_event": True}
 
 
 def stage_of(finding: HealthIssue) -> str:

@@ -36,6 +36,7 @@ _LOOK_ALIKE = str.maketrans({"*": "∗", "~": "∼", "`": "ʼ"})
 _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # not between two letters or digits
 _EMOJI = re.compile(r"(?<!\w):(?=[\w+'-]*[a-z]|100:|1234:|[+-]1:)[\w+'-]+:(?:skin-tone-\d:)?(?!\w)", re.IGNORECASE)
 _MENTION = re.compile(r"(?:<[!@][^<>\s]+>\s*)+")
+_MENTION_AT_END = re.compile(rf"\s*{_MENTION.pattern}\Z")
 
 
 def escape(text: str) -> str:
@@ -115,15 +116,15 @@ def mention_block(mention: str | None) -> list[Block]:
 
 
 def without_mention(payload: Payload) -> Payload:
-    """The payload without the line and the paragraph that call people; what mentions nobody stays.
+    """The payload without the end of its text and the paragraph that call people; what mentions nobody stays.
 
-    >>> len(without_mention({"text": "fine", "blocks": [section("<!here>"), section("fine")]})["blocks"])
-    1
+    >>> found = without_mention({"text": "fine <!here>", "blocks": [section("<!here>"), section("fine")]})
+    >>> found["text"], len(found["blocks"])
+    ('fine', 1)
     """
-    lines = [line for line in payload["text"].split("\n") if not _MENTION.fullmatch(line)]
     blocks = payload.get("blocks") or ()
     kept = [each for each in blocks if not _MENTION.fullmatch(str((each.get("text") or {}).get("text")))]
-    return payload | {"text": "\n".join(lines), "blocks": kept or None}
+    return payload | {"text": _MENTION_AT_END.sub("", payload["text"]), "blocks": kept or None}
 
 
 def button(action: str, text: str, incident: str, style: str | None = None) -> Block:

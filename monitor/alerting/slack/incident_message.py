@@ -51,7 +51,6 @@ from monitor.core import windows
 from monitor.core.records import IncidentReason, Verdict, Window
 from monitor.core.wording import (
     LABEL_LENGTH,
-    amount,
     as_judged,
     by_whom,
     clean,
@@ -61,6 +60,7 @@ from monitor.core.wording import (
     in_breach,
     incident_state,
     news,
+    off_in_worst,
     plain_words,
     pooled,
     reason_of,
@@ -150,7 +150,7 @@ def news_message(
     """The reply in a living message's thread that says what one evaluation changed.
 
     ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
-    ``changes`` name them (incident and version), so that the same news is sent once. ``calls``: something came back,
+    ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back,
     so the reply has the ``mention``.
     """
     verdicts = {finding.incident.id: verdict for finding, verdict in findings}
@@ -468,11 +468,9 @@ def _measured(value: float | None, low: float | None, high: float | None, *, sig
 
 
 def _worst(verdict: Verdict) -> str:
-    found, gap = verdict.detail.get("worst_range"), verdict.detail.get("worst_gap")
-    if found is None or gap is None:
+    found, off = verdict.detail.get("worst_range"), off_in_worst(verdict)
+    if found is None or not off:
         return ""
-    off = amount(verdict, abs(gap)) if verdict.metric == "mce" else f"{100 * abs(gap):.0f} points"
-    off += " too high" if gap < 0 else " too low"
     return f"worst in scores {found[0]:.2f} to {found[1]:.2f}: {off} (n = {int(verdict.detail.get('worst_n', 0)):,})"
 
 

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from monitor.alerting.slack.blocks import Payload, context, escape, hashed, header, payload_of, section
+from monitor.alerting.slack.blocks import (
+    Payload,
+    context,
+    escape,
+    hashed,
+    header,
+    payload_of,
+    section,
+    without_mention,
+)
 from monitor.core.records import Delivery, DeliveryKind, Operation, Severity
 from monitor.core.wording import clean
 
@@ -47,12 +56,29 @@ def delivery_of(
 
 
 CALLS = ("repeat", "call")
-"""The changes that mention people."""
+"""The changes that mention people, where the delivery does not say for which incidents it does."""
 
 
 def change_of(delivery: Delivery) -> str:
     """The kind of change that a delivery makes to a message; "" for the message itself."""
     return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("change", ""))
+
+
+def is_call(delivery: Delivery) -> bool:
+    """Whether a delivery is a reply that mentions people."""
+    if delivery.operation != "reply":
+        return False
+    return bool(delivery.payload.get("calls", change_of(delivery) in CALLS))
+
+
+def called_for(delivery: Delivery) -> list[str]:
+    """The ids of the incidents for which a reply mentions people."""
+    return list(delivery.payload.get("calls") or delivery.payload.get("incidents", ()))
+
+
+def without_call(payload: Payload) -> Payload:
+    """The payload of a reply that mentions nobody any more."""
+    return without_mention(payload) | {"calls": []}
 
 
 def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime | None, now: datetime) -> datetime:
@@ -61,8 +87,7 @@ def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime 
     What was superseded called nobody. After a history was put back (``restored``), its last call may be lost: the time
     is counted from then. A clock that was ahead left times in the future: they are passed over.
     """
-    replies = (each for each in thread if each.operation == "reply" and each.state != "superseded")
-    called = [each.created_at for each in replies if change_of(each) in CALLS]
+    called = [each.created_at for each in thread if is_call(each) and each.state != "superseded"]
     known = (at for at in (sent_at, restored, *called) if at is not None and at <= now)
     return max(known, default=datetime.min.replace(tzinfo=UTC))
 

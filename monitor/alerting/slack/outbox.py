@@ -7,7 +7,8 @@ channel before it is sent again, and so is what was sent before the history was 
 The switch never waits for any of this.
 
 An edit, a reply or a file waits until its message is sent, and ends like it where that never is. Only the newest
-edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more.
+edit of a message is sent; those before it are *superseded*. So is a reminder that nobody needs any more; another reply
+that nobody needs to be called for is sent without its mention.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from monitor.alerting.incidents import still_waits
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
-from monitor.alerting.slack.message import is_reminder, mark_possible_repeat
+from monitor.alerting.slack.message import called_for, is_call, is_reminder, mark_possible_repeat, without_call
 from monitor.alerting.slack.restored import may_be_sent
 from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
@@ -102,7 +104,8 @@ def drain(
 class _Drain:
     """What one drain works with: store and sender, the wall clock for stored times, and when it ends (``seconds``).
 
-    ``restored`` is when the history was put back from a backup, None if it never was.
+    ``restored`` is when the history was put back from a backup, None if it never was. ``posted`` are the messages that
+    this drain has sent for the first time.
     """
 
     store: Store
@@ -113,6 +116,7 @@ class _Drain:
     seconds: Callable[[], float]
     ends: float
     restored: datetime | None = None
+    posted: set[str] = field(default_factory=set)
 
     def left(self) -> float:
         return self.ends - self.seconds()
@@ -154,8 +158,10 @@ class _Drain:
         """Claim, send and settle one message; None where another worker has it."""
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
-        if is_reminder(delivery) and not self._is_waited_for(delivery.root):
-            return self._end_needless(delivery)
+        if is_call(delivery) and not self._still_calls(delivery):
+            if is_reminder(delivery):
+                return self._end_needless(delivery)
+            delivery = self._quieted(delivery)
         taken = self._take(delivery)
         if taken is None:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
@@ -174,6 +180,8 @@ class _Drain:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
         done = self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
+        if taken.operation == "post" and not taken.uncertain:  # else it may have been in Slack before
+            self.posted.add(taken.id)
         if edit is not None and not taken.uncertain:  # else it may have been found with older content
             self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
         return done
@@ -203,8 +211,28 @@ class _Drain:
         """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
         return any(each.state == "open" for each in self.store.incidents_of([root] if root else []))
 
+    def _still_calls(self, call: Delivery) -> bool:
+        """Whether a reply that mentions people must still do so.
+
+        Not if somebody has taken all that it calls for since it was written. Nor if its message has just called, or if
+        a later call of its thread waits as well: nobody is called twice at once.
+        """
+        about = set(called_for(call))
+        members = [each for each in self.store.incidents_of([call.root] if call.root else []) if each.id in about]
+        waiting = [each.state for each in members if still_waits(each, call.created_at)]
+        if not waiting or (call.root in self.posted and "open" in waiting):
+            return False
+        thread = self.store.thread(call.root or "", operations=["reply"])
+        return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
+
+    def _quieted(self, call: Delivery) -> Delivery:
+        """The reply without its mention, stored as it is sent: it is no call, and the next reminder does not wait."""
+        payload = without_call(dict(call.payload))
+        self.store.recompose_delivery(call.id, payload)
+        return replace(call, payload=payload)
+
     def _end_needless(self, delivery: Delivery) -> Delivery | None:
-        """End a reminder that was kept while somebody acknowledged, silenced or resolved all that it is about."""
+        """End a reminder that was kept while somebody took all that it is about, or a later call was written."""
         if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state="superseded"):
             return None
         log.info("delivery %s: no reminder is needed any more", delivery.id)

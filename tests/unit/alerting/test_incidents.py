@@ -18,10 +18,12 @@ from monitor.alerting.incidents import (
     decide,
     event_of,
     newest,
+    news_key,
     repeat_due,
     resolve,
     silence,
     steps_of,
+    still_waits,
     wake,
 )
 from monitor.core import wording
@@ -438,6 +440,37 @@ def test_people_are_called_again_while_something_is_open_and_the_time_has_come(s
     waiting = [replace(opened(), state=state) for state in states]
     assert repeat_due(waiting, NOW, DAY, NOW + timedelta(hours=hours)) is due
     assert not repeat_due(waiting, NOW, None, NOW + 1000 * DAY)
+
+
+@pytest.mark.parametrize("by_hand", [acknowledge, lambda i, who, now: silence(i, who, now + DAY, now)])
+def test_news_has_the_same_name_whatever_people_did_to_the_incident_before(by_hand):
+    after = by_hand(opened(), "ana", NOW).incident
+    going_on = verdict("breach", 1)
+    assert len({news_key(IncidentStep(decide(going_on, i, NOW), going_on)) for i in (opened(), after)}) == 1
+
+
+def test_each_evaluation_of_one_window_that_did_something_has_its_own_name():
+    incident, names = opened(), []
+    for outcome in ("ok", "breach") * 3:  # late truths
+        step = IncidentStep(decide(verdict(outcome), incident, NOW), verdict(outcome))
+        incident = step.decision.incident
+        names.append(news_key(step))
+    for id in ("a", "b"):
+        again = verdict("breach", id=id)
+        step = corrected(IncidentStep(decide(again, incident, NOW), again))
+        incident = step.decision.incident
+        names.append(news_key(step))
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("state", "acknowledged", "waits"),
+    [("open", None, True), ("acknowledged", 1, False), ("acknowledged", -1, True), ("silenced", -1, False),
+     ("silenced", None, False), ("resolved", -1, False), ("resolved", None, False)],
+)  # fmt: skip
+def test_a_call_is_needed_until_somebody_takes_the_incident_after_it_was_written(state, acknowledged, waits: bool):
+    at = None if acknowledged is None else NOW + timedelta(hours=acknowledged)
+    assert still_waits(replace(opened(), state=state, acknowledged_at=at), NOW) is waits
 
 
 def test_an_event_is_kept_once_for_each_change_and_names_its_reason():

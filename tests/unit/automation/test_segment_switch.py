@@ -218,6 +218,15 @@ def test_no_run_undoes_an_enable_of_the_label_in_its_segments_either() -> None:
     assert (off(held, NOW + timedelta(hours=23)), off(held, NOW + timedelta(hours=24))) == ((), (WEB,))
 
 
+def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whatever_is_noted_of_the_label() -> None:
+    on = enable(run(ON, BREACH).after, known=found_before(BREACH)).after
+    done = judged(on, BREACH, segment(WEB), now=NOW + timedelta(hours=1))
+    assert done.event is not None
+    assert (done.event.kind, done.once) == ("segment_held", None)
+    assert done.event.segments == done.after.segments != ()
+    assert done.after.version == on.version + 1
+
+
 def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_comes_first() -> None:
     known = found_before(segment(WEB))
     before = judged(ON, segment(WEB)).after

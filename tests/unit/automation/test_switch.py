@@ -197,9 +197,30 @@ def test_what_a_run_wanted_off_during_a_hold_is_off_from_its_end_on():
     assert effective(decision.after, NOW + timedelta(hours=23), whole=None).allowed
     assert not effective(decision.after, NOW + timedelta(hours=24), whole=None).allowed
     again = run(decision.after, BREACH, now=NOW + timedelta(hours=2))
-    assert (again.after, again.event) == (decision.after, None)
+    assert replace(again.after, version=decision.after.version) == decision.after
     longer = enable(decision.after, until=NOW + timedelta(hours=48), known=found_before(BREACH)).after
     assert longer.lease_until == longer.hold_until, "a second enable does not make the evidence go away"
+
+
+def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_again():
+    against = enable(run(ON, BREACH).after, known=found_before(BREACH)).after
+    again = run(against, BREACH, now=NOW + timedelta(hours=1), known=found_before(BREACH))
+    assert replace(again.after, version=against.version) == against
+    assert again.event is not None
+    assert (again.event.kind, again.event.verdict, again.event.until) == ("held", BREACH.id, against.hold_until)
+    assert again.event.reason == f"{again.reason}: automated-shortfall: above_threshold in 2026-W46"
+
+
+def test_what_is_held_is_noted_once_for_each_enable():
+    first = run(enable(ON).after, BREACH, now=NOW + timedelta(hours=1))
+    again = run(first.after, BREACH, now=NOW + timedelta(hours=2))
+    assert first.once is None, "it changes the lease, so that its event must be stored"
+    assert again.once is not None
+    assert first.event is not None
+    assert first.event.key.startswith(again.once)
+    later = run(enable(again.after, NOW + timedelta(hours=3)).after, BREACH, now=NOW + timedelta(hours=4))
+    assert later.event is not None
+    assert not later.event.key.startswith(again.once)
 
 
 def test_a_held_breach_makes_no_lease_longer_than_it_was():
