@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Not Alembic's default name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
+_STORED = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -44,7 +45,7 @@ def revision_of(connection: Connection) -> str | None:
     """The revision of the tables; None if there are no tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
+    found: str | None = connection.execute(_STORED).scalar_one_or_none()
     return found
 
 
@@ -92,6 +93,11 @@ def _scripts() -> ScriptDirectory:
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
 
     return ScriptDirectory.from_config(alembic_config())
+
+
+def refuse_changed(connection: Connection) -> None:
+    """Raise :class:`SchemaOutdated` if the tables, which were this program's, have another revision now."""
+    refuse_other_revision(str(connection.execute(_STORED).scalar_one_or_none()))
 
 
 def refuse_other_revision(found: str) -> None:

@@ -123,15 +123,17 @@ class Store:
         self._marker = marker
         self._reader = for_reading(engine)
         self._writer = for_writing(engine)
+        self._is_checked = False
         self._here = threading.local()
 
     @classmethod
     def from_url(cls, url: str, *, create: bool = True, check: bool = True, anew: bool = False) -> Self:
         """Open a history. ``create`` makes folders, database file and tables if there never was a history.
 
-        ``check=False`` skips the check of the revision, for the one command that changes it. ``anew``: an operator
-        asks for a new history in the place of a lost one. Raises :class:`StoreMissing`, :class:`HistoryLost`,
-        :class:`SchemaOutdated` or :class:`StoreUnreachable`.
+        ``check=False`` skips the check of the revision, for the one command that changes it; else each transaction
+        checks it again, since another program may upgrade the tables while this one runs for months. ``anew``: an
+        operator asks for a new history in the place of a lost one. Raises :class:`StoreMissing`,
+        :class:`HistoryLost`, :class:`SchemaOutdated` or :class:`StoreUnreachable`.
         """
         address = store_url(url)
         shown = shown_address(address.render_as_string(hide_password=True))
@@ -156,8 +158,9 @@ class Store:
             self.upgrade(by_operator=anew)
         elif check:
             schema.refuse_other_revision(found)
-            if create:
-                self.close_if_older_copy()
+        self._is_checked = check
+        if found is not None and check and create:
+            self.close_if_older_copy()
 
     def __enter__(self) -> Self:
         return self
@@ -177,7 +180,7 @@ class Store:
         if self._moment() is not None:
             yield
             return
-        with self._reader.begin() as connection:
+        with self._begun(self._reader) as connection:
             self._here.moment = connection
             try:
                 yield
@@ -204,7 +207,15 @@ class Store:
     def _write(self) -> Iterator[Connection]:
         if self._moment() is not None:
             raise RuntimeError("nothing is written while the history is read at one moment")
-        with self._writer.begin() as connection:
+        with self._begun(self._writer) as connection:
+            yield connection
+
+    @contextmanager
+    def _begun(self, engine: Engine) -> Iterator[Connection]:
+        """A transaction on tables of this program's revision. Raises SchemaOutdated for any other."""
+        with engine.begin() as connection:
+            if self._is_checked:
+                schema.refuse_changed(connection)
             yield connection
 
     # The database itself
@@ -217,7 +228,7 @@ class Store:
     def revision(self) -> str | None:
         """The revision of the tables; None if there are none. Raises StoreUnreachable and HistoryDamaged."""
         try:
-            with self._read() as connection:
+            with self._reader.begin() as connection:
                 return schema.revision_of(connection)
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
