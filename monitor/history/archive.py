@@ -11,10 +11,11 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 
 from sqlalchemy import Connection, Table, delete, func, select, text
 from sqlalchemy.engine import URL
@@ -38,6 +39,11 @@ _NUMBERED = (
 )
 """(table, column) of the numbers that the database generates."""
 BUSY_S = 30.0
+OLD_DRAFT_S = 24 * 3600.0
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""Primary results of SQLite that say something of the file's content; the others say something of its surroundings."""
+_LOCKS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_RIGHTS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,10 @@ def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Ide
 
 
 def check(url: str) -> Checked:
-    """Check a history: whether all of it can be read, its identity, and the rows of each table. Changes nothing."""
+    """Check a history: whether all of it can be read, its identity, and the rows of each table. Changes nothing.
+
+    Raises StoreMissing, and StoreUnreachable for a file that is locked, or that this user may not open.
+    """
     address = store_url(url)
     file = database_file(address)
     problems: list[str] = []
@@ -145,6 +154,7 @@ def _draft(folder: Path) -> Iterator[Path]:
         raise StoreUnreachable(f"cannot write in {folder}: {error.strerror}") from error
     os.close(handle)
     draft = Path(name)
+    _remove_old_drafts(draft)
     try:
         yield draft
     finally:
@@ -152,22 +162,70 @@ def _draft(folder: Path) -> Iterator[Path]:
             draft.with_name(draft.name + ending).unlink(missing_ok=True)
 
 
+def _remove_old_drafts(draft: Path) -> None:
+    """Remove what killed commands left in the folder of a new draft: files much older than it, by the disk's clock."""
+    now = draft.stat().st_mtime
+    for each in draft.parent.glob(".calmon-*.sqlite*"):
+        with suppress(OSError):  # somebody else's, in a folder that many write in
+            if now - each.stat().st_mtime > OLD_DRAFT_S:
+                each.unlink()
+
+
 def _copy_file(source: Path, target: Path) -> None:
     """Copy by SQLite's backup interface. It includes what is only in the journal; the copy has no journal."""
     try:
         with closing(sqlite3.connect(source, timeout=BUSY_S)) as before, closing(sqlite3.connect(target)) as after:
-            before.backup(after)
+            _copy_pages(before, after)
             after.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.DatabaseError as error:
-        raise HistoryDamaged(f"{source} cannot be read as SQLite: {error}") from error
+        if _is_damage(error):
+            raise HistoryDamaged(f"{source} cannot be read as SQLite: {error}") from error
+        raise _refused(error, source, into=target) from error
+
+
+def _copy_pages(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """SQLite's backup interface, which by itself waits for a lock for ever."""
+    until = monotonic() + BUSY_S
+
+    def give_up(status: int, _remaining: int, _total: int) -> None:
+        if status in _LOCKS and monotonic() > until:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = status
+            raise error
+
+    source.backup(target, progress=give_up, sleep=0.05)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file itself is damaged: those without a result of SQLite are of its text."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _DAMAGE
+
+
+def _refused(error: sqlite3.Error, file: Path, *, into: Path | None = None) -> StoreUnreachable:
+    """Why SQLite could not use a sound ``file``, or write a copy ``into`` another, with what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _LOCKS:
+        return StoreUnreachable(
+            f"the history is in use: another process keeps {file} locked; try again when it has ended"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnreachable(f"there is no room left in {(into or file).absolute().parent}")
+    if code in _RIGHTS:
+        needs = f"this user must be allowed to write to it and to {file.absolute().parent}, where its journal (-wal) is"
+        return StoreUnreachable(f"{file} cannot be opened: {error}; {needs}")
+    return StoreUnreachable(f"{file} cannot be used: {error}")
 
 
 def _damage(file: Path) -> list[str]:
+    """What is wrong with the content of a file. Raises StoreUnreachable if it is locked, or cannot be opened."""
     try:
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as connection:
             lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as error:
-        return [f"it cannot be read as SQLite: {error}"]
+        if _is_damage(error):
+            return [f"it cannot be read as SQLite: {error}"]
+        raise _refused(error, file) from error
     except UnicodeDecodeError:  # SQLite's message quotes what it found in place of the schema
         return ["it cannot be read as SQLite: its schema is damaged"]
     return [f"damaged: {line}" for line in lines if line != "ok"]
@@ -206,9 +264,9 @@ def _put_file(draft: Path, target: Path) -> None:
                 part.replace(part.with_name(f"{part.name}.damaged"))
     try:
         with closing(sqlite3.connect(draft)) as before, closing(sqlite3.connect(target, timeout=BUSY_S)) as after:
-            before.backup(after, sleep=0.05)
+            _copy_pages(before, after)
     except sqlite3.DatabaseError as error:
-        raise StoreUnreachable(f"the backup cannot be put into {target}: {error}") from error
+        raise _refused(error, target) from error
 
 
 def _copy_out(address: URL, draft: Path) -> None:
@@ -242,7 +300,10 @@ def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
         with for_reading(source_engine).begin() as reading, for_writing(target_engine).begin() as writing:
             yield reading, writing
     except SQLAlchemyError as error:
-        raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
+        cause, file = getattr(error, "orig", error), database_file(target) or database_file(source)
+        if isinstance(cause, sqlite3.Error) and file is not None:
+            raise _refused(cause, file) from error
+        raise StoreUnreachable(f"the history does not answer: {cause}") from error
     finally:
         source_engine.dispose()
         target_engine.dispose()
