@@ -50,6 +50,7 @@ from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading,
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
+from monitor.history.rights import explained, missing_grant
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 
@@ -212,8 +213,11 @@ class Store:
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
-        """A transaction on tables of this program's revision. Raises SchemaOutdated for any other."""
-        with engine.begin() as connection:
+        """A transaction on tables of this program's revision. Raises SchemaOutdated for any other.
+
+        Raises NoRight, and StoreUnreachable for a change of a read replica.
+        """
+        with explained(engine, missing_grant), engine.begin() as connection:
             if self._is_checked:
                 schema.refuse_changed(connection)
             yield connection
