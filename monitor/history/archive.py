@@ -10,22 +10,42 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select, text
+from sqlalchemy import (
+    JSON,
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    Engine,
+    TableClause,
+    Text,
+    cast,
+    column,
+    delete,
+    func,
+    inspect,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.types import TypeDecorator
 
 from monitor.core.records import Identity, Recorded
 from monitor.history import identity, schema, tables
 from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
+from monitor.history.rights import explained, missing_grant
 
 CHUNK = 2_000
 _NUMBERED = (
@@ -44,6 +64,17 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLI
 """Primary results of SQLite that say something of the file's content; the others say something of its surroundings."""
 _LOCKS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _RIGHTS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+
+
+class _JsonText(TypeDecorator[str]):
+    """JSON as its text: so its null stays apart from NULL."""
+
+    impl = Text
+    cache_ok = True
+
+    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The text that is read."""
+        return cast(column, Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +166,8 @@ def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checke
     return Checked(revision, found, rows, journal, tuple(problems))
 
 
-def _all_tables() -> list[Table]:
-    return list(tables.metadata.sorted_tables)
+def _all_tables() -> Sequence[TableClause]:
+    return tables.metadata.sorted_tables
 
 
 def _existing(file: Path) -> Path:
@@ -270,35 +301,42 @@ def _put_file(draft: Path, target: Path) -> None:
 
 
 def _copy_out(address: URL, draft: Path) -> None:
-    with _both(address, store_url(f"sqlite:///{draft}")) as (source, target):
+    """Copy the tables as they are, also those of an older revision, which `restore` upgrades."""
+    with (
+        _engines(address, store_url(f"sqlite:///{draft}")) as (source_engine, target_engine),
+        for_reading(source_engine).begin() as source,
+    ):
         found = schema.revision_of(source)
         if found is None:
             raise StoreMissing("there are no tables of a history in this database")
-        schema.refuse_other_revision(found)
-        _copy_tables(source, target)
+        schema.make_as(target_engine, found)
+        with for_writing(target_engine).begin() as target:
+            _copy_tables(source, target, _stored_tables(source, names=_tables_of(target)))
     with closing(sqlite3.connect(draft)) as plain:
         plain.execute("PRAGMA journal_mode = DELETE")
 
 
 def _copy_in(draft: Path, address: URL) -> None:
-    with _both(store_url(f"sqlite:///{draft}"), address) as (source, target):
-        for lock in ("schema", "thresholds"):
-            one_at_a_time(target, lock)
-        _copy_tables(source, target)
-        # the next generated numbers follow the copied ones
-        for table, column in _NUMBERED:
-            newest = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
-            target.execute(text(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {newest}, false)"))
+    with _engines(store_url(f"sqlite:///{draft}"), address) as (source_engine, target_engine):
+        schema.upgrade(target_engine)
+        with for_reading(source_engine).begin() as source, for_writing(target_engine).begin() as target:
+            for lock in ("schema", "thresholds"):
+                one_at_a_time(target, lock)
+            _copy_tables(source, target, _all_tables())
+            # the next generated numbers follow the copied ones
+            for name, number in _NUMBERED:
+                newest = f"(SELECT coalesce(max({number}), 0) + 1 FROM {name})"
+                target.execute(text(f"SELECT setval(pg_get_serial_sequence('{name}', '{number}'), {newest}, false)"))
 
 
 @contextmanager
-def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
-    """Two connections, each in one transaction: the first reads ``source``, the second writes ``target``."""
+def _engines(source: URL, target: URL) -> Iterator[tuple[Engine, Engine]]:
+    """Engines of PostgreSQL and a SQLite file, either way. Their errors become HistoryErrors."""
     source_engine, target_engine = open_engine(source), open_engine(target)
+    served = source_engine if source_engine.dialect.name == "postgresql" else target_engine
     try:
-        schema.upgrade(target_engine)
-        with for_reading(source_engine).begin() as reading, for_writing(target_engine).begin() as writing:
-            yield reading, writing
+        with explained(served, missing_grant):
+            yield source_engine, target_engine
     except SQLAlchemyError as error:
         cause, file = getattr(error, "orig", error), database_file(target) or database_file(source)
         if isinstance(cause, sqlite3.Error) and file is not None:
@@ -309,10 +347,25 @@ def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
         target_engine.dispose()
 
 
-def _copy_tables(source: Connection, target: Connection) -> None:
-    """Replace every row of every table, in the caller's transaction."""
-    for table in _all_tables():
-        target.execute(delete(table))
-        all_rows = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
+def _tables_of(target: Connection) -> set[str]:
+    return set(inspect(target).get_table_names()) - {schema.VERSION_TABLE}
+
+
+def _stored_tables(source: Connection, names: set[str]) -> list[TableClause]:
+    """The tables as they are in the database, whatever their revision, with plain values."""
+    looked = inspect(source)
+    return [table(name, *(_plain(each) for each in looked.get_columns(name))) for name in sorted(names)]
+
+
+def _plain(found: ReflectedColumn) -> ColumnClause[Any]:
+    kind = found["type"]
+    return column(found["name"], _JsonText() if isinstance(kind, JSON) else kind.as_generic())
+
+
+def _copy_tables(source: Connection, target: Connection, copied: Sequence[TableClause]) -> None:
+    """Replace every row of these tables, in the caller's transaction."""
+    for each in copied:
+        target.execute(delete(each))
+        all_rows = source.execution_options(yield_per=CHUNK).execute(select(each)).mappings()
         for rows in all_rows.partitions(CHUNK):
-            target.execute(table.insert(), [dict(row) for row in rows])
+            target.execute(each.insert(), [dict(row) for row in rows])

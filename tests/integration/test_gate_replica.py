@@ -121,7 +121,8 @@ def test_what_would_change_a_replica_ends_with_one_sentence(
     for words in CHANGES:
         found = CliRunner(env={"COLUMNS": "400"}).invoke(app, words.split())
         assert (found.exit_code, type(found.exception)) == (1, SystemExit), (words, found.output)
-        assert found.stderr.splitlines() == [f"error: {REFUSED}"], words
+        assert found.stderr.splitlines()[-1] == f"error: {REFUSED}", words
+        assert "Traceback" not in found.stderr
     with Store.from_url(replica) as store, pytest.raises(StoreUnreachable) as caught:
         store.put_note(Note("n", datetime.now(UTC), {}))
     assert only_io(None, None, SimpleNamespace(data=caught.value))  # a flow tries again: a failover may be under way
@@ -132,7 +133,7 @@ REFUSED = (
     "CALMON_STORE_URL must name the server that is written to"
 )
 CHANGES = (
-    "run weekly --week 2026-W34", "run daily --date 2026-08-20", "automation disable --source tickets --reason x", "db confirm --reason x", "db prune",
-    "db upgrade", "db restore copy.sqlite --reason x", "backfill --from 2026-W30 --to 2026-W30",
-    "baseline pin --from 2026-W24 --to 2026-W29",
+    "run weekly --week 2026-W34", "run daily --date 2026-08-20", "backfill --from 2026-W30 --to 2026-W30",
+    "automation disable --source tickets --reason x", "baseline pin --from 2026-W24 --to 2026-W29",
+    "db confirm --reason x", "db prune", "db upgrade", "db restore copy.sqlite --reason x",
 )  # fmt: skip
