@@ -261,6 +261,8 @@ class Store:
 
     # The identity of the history
 
+    refuse_replica = _reading(identity.refuse_replica)
+
     def identity(self) -> Identity:
         """The identity of the history, how far it has come, and what this machine has recorded about it."""
         recorded = read_marker(self._marker)  # first: it must not be newer than what is read

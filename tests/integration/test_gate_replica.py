@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +19,13 @@ from flows.stages import only_io
 from monitor.automation import Gate
 from monitor.automation.gate.sources import StoreSource
 from monitor.cli import app
+from monitor.config.settings import load_settings
 from monitor.core.records import Note, SwitchState
 from monitor.history import archive, schema
 from monitor.history.errors import StoreUnreachable
 from monitor.history.store import Store
+from monitor.service.backend import Service
+from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
 from tests.fakes import new_history
 from tests.fakes.world import make_world
@@ -103,6 +108,26 @@ def test_nothing_is_automated_by_what_a_replica_says(primary_and_replica: tuple[
 def test_neither_does_the_service_hand_its_switches_to_gates(primary_and_replica: tuple[str, str]) -> None:
     with Store.from_url(primary_and_replica[1]) as store, pytest.raises(StoreUnreachable, match="read replica"):
         store.stored_switches()
+
+
+@pytest.mark.postgres
+def test_neither_health_nor_metrics_say_that_automation_is_on(
+    primary_and_replica: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = primary_and_replica
+    monkeypatch.chdir(tmp_path)
+    environment = make_world(tmp_path).environment | {"CALMON_STORE_URL": replica}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with closing(Service(load_settings(environment | {"CALMON_STORE_URL": primary}))) as service:  # it publishes scores
+        assert "calmon_automation_on" in service.metrics()
+    caught_up(primary, replica)
+    for words in (["health"], ["health", "--json"]):
+        found = CliRunner(env={"COLUMNS": "400"}).invoke(app, words)
+        assert (found.exit_code, found.stdout, found.stderr) == (1, "", f"error: {REFUSED}\n")
+    with closing(Service(load_settings(os.environ))) as service, pytest.raises(RequestRefused) as caught:
+        service.metrics()
+    assert caught.value.reason == "store_unreadable"
 
 
 @pytest.mark.postgres
