@@ -272,13 +272,14 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> I
     """Upgrade the copy to this program's schema, and mark it as not confirmed."""
     engine = open_engine(store_url(f"sqlite:///{draft}"))
     try:
-        with for_reading(engine).begin() as connection:
-            revision = schema.revision_of(connection)
-        if revision is None:
-            raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
-        schema.upgrade(engine)
-        with for_writing(engine).begin() as connection:
-            return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
+        with _without_statements(draft):
+            with for_reading(engine).begin() as connection:
+                revision = schema.revision_of(connection)
+            if revision is None:
+                raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
+            schema.upgrade(engine)
+            with for_writing(engine).begin() as connection:
+                return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
     finally:
         engine.dispose()
         with closing(sqlite3.connect(draft)) as plain:
@@ -335,16 +336,23 @@ def _engines(source: URL, target: URL) -> Iterator[tuple[Engine, Engine]]:
     source_engine, target_engine = open_engine(source), open_engine(target)
     served = source_engine if source_engine.dialect.name == "postgresql" else target_engine
     try:
-        with explained(served, missing_grant):
+        with _without_statements(database_file(target) or database_file(source)), explained(served, missing_grant):
             yield source_engine, target_engine
-    except SQLAlchemyError as error:
-        cause, file = getattr(error, "orig", error), database_file(target) or database_file(source)
-        if isinstance(cause, sqlite3.Error) and file is not None:
-            raise _refused(cause, file) from error
-        raise StoreUnreachable(f"the history does not answer: {cause}") from error
     finally:
         source_engine.dispose()
         target_engine.dispose()
+
+
+@contextmanager
+def _without_statements(file: Path | None) -> Iterator[None]:
+    """Raise StoreUnreachable for errors of SQLAlchemy, with the driver's words; ``file`` is the SQLite file, if any."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, sqlite3.Error) and file is not None:
+            raise _refused(cause, file) from error
+        raise StoreUnreachable(f"the history does not answer: {cause}") from error
 
 
 def _tables_of(target: Connection) -> set[str]:
