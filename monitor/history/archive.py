@@ -10,21 +10,42 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, select, text
+from sqlalchemy import (
+    JSON,
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    Engine,
+    TableClause,
+    Text,
+    cast,
+    column,
+    delete,
+    func,
+    inspect,
+    select,
+    table,
+    text,
+)
 from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.types import TypeDecorator
 
 from monitor.core.records import Identity, Recorded
 from monitor.history import identity, schema, tables
 from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
+from monitor.history.rights import explained, missing_grant
 
 CHUNK = 2_000
 _NUMBERED = (
@@ -38,6 +59,22 @@ _NUMBERED = (
 )
 """(table, column) of the numbers that the database generates."""
 BUSY_S = 30.0
+OLD_DRAFT_S = 24 * 3600.0
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""Primary results of SQLite that say something of the file's content; the others say something of its surroundings."""
+_LOCKS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_RIGHTS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+
+
+class _JsonText(TypeDecorator[str]):
+    """JSON as its text: so its null stays apart from NULL."""
+
+    impl = Text
+    cache_ok = True
+
+    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The text that is read."""
+        return cast(column, Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +124,10 @@ def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Ide
 
 
 def check(url: str) -> Checked:
-    """Check a history: whether all of it can be read, its identity, and the rows of each table. Changes nothing."""
+    """Check a history: whether all of it can be read, its identity, and the rows of each table. Changes nothing.
+
+    Raises StoreMissing, and StoreUnreachable for a file that is locked, or that this user may not open.
+    """
     address = store_url(url)
     file = database_file(address)
     problems: list[str] = []
@@ -126,8 +166,8 @@ def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checke
     return Checked(revision, found, rows, journal, tuple(problems))
 
 
-def _all_tables() -> list[Table]:
-    return list(tables.metadata.sorted_tables)
+def _all_tables() -> Sequence[TableClause]:
+    return tables.metadata.sorted_tables
 
 
 def _existing(file: Path) -> Path:
@@ -145,6 +185,7 @@ def _draft(folder: Path) -> Iterator[Path]:
         raise StoreUnreachable(f"cannot write in {folder}: {error.strerror}") from error
     os.close(handle)
     draft = Path(name)
+    _remove_old_drafts(draft)
     try:
         yield draft
     finally:
@@ -152,22 +193,70 @@ def _draft(folder: Path) -> Iterator[Path]:
             draft.with_name(draft.name + ending).unlink(missing_ok=True)
 
 
+def _remove_old_drafts(draft: Path) -> None:
+    """Remove what killed commands left in the folder of a new draft: files much older than it, by the disk's clock."""
+    now = draft.stat().st_mtime
+    for each in draft.parent.glob(".calmon-*.sqlite*"):
+        with suppress(OSError):  # somebody else's, in a folder that many write in
+            if now - each.stat().st_mtime > OLD_DRAFT_S:
+                each.unlink()
+
+
 def _copy_file(source: Path, target: Path) -> None:
     """Copy by SQLite's backup interface. It includes what is only in the journal; the copy has no journal."""
     try:
         with closing(sqlite3.connect(source, timeout=BUSY_S)) as before, closing(sqlite3.connect(target)) as after:
-            before.backup(after)
+            _copy_pages(before, after)
             after.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.DatabaseError as error:
-        raise HistoryDamaged(f"{source} cannot be read as SQLite: {error}") from error
+        if _is_damage(error):
+            raise HistoryDamaged(f"{source} cannot be read as SQLite: {error}") from error
+        raise _refused(error, source, into=target) from error
+
+
+def _copy_pages(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """SQLite's backup interface, which by itself waits for a lock for ever."""
+    until = monotonic() + BUSY_S
+
+    def give_up(status: int, _remaining: int, _total: int) -> None:
+        if status in _LOCKS and monotonic() > until:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = status
+            raise error
+
+    source.backup(target, progress=give_up, sleep=0.05)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file itself is damaged: those without a result of SQLite are of its text."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _DAMAGE
+
+
+def _refused(error: sqlite3.Error, file: Path, *, into: Path | None = None) -> StoreUnreachable:
+    """Why SQLite could not use a sound ``file``, or write a copy ``into`` another, with what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _LOCKS:
+        return StoreUnreachable(
+            f"the history is in use: another process keeps {file} locked; try again when it has ended"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnreachable(f"there is no room left in {(into or file).absolute().parent}")
+    if code in _RIGHTS:
+        needs = f"this user must be allowed to write to it and to {file.absolute().parent}, where its journal (-wal) is"
+        return StoreUnreachable(f"{file} cannot be opened: {error}; {needs}")
+    return StoreUnreachable(f"{file} cannot be used: {error}")
 
 
 def _damage(file: Path) -> list[str]:
+    """What is wrong with the content of a file. Raises StoreUnreachable if it is locked, or cannot be opened."""
     try:
         with closing(sqlite3.connect(file, timeout=BUSY_S)) as connection:
             lines = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as error:
-        return [f"it cannot be read as SQLite: {error}"]
+        if _is_damage(error):
+            return [f"it cannot be read as SQLite: {error}"]
+        raise _refused(error, file) from error
     except UnicodeDecodeError:  # SQLite's message quotes what it found in place of the schema
         return ["it cannot be read as SQLite: its schema is damaged"]
     return [f"damaged: {line}" for line in lines if line != "ok"]
@@ -183,13 +272,14 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> I
     """Upgrade the copy to this program's schema, and mark it as not confirmed."""
     engine = open_engine(store_url(f"sqlite:///{draft}"))
     try:
-        with for_reading(engine).begin() as connection:
-            revision = schema.revision_of(connection)
-        if revision is None:
-            raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
-        schema.upgrade(engine)
-        with for_writing(engine).begin() as connection:
-            return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
+        with _without_statements(draft):
+            with for_reading(engine).begin() as connection:
+                revision = schema.revision_of(connection)
+            if revision is None:
+                raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
+            schema.upgrade(engine)
+            with for_writing(engine).begin() as connection:
+                return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
     finally:
         engine.dispose()
         with closing(sqlite3.connect(draft)) as plain:
@@ -206,52 +296,84 @@ def _put_file(draft: Path, target: Path) -> None:
                 part.replace(part.with_name(f"{part.name}.damaged"))
     try:
         with closing(sqlite3.connect(draft)) as before, closing(sqlite3.connect(target, timeout=BUSY_S)) as after:
-            before.backup(after, sleep=0.05)
+            _copy_pages(before, after)
     except sqlite3.DatabaseError as error:
-        raise StoreUnreachable(f"the backup cannot be put into {target}: {error}") from error
+        raise _refused(error, target) from error
 
 
 def _copy_out(address: URL, draft: Path) -> None:
-    with _both(address, store_url(f"sqlite:///{draft}")) as (source, target):
+    """Copy the tables as they are, also those of an older revision, which `restore` upgrades."""
+    with (
+        _engines(address, store_url(f"sqlite:///{draft}")) as (source_engine, target_engine),
+        for_reading(source_engine).begin() as source,
+    ):
         found = schema.revision_of(source)
         if found is None:
             raise StoreMissing("there are no tables of a history in this database")
-        schema.refuse_other_revision(found)
-        _copy_tables(source, target)
+        schema.make_as(target_engine, found)
+        with for_writing(target_engine).begin() as target:
+            _copy_tables(source, target, _stored_tables(source, names=_tables_of(target)))
     with closing(sqlite3.connect(draft)) as plain:
         plain.execute("PRAGMA journal_mode = DELETE")
 
 
 def _copy_in(draft: Path, address: URL) -> None:
-    with _both(store_url(f"sqlite:///{draft}"), address) as (source, target):
-        for lock in ("schema", "thresholds"):
-            one_at_a_time(target, lock)
-        _copy_tables(source, target)
-        # the next generated numbers follow the copied ones
-        for table, column in _NUMBERED:
-            newest = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
-            target.execute(text(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {newest}, false)"))
+    with _engines(store_url(f"sqlite:///{draft}"), address) as (source_engine, target_engine):
+        schema.upgrade(target_engine)
+        with for_reading(source_engine).begin() as source, for_writing(target_engine).begin() as target:
+            for lock in ("schema", "thresholds"):
+                one_at_a_time(target, lock)
+            _copy_tables(source, target, _all_tables())
+            # the next generated numbers follow the copied ones
+            for name, number in _NUMBERED:
+                newest = f"(SELECT coalesce(max({number}), 0) + 1 FROM {name})"
+                target.execute(text(f"SELECT setval(pg_get_serial_sequence('{name}', '{number}'), {newest}, false)"))
 
 
 @contextmanager
-def _both(source: URL, target: URL) -> Iterator[tuple[Connection, Connection]]:
-    """Two connections, each in one transaction: the first reads ``source``, the second writes ``target``."""
+def _engines(source: URL, target: URL) -> Iterator[tuple[Engine, Engine]]:
+    """Engines of PostgreSQL and a SQLite file, either way. Their errors become HistoryErrors."""
     source_engine, target_engine = open_engine(source), open_engine(target)
+    served = source_engine if source_engine.dialect.name == "postgresql" else target_engine
     try:
-        schema.upgrade(target_engine)
-        with for_reading(source_engine).begin() as reading, for_writing(target_engine).begin() as writing:
-            yield reading, writing
-    except SQLAlchemyError as error:
-        raise StoreUnreachable(f"the history does not answer: {getattr(error, 'orig', error)}") from error
+        with _without_statements(database_file(target) or database_file(source)), explained(served, missing_grant):
+            yield source_engine, target_engine
     finally:
         source_engine.dispose()
         target_engine.dispose()
 
 
-def _copy_tables(source: Connection, target: Connection) -> None:
-    """Replace every row of every table, in the caller's transaction."""
-    for table in _all_tables():
-        target.execute(delete(table))
-        all_rows = source.execution_options(yield_per=CHUNK).execute(select(table)).mappings()
+@contextmanager
+def _without_statements(file: Path | None) -> Iterator[None]:
+    """Raise StoreUnreachable for errors of SQLAlchemy, with the driver's words; ``file`` is the SQLite file, if any."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, sqlite3.Error) and file is not None:
+            raise _refused(cause, file) from error
+        raise StoreUnreachable(f"the history does not answer: {cause}") from error
+
+
+def _tables_of(target: Connection) -> set[str]:
+    return set(inspect(target).get_table_names()) - {schema.VERSION_TABLE}
+
+
+def _stored_tables(source: Connection, names: set[str]) -> list[TableClause]:
+    """The tables as they are in the database, whatever their revision, with plain values."""
+    looked = inspect(source)
+    return [table(name, *(_plain(each) for each in looked.get_columns(name))) for name in sorted(names)]
+
+
+def _plain(found: ReflectedColumn) -> ColumnClause[Any]:
+    kind = found["type"]
+    return column(found["name"], _JsonText() if isinstance(kind, JSON) else kind.as_generic())
+
+
+def _copy_tables(source: Connection, target: Connection, copied: Sequence[TableClause]) -> None:
+    """Replace every row of these tables, in the caller's transaction."""
+    for each in copied:
+        target.execute(delete(each))
+        all_rows = source.execution_options(yield_per=CHUNK).execute(select(each)).mappings()
         for rows in all_rows.partitions(CHUNK):
-            target.execute(table.insert(), [dict(row) for row in rows])
+            target.execute(each.insert(), [dict(row) for row in rows])

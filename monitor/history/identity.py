@@ -43,9 +43,16 @@ def refuse_replica(connection: Connection) -> None:
 
     It may be behind: a label that was turned off could still be on there.
     """
-    if connection.dialect.name == "postgresql" and connection.scalar(_IS_REPLICA):
-        why = "the history is a read replica, on which a switch that was turned off may still be on"
-        raise StoreUnreachable(f"{why}: CALMON_STORE_URL must name the server that is written to")
+    if found := replica_refusal(connection):
+        raise found
+
+
+def replica_refusal(connection: Connection) -> StoreUnreachable | None:
+    """The error for a read replica of PostgreSQL; None for any other database."""
+    if connection.dialect.name != "postgresql" or not connection.scalar(_IS_REPLICA):
+        return None
+    why = "the history is a read replica, on which a switch that was turned off may still be on"
+    return StoreUnreachable(f"{why}: CALMON_STORE_URL must name the server that is written to")
 
 
 def read(connection: Connection) -> Identity:

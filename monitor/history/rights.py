@@ -1,17 +1,22 @@
-"""What the role of a PostgreSQL history may not do, and what its owner must grant."""
+"""What the role or the server of a PostgreSQL history may not do, and what its owner must grant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DBAPIError
 
-from monitor.history.errors import NoRight
+from monitor.history import identity, tables
+from monitor.history.connect import for_reading
+from monitor.history.errors import HistoryError, NoRight, StoreUnreachable
 
 _REFUSED = frozenset({"42501", "3F000"})
 """SQLSTATE of a right that is missing, and of a session without a schema in which it may create tables."""
+_IS_READ_ONLY = "25006"
+_READ_ONLY = frozenset({_IS_READ_ONLY, "0A000", "55000"})
+"""SQLSTATE of a change on a server that takes none; the last two have other causes too."""
 _RIGHTS = text(
     "SELECT quote_ident(current_user) AS role, quote_ident(current_schema()) AS schema, "
     "coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS creates, "
@@ -20,6 +25,12 @@ _RIGHTS = text(
 _OWNER = text(
     "SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_catalog.pg_class "
     "WHERE oid = to_regclass(:table) AND NOT pg_has_role(current_user, relowner, 'USAGE')"
+)
+_ANY_TABLE = tables.runs.name
+_TABLES = text(
+    "SELECT quote_ident(current_user), quote_ident(nspname), quote_ident(pg_get_userbyid(relowner)) "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace "
+    "WHERE c.oid = to_regclass(:table)"
 )
 
 
@@ -44,14 +55,41 @@ def missing_right(connection: Connection, table: str) -> str | None:
     return f"{what}; as the owner of the schema: GRANT CREATE ON SCHEMA {schema} TO {role}"
 
 
+def missing_grant(connection: Connection) -> str | None:
+    """Which rights on the tables the role needs, and who may grant them; None if there are no tables."""
+    found = connection.execute(_TABLES, {"table": _ANY_TABLE}).first()
+    if found is None:
+        return None
+    role, schema, owner = found
+    rows = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"
+    numbers = f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"
+    return f"the role {role} may not use the tables of the history as calmon does; as {owner}: {rows}; {numbers}"
+
+
 @contextmanager
-def explained(engine: Engine, table: str) -> Iterator[None]:
-    """Raise :class:`NoRight` where a change of the tables fails for a right that the role does not have."""
+def explained(engine: Engine, missing: Callable[[Connection], str | None]) -> Iterator[None]:
+    """Raise a HistoryError where PostgreSQL refuses a statement for what the role, or the server, may not do.
+
+    That is :class:`NoRight`, with what is ``missing``, and :class:`StoreUnreachable` for a server that takes no
+    changes: it may take them soon, after a failover.
+    """
     try:
         yield
-    except ProgrammingError as error:
-        if getattr(error.orig, "sqlstate", None) not in _REFUSED:
+    except DBAPIError as error:
+        refusal = _refusal(engine, error, missing)
+        if refusal is None:
             raise
-        with engine.connect() as connection:  # the failed transaction answers nothing more
-            why = missing_right(connection, table)
-        raise NoRight(why or f"the history's database refuses: {str(error.orig).strip().splitlines()[0]}") from error
+        raise refusal from error
+
+
+def _refusal(engine: Engine, error: DBAPIError, missing: Callable[[Connection], str | None]) -> HistoryError | None:
+    state, cause = getattr(error.orig, "sqlstate", None), (str(error.orig).strip().splitlines() or [""])[0]
+    if state not in _REFUSED | _READ_ONLY:
+        return None
+    with for_reading(engine).connect() as connection:  # the failed transaction answers nothing more
+        if state in _REFUSED:
+            why = missing(connection)
+            return NoRight(f"{cause}: {why}" if why else f"the history's database refuses: {cause}")
+        replica = identity.replica_refusal(connection)
+    unwritable = StoreUnreachable(f"the history's database takes no changes: {cause}")
+    return replica or (unwritable if state == _IS_READ_ONLY else None)

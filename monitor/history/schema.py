@@ -5,6 +5,7 @@ Alembic takes long to import, so it is imported only where tables are created, u
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect, text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Not Alembic's default name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
+_STORED = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -44,7 +46,7 @@ def revision_of(connection: Connection) -> str | None:
     """The revision of the tables; None if there are no tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
+    found: str | None = connection.execute(_STORED).scalar_one_or_none()
     return found
 
 
@@ -68,11 +70,12 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
     """Upgrade the tables to :func:`head`, all or nothing. A second caller waits and finds it done.
 
     ``by_operator``: if the tables are created now, gates accept this history in the place of another one. Raises
-    :class:`~monitor.history.errors.NoRight` where the role may not create or change tables.
+    :class:`~monitor.history.errors.NoRight` where the role may not create or change tables, and StoreUnreachable for a
+    read replica.
     """
     from alembic import command  # noqa: PLC0415 - see above
 
-    with explained(engine, VERSION_TABLE), for_writing(engine).begin() as connection:
+    with explained(engine, partial(missing_right, table=VERSION_TABLE)), for_writing(engine).begin() as connection:
         one_at_a_time(connection, "schema")
         found = revision_of(connection)
         if found is not None and found not in _known():
@@ -81,6 +84,16 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
         command.upgrade(alembic_config(connection), "head")
         if is_new and by_operator:
             identity.vouch(connection)
+
+
+def make_as(engine: Engine, revision: str) -> None:
+    """Make the tables of a revision in an empty database, for a copy. Raises SchemaOutdated for an unknown one."""
+    from alembic import command  # noqa: PLC0415 - see above
+
+    if revision not in _known():
+        refuse_other_revision(revision)
+    with for_writing(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), revision)
 
 
 def _known() -> set[str]:
@@ -92,6 +105,11 @@ def _scripts() -> ScriptDirectory:
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
 
     return ScriptDirectory.from_config(alembic_config())
+
+
+def refuse_changed(connection: Connection) -> None:
+    """Raise :class:`SchemaOutdated` if the tables, which were this program's, have another revision now."""
+    refuse_other_revision(str(connection.execute(_STORED).scalar_one_or_none()))
 
 
 def refuse_other_revision(found: str) -> None:

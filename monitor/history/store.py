@@ -50,6 +50,7 @@ from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading,
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
+from monitor.history.rights import explained, missing_grant
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 
@@ -123,15 +124,17 @@ class Store:
         self._marker = marker
         self._reader = for_reading(engine)
         self._writer = for_writing(engine)
+        self._is_checked = False
         self._here = threading.local()
 
     @classmethod
     def from_url(cls, url: str, *, create: bool = True, check: bool = True, anew: bool = False) -> Self:
         """Open a history. ``create`` makes folders, database file and tables if there never was a history.
 
-        ``check=False`` skips the check of the revision, for the one command that changes it. ``anew``: an operator
-        asks for a new history in the place of a lost one. Raises :class:`StoreMissing`, :class:`HistoryLost`,
-        :class:`SchemaOutdated` or :class:`StoreUnreachable`.
+        ``check=False`` skips the check of the revision, for the one command that changes it; else each transaction
+        checks it again, since another program may upgrade the tables while this one runs for months. ``anew``: an
+        operator asks for a new history in the place of a lost one. Raises :class:`StoreMissing`,
+        :class:`HistoryLost`, :class:`SchemaOutdated` or :class:`StoreUnreachable`.
         """
         address = store_url(url)
         shown = shown_address(address.render_as_string(hide_password=True))
@@ -156,8 +159,9 @@ class Store:
             self.upgrade(by_operator=anew)
         elif check:
             schema.refuse_other_revision(found)
-            if create:
-                self.close_if_older_copy()
+        self._is_checked = check
+        if found is not None and check and create:
+            self.close_if_older_copy()
 
     def __enter__(self) -> Self:
         return self
@@ -177,7 +181,7 @@ class Store:
         if self._moment() is not None:
             yield
             return
-        with self._reader.begin() as connection:
+        with self._begun(self._reader) as connection:
             self._here.moment = connection
             try:
                 yield
@@ -204,7 +208,18 @@ class Store:
     def _write(self) -> Iterator[Connection]:
         if self._moment() is not None:
             raise RuntimeError("nothing is written while the history is read at one moment")
-        with self._writer.begin() as connection:
+        with self._begun(self._writer) as connection:
+            yield connection
+
+    @contextmanager
+    def _begun(self, engine: Engine) -> Iterator[Connection]:
+        """A transaction on tables of this program's revision. Raises SchemaOutdated for any other.
+
+        Raises NoRight, and StoreUnreachable for a change of a read replica.
+        """
+        with explained(engine, missing_grant), engine.begin() as connection:
+            if self._is_checked:
+                schema.refuse_changed(connection)
             yield connection
 
     # The database itself
@@ -217,7 +232,7 @@ class Store:
     def revision(self) -> str | None:
         """The revision of the tables; None if there are none. Raises StoreUnreachable and HistoryDamaged."""
         try:
-            with self._read() as connection:
+            with self._reader.begin() as connection:
                 return schema.revision_of(connection)
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
@@ -245,6 +260,8 @@ class Store:
         return found.astimezone(UTC)
 
     # The identity of the history
+
+    refuse_replica = _reading(identity.refuse_replica)
 
     def identity(self) -> Identity:
         """The identity of the history, how far it has come, and what this machine has recorded about it."""

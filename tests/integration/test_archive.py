@@ -12,18 +12,20 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 
 from monitor.automation import Gate
 from monitor.automation.gate.sources import StoreSource
 from monitor.config.load import parse_config
 from monitor.core.windows import week
 from monitor.history import archive, schema
-from monitor.history.errors import HistoryDamaged
+from monitor.history.connect import for_writing, open_engine, store_url
+from monitor.history.errors import HistoryDamaged, SchemaOutdated, StoreUnreachable
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
-from tests.fakes import forked
+from tests.fakes import forked, new_history
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 ROOT = Path(__file__).parents[2]
@@ -152,6 +154,102 @@ def test_what_is_no_backup_changes_nothing(tmp_path: Path) -> None:
     assert (done.returncode, (tmp_path / "text").read_text()) == (2, "hello" * 1000)
 
 
+def made(tmp_path: Path) -> tuple[str, Path, Path]:
+    """The address of a history at rest, its file, and a backup of it."""
+    url, copy = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite"
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    archive.backup(url, copy)
+    return url, tmp_path / "history.sqlite", copy
+
+
+def restored(url: str, copy: Path) -> None:
+    archive.restore(url, copy, by="ann", reason="x", now=datetime.now(UTC))
+
+
+def test_a_history_that_is_locked_is_in_use_and_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "BUSY_S", 0.2)
+    url, file, copy = made(tmp_path)
+    files = {each.name for each in tmp_path.iterdir()}
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE of_the_other (x)")
+        for use in (
+            lambda: restored(url, copy),
+            lambda: archive.backup(url, tmp_path / "second.sqlite"),
+            lambda: archive.check(url),
+        ):
+            with pytest.raises(StoreUnreachable, match=f"the history is in use: another process keeps {file} locked"):
+                use()
+        other.execute("COMMIT")
+    assert {each.name for each in tmp_path.iterdir()} == files
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM of_the_other").fetchone() == (0,)
+    assert archive.check(url).problems == ()
+
+
+@pytest.mark.parametrize("locked", ["source", "target"])
+def test_a_copy_does_not_wait_for_a_lock_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: str) -> None:
+    monkeypatch.setattr(archive, "BUSY_S", 0.2)
+    _, file, copy = made(tmp_path)
+    sound: list[str] = []
+    monkeypatch.setattr(archive, "_damage", lambda _: sound)  # locked only after it was looked at
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        copied = {"source": (archive._copy_file, file, tmp_path / "b"), "target": (archive._put_file, copy, file)}
+        use, source, target = copied[locked]
+        with pytest.raises(StoreUnreachable, match="the history is in use"):
+            use(source, target)
+
+
+def test_a_folder_without_room_for_a_backup_is_named_and_not_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, _, _ = made(tmp_path)
+    (tmp_path / "backups").mkdir()
+    connect = sqlite3.connect
+
+    def with_little_room(file: Path, **how: float) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(file, **how)  # type: ignore[call-overload]
+        if Path(file).parent.name == "backups":
+            connection.execute("PRAGMA max_page_count = 2")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", with_little_room)
+    with pytest.raises(StoreUnreachable, match=f"there is no room left in {tmp_path / 'backups'}$"):
+        archive.backup(url, tmp_path / "backups" / "copy.sqlite")
+    assert list((tmp_path / "backups").iterdir()) == []
+
+
+def test_a_history_whose_journal_cannot_be_opened_is_not_damaged(tmp_path: Path) -> None:
+    url, file, copy = made(tmp_path)
+    file.with_name(f"{file.name}-wal").mkdir()  # as where this user may not write into the folder
+    why = f"{file} cannot be opened: unable to open database file; this user must be allowed to write to it and to "
+    for use in (lambda: archive.check(url), lambda: restored(url, copy), lambda: archive.backup(url, tmp_path / "b")):
+        with pytest.raises(StoreUnreachable, match=f"{why}{tmp_path}, where its journal"):
+            use()
+    assert not list(tmp_path.glob("*.damaged"))
+
+
+def test_what_a_killed_backup_left_is_removed_a_day_later(tmp_path: Path) -> None:
+    url, _, copy = made(tmp_path)
+    old = [tmp_path / f".calmon-a1{ending}" for ending in (".sqlite", ".sqlite-wal", ".sqlite-shm")]
+    new, other = tmp_path / ".calmon-b2.sqlite", tmp_path / ".calmon-a1.txt"
+    yesterday = datetime.now(UTC).timestamp() - archive.OLD_DRAFT_S - 60
+    for each in (*old, new, other):
+        each.touch()
+        if each != new:
+            os.utime(each, (yesterday, yesterday))
+    os.utime(copy, (yesterday, yesterday))
+    archive.backup(url, tmp_path / "second.sqlite")
+    assert not any(each.exists() for each in old)
+    assert new.exists()  # perhaps of a backup that is being made
+    assert other.exists()
+    assert copy.exists()
+
+
 def rows_of(url: str) -> dict[str, list[str]]:
     engine = sa.create_engine(url)
     with engine.connect() as connection:
@@ -189,3 +287,66 @@ def test_a_history_of_postgresql_goes_through_a_file_and_back(tmp_path: Path, fr
         assert store.switch("tickets", "billing").state == "on"
     with Store.from_url(f"sqlite:///{tmp_path / 'copy.sqlite'}") as copied:
         assert copied.verdicts()
+
+
+def plain_rows(url: str) -> dict[str, list[str]]:
+    """The rows of all tables, whatever their revision and the order of their columns."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        found = sa.MetaData()
+        found.reflect(connection)
+        return {
+            name: sorted(str(sorted(row.items())) for row in connection.execute(sa.select(each)).mappings())
+            for name, each in found.tables.items()
+        }
+
+
+def execute(url: str, statement: str) -> None:
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def downgraded(url: str, revision: str) -> None:
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), revision)
+    engine.dispose()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("revision", ["0021", "0030"])
+def test_a_history_of_an_older_version_is_copied_as_it_is_and_upgraded_when_it_is_put_back(
+    tmp_path: Path, fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch, revision: str
+) -> None:
+    copy = tmp_path / "copy.sqlite"
+    evaluated(make_world(tmp_path, store_url=fresh_postgres_url))
+    execute(fresh_postgres_url, "CREATE TABLE alembic_version (version_num text)")  # of another program
+    downgraded(fresh_postgres_url, revision)
+    before = plain_rows(fresh_postgres_url)
+    assert calmon(fresh_postgres_url, tmp_path, "backup", str(copy)).returncode == 0
+    assert plain_rows(fresh_postgres_url) == before
+    del before["alembic_version"]
+    assert plain_rows(f"sqlite:///{copy}") == before
+    monkeypatch.setattr(schema, "upgrade", new_history.REAL)
+    with Store.from_url(fresh_postgres_url, check=False) as store:
+        store.upgrade()
+    upgraded = content(fresh_postgres_url)
+    restored(fresh_postgres_url, copy)
+    assert content(fresh_postgres_url) == upgraded
+    assert all(upgraded)
+
+
+def content(url: str) -> tuple[object, ...]:
+    """What the history says, but for the numbers of its series, which an upgrade gives in any order."""
+    with Store.from_url(url) as store:
+        estimates = sorted(repr(each) for each in store.estimates())
+        return estimates, sorted(repr(each) for each in store.verdicts()), store.switches(), repr(store.baselines())
+
+
+@pytest.mark.postgres
+def test_a_history_of_a_newer_version_is_not_copied(tmp_path: Path, fresh_postgres_url: str) -> None:
+    Store.from_url(fresh_postgres_url).close()
+    execute(fresh_postgres_url, "UPDATE calmon_revision SET version_num = '0099'")
+    with pytest.raises(SchemaOutdated, match="it was written by a newer version: install that one"):
+        archive.backup(fresh_postgres_url, tmp_path / "copy.sqlite")
+    assert not (tmp_path / "copy.sqlite").exists()

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
+from flows.stages import only_io
 from monitor.automation import Gate
 from monitor.automation.gate.sources import StoreSource
-from monitor.core.records import SwitchState
+from monitor.cli import app
+from monitor.config.settings import load_settings
+from monitor.core.records import Note, SwitchState
+from monitor.history import archive, schema
 from monitor.history.errors import StoreUnreachable
 from monitor.history.store import Store
+from monitor.service.backend import Service
+from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
+from tests.fakes import new_history
+from tests.fakes.world import make_world
 
 PATIENCE = 60.0
 
@@ -69,15 +81,20 @@ def replayed(primary: str, replica: str) -> bool:
     return answer(replica, f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == "True"
 
 
+def caught_up(primary: str, replica: str) -> None:
+    """Wait until it has."""
+    deadline = time.monotonic() + PATIENCE
+    while not replayed(primary, replica):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 @pytest.mark.postgres
 def test_nothing_is_automated_by_what_a_replica_says(primary_and_replica: tuple[str, str]) -> None:
     primary, replica = primary_and_replica
     with Store.from_url(primary) as store:
         switched(store, "on", 1)
-    deadline = time.monotonic() + PATIENCE
-    while not replayed(primary, replica):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    caught_up(primary, replica)
     assert answer(replica, "SELECT state FROM switches") == "on"  # what it would have been automated by
     with Gate(StoreSource(primary)) as open_one, Gate(StoreSource(replica)) as closed:
         assert open_one.allows("tickets", "billing", score=0.93).allowed
@@ -91,3 +108,57 @@ def test_nothing_is_automated_by_what_a_replica_says(primary_and_replica: tuple[
 def test_neither_does_the_service_hand_its_switches_to_gates(primary_and_replica: tuple[str, str]) -> None:
     with Store.from_url(primary_and_replica[1]) as store, pytest.raises(StoreUnreachable, match="read replica"):
         store.stored_switches()
+
+
+@pytest.mark.postgres
+def test_neither_health_nor_metrics_say_that_automation_is_on(
+    primary_and_replica: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = primary_and_replica
+    monkeypatch.chdir(tmp_path)
+    environment = make_world(tmp_path).environment | {"CALMON_STORE_URL": replica}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with closing(Service(load_settings(environment | {"CALMON_STORE_URL": primary}))) as service:  # it publishes scores
+        assert "calmon_automation_on" in service.metrics()
+    caught_up(primary, replica)
+    for words in (["health"], ["health", "--json"]):
+        found = CliRunner(env={"COLUMNS": "400"}).invoke(app, words)
+        assert (found.exit_code, found.stdout, found.stderr) == (1, "", f"error: {REFUSED}\n")
+    with closing(Service(load_settings(os.environ))) as service, pytest.raises(RequestRefused) as caught:
+        service.metrics()
+    assert caught.value.reason == "store_unreadable"
+
+
+@pytest.mark.postgres
+def test_what_would_change_a_replica_ends_with_one_sentence(
+    primary_and_replica: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = primary_and_replica
+    with Store.from_url(primary) as store:
+        store.publish_thresholds({("tickets", None): 0.9}, datetime.now(UTC))  # so that a run has nothing to publish
+    caught_up(primary, replica)
+    monkeypatch.chdir(tmp_path)
+    for name, value in (make_world(tmp_path).environment | {"CALMON_STORE_URL": replica}).items():
+        monkeypatch.setenv(name, value)
+    archive.backup(replica, tmp_path / "copy.sqlite")  # which reads only
+    monkeypatch.setattr(schema, "upgrade", new_history.REAL)
+    for words in CHANGES:
+        found = CliRunner(env={"COLUMNS": "400"}).invoke(app, words.split())
+        assert (found.exit_code, type(found.exception)) == (1, SystemExit), (words, found.output)
+        assert found.stderr.splitlines()[-1] == f"error: {REFUSED}", words
+        assert "Traceback" not in found.stderr
+    with Store.from_url(replica) as store, pytest.raises(StoreUnreachable) as caught:
+        store.put_note(Note("n", datetime.now(UTC), {}))
+    assert only_io(None, None, SimpleNamespace(data=caught.value))  # a flow tries again: a failover may be under way
+
+
+REFUSED = (
+    "the history is a read replica, on which a switch that was turned off may still be on: "
+    "CALMON_STORE_URL must name the server that is written to"
+)
+CHANGES = (
+    "run weekly --week 2026-W34", "run daily --date 2026-08-20", "backfill --from 2026-W30 --to 2026-W30",
+    "automation disable --source tickets --reason x", "baseline pin --from 2026-W24 --to 2026-W29",
+    "db confirm --reason x", "db prune", "db upgrade", "db restore copy.sqlite --reason x",
+)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,11 @@ from monitor.cli import app
 from monitor.cli.checks import check_store
 from monitor.config.settings import load_settings
 from monitor.history import schema
+from monitor.history.errors import StoreUnreachable
+from monitor.history.rights import explained, missing_grant
+from monitor.history.store import Store
 from tests.fakes import new_history
+from tests.fakes.world import make_world
 
 pytestmark = pytest.mark.postgres
 
@@ -100,6 +105,42 @@ def test_a_role_that_does_not_own_the_tables_reads_who_does(fresh_postgres_url: 
     assert f'{what}; run `calmon db upgrade` as postgres, or as a superuser: GRANT postgres TO "{role}"' in refused(
         "db", "upgrade"
     )
+
+
+def test_a_role_that_may_only_read_the_tables_reads_what_to_grant(
+    fresh_postgres_url: str, url: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALMON_WAREHOUSE_URL", make_world(tmp_path).warehouse_url)
+    with Store.from_url(fresh_postgres_url) as store:
+        store.publish_thresholds({("tickets", None): 0.8}, datetime.now(UTC))
+    run(fresh_postgres_url, f'GRANT SELECT ON ALL TABLES IN SCHEMA public TO "{role}"')
+    grants = (
+        f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "{role}"',
+        f'GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO "{role}"',
+    )
+    what = f'the role "{role}" may not use the tables of the history as calmon does; as postgres: {"; ".join(grants)}'
+    assert calmon("automation", "status").exit_code == 0
+    for words in CHANGES:
+        assert what in refused(*words.split())
+    assert f"error: permission denied for table thresholds: {what}" in refused("run", "weekly", "--week", "2026-W34")
+    run(fresh_postgres_url, *grants)
+    for words in CHANGES:
+        assert calmon(*words.split()).exit_code == 0, words
+
+
+CHANGES = (
+    "run weekly --week 2026-W34", "automation disable --source tickets --reason x", "db confirm --reason x", "db prune",
+    "automation enable --source tickets --reason x",
+)  # fmt: skip
+
+
+def test_a_server_that_takes_no_changes_for_a_moment_may_be_asked_again(fresh_postgres_url: str) -> None:
+    why = "the history's database takes no changes: cannot execute UPDATE in a read-only transaction"
+    both = "SET TRANSACTION READ ONLY; UPDATE history SET why = 'x'"  # as after a failover that has just ended
+    with Store.from_url(fresh_postgres_url) as store, store._write() as connection:
+        with pytest.raises(StoreUnreachable, match=why), explained(store._engine, missing_grant):
+            connection.exec_driver_sql(both)
+        connection.rollback()
 
 
 def test_any_other_refusal_is_said_in_the_words_of_the_server(fresh_postgres_url: str, url: str, role: str) -> None:

@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from starlette.responses import JSONResponse
 from typer.testing import CliRunner, Result
 
@@ -29,6 +30,7 @@ from monitor.automation.gate.snapshot import from_json, to_json
 from monitor.cli import app
 from monitor.config.load import load_config
 from monitor.core.records import LABEL_BYTES
+from monitor.history.reader import REVISION
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.service.app import Backend, BoardBody, Guard, create_app
@@ -624,6 +626,31 @@ def test_a_history_in_use_is_opened_once_whatever_others_write(place: Place) -> 
                 other.publish_thresholds({("tickets", None): number / 10}, datetime.now(UTC))
             assert door.store() is first
             assert door.store().thresholds() == {("tickets", None): number / 10}
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_a_history_that_a_newer_program_upgrades_is_a_yes_to_nobody(
+    tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    place = make_place(tmp_path, request.getfixturevalue("fresh_postgres_url") if engine == "postgresql" else None)
+    newer = sa.create_engine(sa.make_url(place.store_url).set(drivername=_DRIVERS[engine]))
+    set_revision = sa.text("UPDATE calmon_revision SET version_num = :revision")
+    with running(place) as service, service.client("boss") as client, newer.connect() as connection:
+        assert client.get(path("billing"), params={"score": 0.93}).json()["allowed"] is True
+        connection.execute(set_revision, {"revision": "0099"})
+        connection.commit()  # and stays open: in SQLite what it wrote is only in the journal
+        for answer in (client.get(path("billing"), params={"score": 0.93}), client.get(BOARD), client.get("/"),
+                       client.get("/metrics"), client.post(path("billing", "enable"), json={"reason": "x"}),
+                       client.post(path("billing", "disable"), json={"reason": "x"})):  # fmt: skip
+            problem(answer, "store_unreadable")
+        connection.execute(set_revision, {"revision": REVISION})
+        connection.commit()
+        assert client.get(path("billing"), params={"score": 0.93}).json()["allowed"] is True
+    newer.dispose()
+    assert "the history is at schema revision 0099, this program needs" in service.output()
+
+
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
 
 def test_a_broken_alerts_yaml_still_lets_off_but_not_on_and_a_new_one_is_used(place: Place) -> None:

@@ -35,6 +35,7 @@ from monitor.core.records import (
     Estimate,
     Incident,
     Interval,
+    Note,
     Reason,
     RejectedRows,
     ShiftResult,
@@ -187,6 +188,15 @@ def test_a_store_of_another_revision_is_refused_with_the_remedy(url: str):
         Store.from_url(url)
     with Store.from_url(url, check=False) as unchecked:
         assert unchecked.revision() == "0000"
+
+
+def test_a_store_that_is_open_refuses_tables_that_were_upgraded_meanwhile(store: Store, url: str):
+    _set_revision(url, "0099")
+    for use in (store.stored_switches, store.runs, lambda: store.put_note(Note("n", NOW, {})), store.ping):
+        with pytest.raises(SchemaOutdated, match=r"schema revision 0099.*newer version"):
+            use()
+    _set_revision(url, schema.head())
+    assert store.notes() == {}
 
 
 def test_an_older_revision_asks_for_the_upgrade(monkeypatch: pytest.MonkeyPatch):
@@ -779,7 +789,8 @@ def test_two_thousand_estimates_are_stored_with_a_handful_of_calls_of_the_databa
     store.save_evaluation(week(), ["tickets"], many, verdicts, [], NOW)
     sqlalchemy_event.remove(*listening)
     # one more each for the numbers of the window and of the series, two for what does not fit into lines
-    assert len(calls) <= 15 + 10, calls  # the first time new series get their places, one at a time
+    # and each of the two transactions begins with the revision of the tables
+    assert len(calls) <= 15 + 12, calls  # the first time new series get their places, one at a time
     assert len(store.estimates()) == len(many) == 1920
 
 
