@@ -151,6 +151,10 @@ class Dialect:
         """The value as an instant; without a time zone it is UTC."""
         return sa.cast(column, sa.TIMESTAMP()) if kind == "date" else column
 
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL if it is none by which anything can be dated."""
+        return instant
+
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant if it lies between the years 1 and 9999, else NULL: Python has no other dates."""
         return sa.case((instant.between(self.moment(_FIRST, kind), self.moment(_LAST, kind)), instant))
@@ -317,6 +321,10 @@ class PostgreSQL(Dialect):
 
     sums_within_cells = "doubles"
 
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL before year 1, as -infinity is."""
+        return _from_year_1(self, instant, kind)
+
     def number(self, column: Expression, kind: Kind) -> Expression:
         """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""
         number = super().number(column, kind)
@@ -373,6 +381,11 @@ class PostgreSQL(Dialect):
         cursor: Any = result.cursor
         described, rows = cursor.description, cursor.fetchall()
         return {column[0]: _column_of(rows, place, column[1]) for place, column in enumerate(described)}
+
+
+def _from_year_1(dialect: Dialect, instant: Expression, kind: Kind) -> Expression:
+    """The instant; NULL before year 1: Python has no such date. One after the year 9999 lies in the future anyway."""
+    return sa.case((instant >= dialect.moment(_FIRST, kind), instant))
 
 
 def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDArray[Any]:
@@ -471,6 +484,10 @@ class DuckDB(Embedded):
         if kind == "text":
             return sa.case((column.like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True))))
         return super().instant(column, kind)
+
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL before year 1, as -infinity is."""
+        return _from_year_1(self, instant, kind)
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of 128 bits."""
