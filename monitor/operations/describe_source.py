@@ -11,7 +11,7 @@ from monitor.config.problems import closest
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import clean
+from monitor.core.wording import LABEL_LENGTH, clean
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
@@ -106,7 +106,9 @@ def _named_labels(config: Config) -> Iterator[tuple[str, str, str, tuple[str, ..
 
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
     for each in (each for each in quality if each.rows):
-        items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
+        key, length = ("line", 200) if each.reason == RejectReason.LINE_UNREADABLE else ("item", LABEL_LENGTH)
+        found = (example.get(key) for example in each.examples[:SHOWN_EXAMPLES])
+        items = [clean(name, length) for name in found if name]
         named = f" ({', '.join(items)})" if items else ""
         if each.reason in IN_NO_WINDOW:  # such rows belong to no window, so no share can be given
             yield f"in all of the relation {each.rows:,} rejected as {each.reason}{named}"

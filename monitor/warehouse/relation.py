@@ -86,14 +86,22 @@ class ParquetFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFiles:
-    """A path, or a pattern like ``data/*.csv``, of files with a header line. All their columns are text.
+class CsvPart:
+    """CSV files that are read alike: their paths, and the options of DuckDB's read_csv."""
 
-    ``options`` are more options of DuckDB's read_csv: see ``csv_lines.py``.
+    paths: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """A path, or a pattern like ``data/*.csv``, of files with a line of names. All their columns are text.
+
+    ``parts`` say how the files are read; they are known once these were looked at: see ``csv_lines.py``.
     """
 
     path: str
-    options: tuple[str, ...] = ()
+    parts: tuple[CsvPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +184,25 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         return sa.func.read_parquet(path).table_valued(name=name)
     if isinstance(relation, CsvFiles):
-        path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        # as text: the contract decides what is a number or a date, so a bad value is a rejected row and no failure
-        options = ("header = true", "all_varchar = true", "union_by_name = true", *relation.options)
-        return sa.func.read_csv(path, *map(sa.literal_column, options)).table_valued(name=name)
+        return sa.text(select_of(relation).replace(":", r"\:")).columns().subquery(name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
     return table.alias(name)
+
+
+def select_of(files: CsvFiles) -> str:
+    """A SELECT of all rows of CSV files, with the columns of all of them by name."""
+    reads = (f"read_csv([{', '.join(map(literal, part.paths))}], {', '.join(part.options)})" for part in files.parts)
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {each}" for each in reads)
+
+
+def literal(text: str) -> str:
+    """A text as a literal of SQL.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _unquoted(part: str) -> str:

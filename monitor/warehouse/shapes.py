@@ -27,6 +27,7 @@ from monitor.warehouse.checks import (
     find,
     labels_of,
     layout_of,
+    none_named,
     parsed,
     score_name,
     seen_kind,
@@ -60,7 +61,7 @@ def long_form(
         clause, available = joined
     layout = layout_of(connection, name, source, clause, available, dialect)
     if not isinstance(layout, Layout):
-        return layout
+        return none_named(name, source, relation, available) or layout
     shape = _Shape(connection, name, source, layout, dialect)
     found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
     return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
