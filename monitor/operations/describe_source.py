@@ -142,7 +142,9 @@ def _doubt_about_dates(source: SourceConfig, survey: Survey) -> str:
     if column in given:
         return f"{dates} do not fit {given[column]}, the pattern in types, and these rows are rejected"
     remedy = "cast the column in a view or a SELECT"
-    if any(is_files(relation) for relation in source.relations):
+    if (survey.unread_example or "").strip().isdigit():
+        remedy = f"make dates of numbers in a SELECT: to_timestamp({source.window_on}), or epoch_ms() of milliseconds"
+    elif any(is_files(relation) for relation in source.relations):
         remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
     return f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
 

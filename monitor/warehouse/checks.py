@@ -264,7 +264,7 @@ def _types(
         column = layout.columns[wanted]
         kind = seen_kind(connection, layout, wanted, dialect)
         if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
-            remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+            remedy = to_make_a_number(source, column.name)
             shown = "no number" if kind == "other" else kind
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
     waiting = () if source.unresolved is None else ("predicted_at",)
@@ -274,6 +274,13 @@ def _types(
             yield RelationProblem(
                 name, f"column {column.name} ({wanted}) is {column.kind}, no date", dialect.date_remedy
             )
+
+
+def to_make_a_number(source: SourceConfig, column: str) -> str:
+    """What to do about a column that is no number."""
+    if all(is_files(relation) for relation in source.relations):
+        return f"write types: {{{column}: number}}"
+    return f"cast it in a view or a SELECT: CAST({column} AS DOUBLE PRECISION)"
 
 
 def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, quoted_name
@@ -25,7 +26,7 @@ class RelationProblem:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.message}; {self.remedy}"
+        return f"{self.source}: {self.message}; {self.remedy}" if self.source else f"{self.message}; {self.remedy}"
 
 
 class UnreadableFile(Exception):
@@ -117,6 +118,7 @@ _FORMS = 'write a table or view (schema.name; "Quoted Name" where needed), a .pa
 _PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$-]*)'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 _CSV = re.compile(r"\.(?:csv|tsv)(?:\.(?:gz|zst))?$", re.IGNORECASE)
+_JSON = re.compile(r"^\S+\.(?:json|jsonl|ndjson)(?:\.(?:gz|zst))?$", re.IGNORECASE)
 _READS = re.compile(r"\(*\s*(?:select|with)\s", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*\(?\s*([A-Za-z]+)", re.DOTALL)
 _TOKEN = re.compile(
@@ -159,7 +161,8 @@ def parse_relation(text: str) -> Relation:
         return TableName(tuple(_unquoted(part) for part in re.findall(_PART, bare)))
     first = _FIRST_WORD.match(bare)
     if first is None or first[1].lower() not in ("select", "with"):
-        raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", _FORMS)
+        remedy = f"write SELECT * FROM {literal(bare)}" if _JSON.search(bare) else _FORMS
+        raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", remedy)
     return Query(_one_select(bare))
 
 
@@ -182,7 +185,9 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
         return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        return sa.func.read_parquet(path).table_valued(name=name)
+        # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
+        by_name: sa.ColumnElement[Any] = sa.literal_column("union_by_name = true")
+        return sa.func.read_parquet(path, by_name).table_valued(name=name)
     if isinstance(relation, CsvFiles):
         return sa.text(select_of(relation).replace(":", r"\:")).columns().subquery(name)
     schema = ".".join(relation.parts[:-1]) or None

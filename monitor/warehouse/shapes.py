@@ -31,6 +31,7 @@ from monitor.warehouse.checks import (
     parsed,
     score_name,
     seen_kind,
+    to_make_a_number,
 )
 from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
@@ -285,7 +286,7 @@ class _Shape:
                 fits = kind in (*NUMERIC, "unknown") or (kind == "boolean" and pattern in booleans)
                 if not fits and not (pattern in booleans and self.source.positive):
                     shown = "no number" if kind == "other" else kind
-                    remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+                    remedy = to_make_a_number(self.source, column.name)
                     yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.operations.describe_source import window_in_words
+from monitor.operations.describe_source import describe, window_in_words
 from monitor.warehouse import csv_lines
 from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed
 
@@ -502,3 +502,63 @@ def test_types_are_of_the_columns_of_files(tmp_path: Path) -> None:
         assert table.message == "types are of the columns of files, and the relation names none"
         (none,) = warehouse.check("tickets", config.model_copy(update={"relation": f"{tmp_path}/no.csv", "types": {}}))
         assert none.message == f"No files found: {tmp_path}/no.csv"
+
+
+def test_parquet_files_have_columns_in_any_order_and_the_widest_type_of_each(tmp_path: Path) -> None:
+    rows = (
+        "'t1' AS item, 'refund' AS label, 1 AS score, true AS actual, TIMESTAMP '2026-11-10 09:00' AS resolved_at",
+        "0.97::DOUBLE AS score, 't2' AS item, 'refund' AS label, 0.75 AS actual, "
+        "TIMESTAMPTZ '2026-11-10 09:00+00' AS resolved_at, 'web' AS channel",
+    )
+    for order in (rows, rows[::-1]):
+        for name, row in zip("ab", order, strict=True):
+            duckdb.sql(f"COPY (SELECT {row}) TO '{tmp_path}/{name}.parquet'")
+        reading = read(tmp_path / "*.parquet", segments=["channel"])
+        assert found(reading) == {"refund": (2, pytest.approx(1.97), 1.75)}
+        assert sorted(value for _, value in reading.segments) == ["(none)", "web"]
+
+
+def test_text_in_parquet_files_says_that_types_can_make_it_a_number(tmp_path: Path) -> None:
+    plain = written(tmp_path / "plain.csv", head=HEAD.replace("score", "conf"))
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{plain}', all_varchar = true)) TO '{tmp_path}/tickets.parquet'")
+    with pytest.raises(RelationError, match=r"column conf \(score\) is text; write types: \{conf: number\}"):
+        read(tmp_path / "tickets.parquet", columns={"score": "conf"})
+    types = {"conf": "number", "actual": "number"}
+    assert read(tmp_path / "tickets.parquet", columns={"score": "conf"}, types=types).rows == 4
+
+
+@pytest.mark.parametrize(
+    ("pattern", "written_so"),
+    [("%Y-%m-%d %H:%M:%S %z", "2026-11-10 01:30:00 +0200"), ("%d/%b/%Y:%H:%M:%S %z", "10/Nov/2026:01:30:00 +0200")],
+)
+def test_a_pattern_with_a_time_zone_is_heeded_and_described(tmp_path: Path, pattern: str, written_so: str) -> None:
+    path = written(tmp_path / "tickets.csv", [f"t1,refund,0.9,1,{written_so}"])
+    config = SourceConfig(relation=str(path), score_is="probability_of_label", types={"resolved_at": pattern})
+    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
+        survey = warehouse.survey("tickets", config)
+        assert (survey.first, survey.zone) == (datetime(2026, 11, 9, 23, 30, tzinfo=UTC), True)
+        plain = config.model_copy(update={"types": {}})
+        assert warehouse.survey("tickets", plain).unread == 1
+
+
+def test_seconds_since_1970_are_rejected_with_what_to_do_which_works(tmp_path: Path) -> None:
+    path = written(tmp_path / "tickets.csv", ["t1,refund,0.9,1,1794301200"])
+    config = SourceConfig(relation=str(path), score_is="probability_of_label")
+    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        (*_, doubt) = describe(warehouse, "tickets", config, reading).doubts[:1]
+    assert bad(reading) == {"date_malformed": 1}
+    assert "make dates of numbers in a SELECT: to_timestamp(resolved_at), or epoch_ms() of milliseconds" in doubt
+    assert read(f"SELECT * REPLACE (to_timestamp(resolved_at) AS resolved_at) FROM '{path}'").rows == 1
+
+
+def test_blanks_before_a_date_are_no_part_of_it(tmp_path: Path) -> None:
+    rows = ["t1, refund, 0.9, 1, 2026-11-10 09:00", "t2, refund, 0.8 , 0 ,2026-11-11T09:00:00Z "]
+    reading = read(written(tmp_path / "tickets.csv", rows, HEAD.replace(",", " , ")))
+    assert (reading.rows, bad(reading)) == (2, {})
+
+
+def test_json_is_read_by_a_select(tmp_path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{written(tmp_path / 'plain.csv')}')) TO '{tmp_path}/tickets.jsonl'")
+    with pytest.raises(RelationError, match=f"is not a relation; write SELECT . FROM '{tmp_path}/tickets.jsonl'"):
+        read(tmp_path / "tickets.jsonl")
