@@ -1,7 +1,7 @@
 """What ``relation:`` of a source may be: a table or view, Parquet files, or one SELECT.
 
 The text comes from alerts.yaml, so it is parsed here before any of it reaches the database: names become
-quoted identifiers, a path becomes a bound value, and a SELECT is accepted only as a single read-only
+quoted identifiers, a path becomes a bound value or a literal, and a SELECT is accepted only as a single read-only
 subquery.
 """
 
