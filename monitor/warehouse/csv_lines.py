@@ -148,7 +148,7 @@ def _of_file(driver: Any, path: str, header: Header) -> tuple[CsvPart, Unreadabl
     except duckdb.InvalidInputException as error:
         return _without_quotes(driver, path, header, str(error)), NO_LINES
     check(driver, path, header, found)
-    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, found.rejected)
+    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, found)
 
 
 def _padded(driver: Any, path: str, header: Header) -> Attempt:
@@ -156,7 +156,7 @@ def _padded(driver: Any, path: str, header: Header) -> Attempt:
     first, *others = (_part(path, header, PADDED, ONE_THREAD, escaped=each) for each in _ESCAPES)
     found = attempt(driver, first)
     if found.has_wrong_quotes:
-        return min((found, *(attempt(driver, each) for each in others)), key=lambda each: len(each.rejected))
+        return min((found, *(attempt(driver, each) for each in others)), key=lambda each: each.rejected)
     return found
 
 

@@ -20,6 +20,18 @@ _REJECTS, _SCANS = "calmon_csv_rejects", "calmon_csv_scans"
 _REJECTING = f"store_rejects = true, rejects_table = '{_REJECTS}', rejects_scan = '{_SCANS}'"
 _MOST_MISSING = 1_000_000
 _ENCODING, _QUOTE = "INVALID ENCODING", "UNQUOTED VALUE"
+_FIRST = f"""\
+SELECT line, position, kind, csv_line FROM (
+    SELECT *, row_number() OVER (ORDER BY line) AS place, row_number() OVER (PARTITION BY kind ORDER BY line) AS of_kind
+    FROM (
+        SELECT
+            line, min(line_byte_position) AS position, first(csv_line) AS csv_line,
+            CASE WHEN bool_or(error_type = '{_QUOTE}') THEN '{_QUOTE}' ELSE first(error_type) END AS kind
+        FROM {_REJECTS} GROUP BY line
+    )
+)
+WHERE place <= {SHOWN} OR of_kind = 1 OR kind = '{_QUOTE}' AND trim(csv_line, chr(10)) LIKE '%' || chr(10) || '%'
+ORDER BY line"""
 _WHY = {
     "TOO MANY COLUMNS": "more fields than names", _QUOTE: "text after a closing quote",
     "LINE SIZE OVER MAXIMUM": "more than 2,000,000 bytes",
@@ -62,17 +74,21 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One way to read one file: the lines that DuckDB rejects, how many rows it reads, and how many missing values."""
+    """One way to read one file: how many rows and missing values DuckDB reads, and how many lines it rejects.
+
+    ``first`` has the first lines that it rejects, the first of each kind, and those that took others with them.
+    """
 
     part: CsvPart
-    rejected: Sequence[Rejected]
     rows: int
     missing: int
+    rejected: int
+    first: Sequence[Rejected]
 
     @property
     def has_wrong_quotes(self) -> bool:
         """Whether a line was rejected for its quotes."""
-        return any(each.kind == _QUOTE for each in self.rejected)
+        return any(each.kind == _QUOTE for each in self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +103,28 @@ class Characters:
 def attempt(driver: Any, part: CsvPart) -> Attempt:
     """Read a file without the lines that do not fit. Raises duckdb.InvalidInputException."""
     reading = select_of(CsvFiles("", (replace(part, options=(*part.options, _REJECTING)),)))
-    facts = ", ".join(f"first({name} ORDER BY column_idx)" for name in ("line_byte_position", "error_type", "csv_line"))
     try:
         # count(*) alone would look at no value
         ((rows, *known),) = driver.execute(f"SELECT count(*), count(COLUMNS(*)) FROM ({reading})").fetchall()
-        found = driver.execute(f"SELECT line, {facts} FROM {_REJECTS} GROUP BY line ORDER BY line").fetchall()
+        ((rejected,),) = driver.execute(f"SELECT count(DISTINCT line) FROM {_REJECTS}").fetchall()
+        first = driver.execute(_FIRST).fetchall()
     finally:
         for name in (_REJECTS, _SCANS):
             driver.execute(f"DROP TABLE IF EXISTS {name}")
-    return Attempt(part, [Rejected(*each) for each in found], rows, rows * len(known) - sum(known))
+    missing = rows * len(known) - sum(known)
+    return Attempt(part, rows, missing, rejected, [Rejected(*each) for each in first])
 
 
 def check(driver: Any, path: str, header: Header, found: Attempt) -> None:
     """Raise :class:`UnreadableFile` if lines may be lost without being counted, or if most lines are no rows."""
-    for each in (each for each in found.rejected if each.kind == _ENCODING):
-        raise not_in_utf8(f"line {_line_number(path, each)} of {path}")
-    for each in (*found.rejected, *_wrong_quotes(driver, path, found)):
+    for each in (each for each in found.first if each.kind == _ENCODING):
+        raise not_in_utf8(f"line {_line_numbers(path, [each])[0]} of {path}")
+    for each in (*found.first, *_wrong_quotes(driver, path, found)):
         if each.kind == _QUOTE and "\n" in each.text.strip():  # it took all lines up to the next quote
-            where = f"line {_line_number(path, each)} of {path}"
+            where = f"line {_line_numbers(path, [each])[0]} of {path}"
             raise UnreadableFile(f"{where} has a quoted value that does not end", _CLOSED)
-    if len(found.rejected) > found.rows:
-        raise misnamed(path, header, _line_number(path, found.rejected[0]))
+    if found.rejected > found.rows:
+        raise misnamed(path, header, _line_numbers(path, found.first[:1])[0])
 
 
 def _wrong_quotes(driver: Any, path: str, found: Attempt) -> Sequence[Rejected]:
@@ -124,26 +141,29 @@ def _wrong_quotes(driver: Any, path: str, found: Attempt) -> Sequence[Rejected]:
             raise UnreadableFile(f"a quoted value of {path} does not end", _CLOSED)
         return ()
     strict = tuple(option for option in found.part.options if option not in (PADDED, ONE_THREAD))
-    return [each for each in attempt(driver, CsvPart(found.part.paths, strict)).rejected if each.kind == _QUOTE]
+    return attempt(driver, CsvPart(found.part.paths, strict)).first
 
 
-def unreadable(path: str, rejected: Sequence[Rejected]) -> UnreadableLines:
+def unreadable(path: str, found: Attempt) -> UnreadableLines:
     """The lines of one file that are no rows."""
-    first = (
-        UnreadableLine(path, _line_number(path, each), _WHY.get(each.kind, each.kind)) for each in rejected[:SHOWN]
-    )
-    return UnreadableLines(len(rejected), tuple(first))
+    shown = found.first[:SHOWN]
+    numbered = zip(_line_numbers(path, shown), shown, strict=True)
+    first = (UnreadableLine(path, line, _WHY.get(each.kind, each.kind)) for line, each in numbered)
+    return UnreadableLines(found.rejected, tuple(first))
 
 
-def _line_number(path: str, rejected: Rejected) -> int:
-    """The number of a line in its file, from 1. DuckDB counts a row with line breaks in quotes as one line."""
+def _line_numbers(path: str, rejected: Sequence[Rejected]) -> list[int]:
+    """The numbers of lines in their file, from 1. DuckDB counts a row with line breaks in quotes as one line."""
     if path.lower().endswith(".zst"):
-        return rejected.number
-    breaks, left = 0, rejected.position + rejected.text.startswith("\n")  # the second half of a Windows line end
+        return [each.number for each in rejected]
+    found, breaks, passed = [], 0, 0
     with opened(path) as file:
-        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
-            breaks, left = breaks + chunk.count(b"\n"), left - len(chunk)
-    return breaks + 1 if breaks else rejected.number
+        for each in rejected:
+            position = each.position + each.text.startswith("\n")  # the second half of a Windows line end
+            while passed < position and (chunk := file.read(min(_CHUNK, position - passed))):
+                breaks, passed = breaks + chunk.count(b"\n"), passed + len(chunk)
+            found.append(breaks + 1 if breaks else each.number)
+    return found
 
 
 def has_two_line_ends(path: str) -> bool:
