@@ -29,11 +29,12 @@ from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, r
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
-from monitor.warehouse.relation import is_files
+from monitor.warehouse.relation import is_files, literal
 from monitor.warehouse.survey import Survey
 from monitor.warehouse.tables import ColumnSample
 
 _DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
+_JSON = re.compile(r"\.(json|jsonl|ndjson)(\.(gz|zst))?$", re.IGNORECASE)
 _IN_MEMORY = "duckdb://"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
@@ -143,7 +144,18 @@ def _place_of(text: str) -> _Place:
     if _DATA.search(text):
         return _Place(_IN_MEMORY, text)
     with path.open("rb") as stream:
-        return _Place(f"sqlite:///{text}" if stream.read(6) == b"SQLite" else f"duckdb:///{text}")
+        beginning = stream.read(12)
+    if beginning.startswith(b"SQLite"):
+        return _Place(f"sqlite:///{text}")
+    if beginning.endswith(b"DUCK"):
+        return _Place(f"duckdb:///{text}")
+    raise cli.UsageError(f"{text} is no file of CSV or Parquet, and no database of DuckDB or SQLite{_of_json(text)}")
+
+
+def _of_json(path: str) -> str:
+    """What to write for a file of JSON; nothing for another."""
+    by_select = f'calmon init {_IN_MEMORY} --relation "SELECT * FROM {literal(path)}"'
+    return f"; what DuckDB reads of JSON is a SELECT: {by_select}" if _JSON.search(path) else ""
 
 
 def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
@@ -266,7 +278,8 @@ def _proposal(
 def _in_words(unclear: Unclear) -> str:
     if not unclear.candidates:
         return unclear.question
-    option = "--date-format" if unclear.missing == "date_format" else f"--column {unclear.missing}=NAME"
+    options = {"date_format": "--date-format", "true_label": "--column true_label=NAME, or actual=NAME for yes and no"}
+    option = options.get(unclear.missing, f"--column {unclear.missing}=NAME")
     hint = "; if another table says it: --truth TABLE" if unclear.missing == "true_label" else ""
     return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{hint}"
 
@@ -328,7 +341,9 @@ def _write(path: Path, text: str, address: str) -> Settings:
     cli.write(path, text)
     cli.out.print(Text(f"wrote {path}"))
     environment = Path(".env")
-    if (os.environ.get("CALMON_WAREHOUSE_URL") or _IN_MEMORY) != address:  # files need no address
+    sources = parse_config(text).sources.values()
+    only_files = all(is_files(relation) for source in sources for relation in source.relations)  # which need no address
+    if (os.environ.get("CALMON_WAREHOUSE_URL") or (_IN_MEMORY if only_files else None)) != address:
         if environment.exists():
             line = f".env is there and stays as it is: set CALMON_WAREHOUSE_URL={shown_address(address)} in it"
             cli.out.print(Text(line))

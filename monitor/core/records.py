@@ -53,6 +53,7 @@ class Reason(StrEnum):
 class RejectReason(StrEnum):
     """Why a row of the warehouse was rejected. All are described in ``docs/bad-rows.md``."""
 
+    LINE_UNREADABLE = "line_unreadable"
     ITEM_MISSING = "item_missing"
     LABEL_MISSING = "label_missing"
     LABEL_TOO_LONG = "label_too_long"
@@ -74,7 +75,12 @@ class RejectReason(StrEnum):
     SEVERAL_TRUE_LABELS = "several_true_labels"
 
 
-IN_NO_WINDOW = (RejectReason.DATE_MISSING, RejectReason.DATE_MALFORMED, RejectReason.DATE_IN_FUTURE)
+IN_NO_WINDOW = (
+    RejectReason.LINE_UNREADABLE,
+    RejectReason.DATE_MISSING,
+    RejectReason.DATE_MALFORMED,
+    RejectReason.DATE_IN_FUTURE,
+)
 """Reasons of rows that lie in no window. A reading counts those of its whole relation."""
 
 

@@ -11,7 +11,7 @@ from monitor.config.problems import closest
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import clean
+from monitor.core.wording import LABEL_LENGTH, clean
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
@@ -106,7 +106,9 @@ def _named_labels(config: Config) -> Iterator[tuple[str, str, str, tuple[str, ..
 
 def _rejected(quality: Sequence[RejectedRows], kept: int) -> Iterator[str]:
     for each in (each for each in quality if each.rows):
-        items = [clean(str(example.get("item"))) for example in each.examples[:SHOWN_EXAMPLES] if example.get("item")]
+        key, length = ("line", 200) if each.reason == RejectReason.LINE_UNREADABLE else ("item", LABEL_LENGTH)
+        found = (example.get(key) for example in each.examples[:SHOWN_EXAMPLES])
+        items = [clean(name, length) for name in found if name]
         named = f" ({', '.join(items)})" if items else ""
         if each.reason in IN_NO_WINDOW:  # such rows belong to no window, so no share can be given
             yield f"in all of the relation {each.rows:,} rejected as {each.reason}{named}"
@@ -140,7 +142,9 @@ def _doubt_about_dates(source: SourceConfig, survey: Survey) -> str:
     if column in given:
         return f"{dates} do not fit {given[column]}, the pattern in types, and these rows are rejected"
     remedy = "cast the column in a view or a SELECT"
-    if any(is_files(relation) for relation in source.relations):
+    if (survey.unread_example or "").strip().isdigit():
+        remedy = f"make dates of numbers in a SELECT: to_timestamp({source.window_on}), or epoch_ms() of milliseconds"
+    elif any(is_files(relation) for relation in source.relations):
         remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
     return f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import iglob
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
@@ -146,7 +147,9 @@ def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[s
     if not dialect.reads_files:
         kind = "Parquet" if isinstance(files, ParquetFiles) else "CSV"
         return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
-    found = "://" in files.path or next(iglob(files.path, recursive=True), None)  # noqa: PTH207 - absolute patterns
+    if "://" in files.path or Path(files.path).is_file():
+        return None
+    found = next(iglob(files.path, recursive=True), None)  # noqa: PTH207 - absolute patterns
     return None if found else (f"No files found: {files.path}", "correct the path; it is from where calmon runs")
 
 
@@ -167,6 +170,16 @@ def layout_of(
         *_types(connection, name, source, layout, dialect),
     ]
     return problems or layout
+
+
+def none_named(name: str, source: SourceConfig, relation: Relation, available: Columns) -> list[RelationProblem]:
+    """The one problem of CSV files that have no needed column: their first line may be no line of names."""
+    wanted = [source.columns.get(each, each) for each in needed(source)]
+    if not isinstance(relation, CsvFiles) or any(find(each, available) for each in wanted):
+        return []
+    has = ", ".join(column for column, _ in available)
+    found = f"the line of names of {relation.path} has none of the columns {', '.join(wanted)}; it has: {has}"
+    return [RelationProblem(name, found, "begin the file with their names, or say theirs: columns: {item: <its name>}")]
 
 
 def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
@@ -251,7 +264,7 @@ def _types(
         column = layout.columns[wanted]
         kind = seen_kind(connection, layout, wanted, dialect)
         if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
-            remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+            remedy = to_make_a_number(source, column.name)
             shown = "no number" if kind == "other" else kind
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
     waiting = () if source.unresolved is None else ("predicted_at",)
@@ -261,6 +274,13 @@ def _types(
             yield RelationProblem(
                 name, f"column {column.name} ({wanted}) is {column.kind}, no date", dialect.date_remedy
             )
+
+
+def to_make_a_number(source: SourceConfig, column: str) -> str:
+    """What to do about a column that is no number."""
+    if all(is_files(relation) for relation in source.relations):
+        return f"write types: {{{column}: number}}"
+    return f"cast it in a view or a SELECT: CAST({column} AS DOUBLE PRECISION)"
 
 
 def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,16 @@ def named_files(texts: Iterable[str]) -> list[str]:
 
 
 def allowed(paths: Iterable[str]) -> list[str]:
-    """The paths that DuckDB must be allowed to open: each path itself, and the present matches of a pattern."""
+    """The paths that DuckDB must be allowed to open: each path itself, and the present matches of a pattern.
+
+    DuckDB takes a name with ``*``, ``?`` or ``[`` for a pattern, so such a name is allowed in its escaped form too.
+    """
     found: dict[str, None] = {}
     for path in paths:
         whole = str(Path(path).absolute())
         matches = sorted(glob(whole, recursive=True)) if _WILD.search(path) else []  # noqa: PTH207 - absolute
-        found |= dict.fromkeys(each for each in (whole, *matches) if _DATA.fullmatch(each))
+        named = [each for path in (whole, *matches) for each in (path, escape(path))]
+        found |= dict.fromkeys(each for each in named if _DATA.fullmatch(each))
     return list(found)
 
 

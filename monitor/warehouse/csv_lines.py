@@ -1,156 +1,175 @@
-"""CSV files some of whose lines have too few or too many fields.
+"""CSV files as rows, also where some lines do not have the fields that the line of names has.
 
-DuckDB finds out by itself how a file is written. A single line that does not fit makes it take each line for one value,
-so the separator is that of the line of names. Files whose lines all fit are read as DuckDB finds them written. Else a
-line with too few fields is a row with missing values; a line with too many is an error that names it. No line is lost.
+DuckDB reads a file whose lines all fit, and would refuse a whole file because of one line. So other files are looked at
+one by one: a line with too few fields is a row with missing values; a line that is no row (too many fields, text after
+a closing quote, two megabytes) is left out and counted. Fields without name and value, as separators at the end of a
+line make them, are ignored. A file is refused where lines could be lost without being counted, or where most are no
+rows.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from glob import glob
+from glob import escape, glob
+from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
+from monitor.warehouse.csv_header import (
+    QUOTED,
+    Header,
+    check_names,
+    check_packed,
+    head_of,
+    header_of,
+    lines_of,
+    not_in_utf8,
+)
+from monitor.warehouse.csv_rejects import (
+    EXPLICIT,
+    NO_LINES,
+    ONE_THREAD,
+    PADDED,
+    Attempt,
+    UnreadableLines,
+    attempt,
+    characters_of,
+    check,
+    has_two_line_ends,
+    lines_of_file,
+    unreadable,
+)
+from monitor.warehouse.relation import CsvFiles, CsvPart, TableName, UnreadableFile, literal, select_of
 
-from monitor.warehouse.relation import CsvFiles, UnreadableFile, from_clause
-
-Run = Callable[[sa.Select[Any]], Any]
-"""Runs a statement that gives one value. Raises duckdb.Error."""
-
-_EVERY_VALUE: sa.ColumnElement[Any] = sa.literal_column("count(COLUMNS(*))")  # count(*) alone would look at no value
-_SEPARATORS = (",", ";", "\t", "|")
-_PADDED = ("null_padding = true", "quote = '\"'", "escape = '\"'", "comment = ''", "parallel = false")
-"""One thread: several would take a line break in quotes for the end of a short line."""
-_LINE = re.compile(r"CSV Error on Line: (\d+)")
-_FIELDS = re.compile(r"Expected Number of Columns: (\d+) Found: (\d+)")
-_FILE = re.compile(r'^\s*file = (.+)$|file "([^"]+)"', re.MULTILINE)
-_QUOTED = "put a value that has the separator or a line break in quotes"
+COPIED_BYTES = 64 * 2**20
+"""CSV files of at most this many bytes on the disk are read once a session."""
+_ESCAPES = ('"', "\\")
+_HEAD_LINES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a file: how its names are separated, and how many they are."""
+class CsvRows:
+    """The rows of CSV files as a relation, and their lines that are no rows."""
 
-    path: str
-    separator: str
-    names: int
-
-
-def readable(files: CsvFiles, run: Run) -> CsvFiles:
-    """The same files, with the options by which all their lines are read. Raises :class:`UnreadableFile`."""
-    headers = [header_of(path, line) for path, line in _first_lines(files.path, run)]
-    separators = {header.separator for header in headers}
-    known = len(separators) == 1 and "" not in separators
-    # with skip, DuckDB does not leave out first lines that do not fit, the names among them
-    plain = replace(files, options=(f"delim = '{separators.pop()}'", "skip = 0")) if known else files
-    error = _error_of(plain, run)
-    if error is None:
-        return plain
-    if not known:
-        raise unreadable(error, files.path)
-    padded = replace(plain, options=(*plain.options, *_PADDED))
-    for header in headers:
-        _check(header, run)
-    if (error := _error_of(padded, run)) is not None:
-        raise unreadable(error, files.path)
-    return padded
+    relation: CsvFiles | TableName
+    unreadable: UnreadableLines = NO_LINES
 
 
-def header_of(path: str, line: str) -> Header:
-    """The separator that divides a line of names into most names; none ("") if there is one name only, or a remark.
+def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
+    """The rows of the files of a path or pattern. Small files are copied into the temporary table ``table``.
 
-    >>> header_of("x.csv", 'item;"label, or none";score')
-    Header(path='x.csv', separator=';', names=3)
+    ``driver`` is a connection of DuckDB without a transaction. Raises :class:`UnreadableFile`.
     """
-    counts = {separator: len(next(csv.reader([line], delimiter=separator), [])) for separator in _SEPARATORS}
-    most = max(counts, key=lambda separator: counts[separator])
-    divided = counts[most] > 1 and not line.startswith("#")
-    return Header(path, most if divided else "", counts[most])
+    if "://" in path:
+        raise UnreadableFile(f"{path} is no file of this machine", "download it first: nothing is read over a network")
+    paths = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))  # noqa: PTH207 - may be absolute
+    headers = {each: header for each in paths if (header := header_of(each, _head(driver, each))) is not None}
+    if not headers:
+        raise UnreadableFile(f"{path} is empty", "a CSV file begins with a line of names: write the file again")
+    into = table if sum(Path(each).stat().st_size for each in headers) <= COPIED_BYTES else None
+    files = CsvFiles(path, _merged(_part(each, header) for each, header in headers.items()))
+    if _fits(driver, files, into):
+        return CsvRows(TableName((into,)) if into else files)
+    found = [_of_file(driver, each, header) for each, header in headers.items()]
+    files = CsvFiles(path, _merged(part for part, _ in found))
+    if into:
+        driver.execute(f"CREATE TEMP TABLE {into} AS {select_of(files)}")
+    return CsvRows(TableName((into,)) if into else files, sum((lines for _, lines in found), NO_LINES))
 
 
-def unreadable(message: str, path: str) -> UnreadableFile:
-    """DuckDB's error about a CSV file in plain words, with the line if DuckDB says it."""
-    line, fields, file = _LINE.search(message), _FIELDS.search(message), _FILE.search(message)
-    named = path if file is None else file[1] or file[2]
-    where = named if line is None else f"line {line[1]} of {named}"
-    if "Invalid unicode" in message or "not utf-8" in message:
-        remedy = "write the file in UTF-8 (if it is in Latin-1: iconv -f latin1 -t utf-8)"
-        return UnreadableFile(f"{where} is not in UTF-8", remedy)
-    if fields is not None:
-        many = f"{fields[2]} field{'' if fields[2] == '1' else 's'}"
-        return UnreadableFile(f"{where} has {many}, and the line of names has {fields[1]}", f"correct it: {_QUOTED}")
-    if "sniffing" in message:
-        what = "cannot be divided into fields: lines have another number of fields than the line of names"
-        return UnreadableFile(f"{where} {what}, or a quoted value does not end", _QUOTED)
-    return UnreadableFile(f"{where} cannot be read: {message.strip().splitlines()[0]}", _QUOTED)
-
-
-def _first_lines(pattern: str, run: Run) -> Sequence[tuple[str, str]]:
-    return [(path, _first_line(path, run)) for path in sorted(glob(pattern, recursive=True))]  # noqa: PTH207 - absolute
-
-
-def _first_line(path: str, run: Run) -> str:
-    """The first line of a file, whatever its encoding; "" where it has none."""
-    if path.lower().endswith(".zst"):
-        return _first_line_by_duckdb(path, run)
-    opened = gzip.open if path.lower().endswith(".gz") else open
-    with opened(path, "rb") as file:
-        return str(file.readline().decode("utf-8-sig", errors="replace").rstrip("\r\n"))
-
-
-def _first_line_by_duckdb(path: str, run: Run) -> str:
-    import duckdb  # noqa: PLC0415 - other engines do without it
-
-    lines = _lines(path)
-    try:
-        return str(run(sa.select(lines.c.line).select_from(lines).limit(1)) or "")
-    except duckdb.Error:  # not in UTF-8, which is said when its values are read
-        return ""
-
-
-def _lines(path: str) -> Any:
-    """The lines of a file as a relation with one column, by a separator that no text has."""
-    options = (
-        "auto_detect = false", "header = false", "delim = chr(1)", "quote = ''", "escape = ''", "strict_mode = false",
-        "columns = {'line': 'VARCHAR'}",
-    )  # fmt: skip
-    named = sa.bindparam("path", path, sa.Text, unique=True)
-    return sa.func.read_csv(named, *map(sa.literal_column, options)).table_valued("line", name="lines")
-
-
-def _error_of(files: CsvFiles, run: Run) -> str | None:
-    """DuckDB's message if a line of the files does not fit; None if all can be read."""
-    return _error_within(sa.select(_EVERY_VALUE).select_from(from_clause(files)), run)
-
-
-def _error_within(statement: sa.Select[Any], run: Run) -> str | None:
+def _head(driver: Any, path: str) -> Sequence[str]:
+    """The first lines of a file. Raises :class:`UnreadableFile`."""
+    if not path.lower().endswith(".zst"):
+        return head_of(path)
     import duckdb  # noqa: PLC0415 - other engines do without it
 
     try:
-        run(statement)
-    except duckdb.Error as error:
-        return str(error)
-    return None
+        rows = driver.execute(f"SELECT line FROM {lines_of_file(path)} LIMIT {_HEAD_LINES}").fetchall()
+    except duckdb.InvalidInputException as error:
+        raise not_in_utf8(f"one of the first lines of {path}") from error
+    return lines_of("\n".join(line or "" for (line,) in rows).removeprefix("\ufeff"), whole=True)
 
 
-def _check(header: Header, run: Run) -> None:
-    """Raise :class:`UnreadableFile` for a line with more fields than there are names, or a quote that does not end.
+def _part(path: str, header: Header, *more: str, quote: str = '"', escaped: str = '"') -> CsvPart:
+    """A file in which each line has as many fields as the line of names, or with :data:`PADDED` fewer."""
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.names)
+    quoting = (f"quote = {literal(quote)}", f"escape = {literal(escaped)}")
+    return CsvPart((escape(path),), (EXPLICIT, f"columns = {{{columns}}}", *_division(header), *quoting, *more))
 
-    DuckDB would add columns for the first, and take all lines after the second for one value.
+
+def _detected(path: str, header: Header) -> CsvPart:
+    """The same with quotes as DuckDB detects them: none, if they are plain characters, or single ones."""
+    names = ", ".join(map(literal, header.names))
+    return CsvPart((escape(path),), ("all_varchar = true", f"names = [{names}]", *_division(header)))
+
+
+def _division(header: Header) -> tuple[str, ...]:
+    return "header = true", f"delim = {literal(header.separator)}", f"skip = {header.before}", "comment = ''"
+
+
+def _merged(parts: Iterable[CsvPart]) -> tuple[CsvPart, ...]:
+    """Files that are read alike as one part. A file whose quotes are detected stays alone."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for part in parts:
+        alone = () if EXPLICIT in part.options else part.paths
+        found.setdefault((part.options, alone), []).extend(part.paths)
+    return tuple(CsvPart(tuple(paths), options) for (options, _), paths in found.items())
+
+
+def _fits(driver: Any, files: CsvFiles, into: str | None = None) -> bool:
+    """Whether all lines of the files fit. Every value is read, and copied if ``into`` names a table.
+
+    Raises :class:`UnreadableFile` for a file that ends too early.
     """
-    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(header.names))
-    options = ("auto_detect = false", "header = true", f"delim = '{header.separator}'", f"columns = {{{columns}}}")
-    path = sa.bindparam("path", header.path, sa.Text, unique=True)
-    rows = sa.func.read_csv(path, *map(sa.literal_column, (*options, "skip = 0", *_PADDED))).table_valued(name="rows")
-    error = _error_within(sa.select(_EVERY_VALUE).select_from(rows), run)
-    if error is not None:
-        raise unreadable(error, header.path)
-    lines = _lines(header.path)
-    quotes = sa.func.length(lines.c.line) - sa.func.length(sa.func.replace(lines.c.line, '"', ""))
-    if run(sa.select(sa.func.coalesce(sa.func.sum(quotes), 0) % 2).select_from(lines)):
-        raise UnreadableFile(f"a quoted value of {header.path} does not end", "close the quote, or double it")
+    import duckdb  # noqa: PLC0415 - as above
+
+    rows = select_of(files)
+    statement = f"CREATE TEMP TABLE {into} AS {rows}" if into else f"SELECT count(COLUMNS(*)) FROM ({rows})"
+    try:
+        driver.execute(statement).fetchall()
+    except duckdb.InvalidInputException:
+        return False
+    except duckdb.IOException as error:
+        raise UnreadableFile(str(error).splitlines()[0], "write the file again") from error
+    return True
+
+
+def _of_file(driver: Any, path: str, header: Header) -> tuple[CsvPart, UnreadableLines]:
+    """How one file is read, and its lines that are no rows. Raises :class:`UnreadableFile`."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    for part in (_part(path, header), _detected(path, header)):
+        if _fits(driver, CsvFiles(path, (part,))):
+            return part, NO_LINES
+    check_packed(path)
+    check_names(path, header, _head(driver, path))
+    try:
+        found = _padded(driver, path, header)
+    except duckdb.InvalidInputException as error:
+        return _without_quotes(driver, path, header, str(error)), NO_LINES
+    check(driver, path, header, found)
+    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, found)
+
+
+def _padded(driver: Any, path: str, header: Header) -> Attempt:
+    """A file whose lines may be short. A quote within quotes is doubled, or else has a backslash before it."""
+    first, *others = (_part(path, header, PADDED, ONE_THREAD, escaped=each) for each in _ESCAPES)
+    found = attempt(driver, first)
+    if found.has_wrong_quotes:
+        return min((found, *(attempt(driver, each) for each in others)), key=lambda each: each.rejected)
+    return found
+
+
+def _without_quotes(driver: Any, path: str, header: Header, error: str) -> CsvPart:
+    """How a file is read whose lines end in two ways. Raises :class:`UnreadableFile`.
+
+    DuckDB then finds neither a wrong quote nor a line with too many fields, so there must be none.
+    """
+    characters = characters_of(driver, path, header.separator)
+    part = _part(path, header, PADDED, "strict_mode = false", quote="", escaped="")
+    if not characters.quotes and characters.separators < len(header.names) and _fits(driver, CsvFiles(path, (part,))):
+        return part
+    if has_two_line_ends(path):
+        remedy = f"write all of them in one way (sed -i 's/\\r$//' {path})"
+        raise UnreadableFile(f"{path} has line ends of two kinds, those of Windows and of Unix", remedy)
+    raise UnreadableFile(f"{path} cannot be read: {error.strip().splitlines()[0]}", QUOTED)

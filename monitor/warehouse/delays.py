@@ -59,7 +59,7 @@ class DelayStatements(UnresolvedStatements):
         cases = [(predicted >= self.dialect.moment(window.start, kind), whole_number(at)) for at, window in later]
         values["place"] = sa.case(*cases, else_=ZERO) if cases else ZERO
         if self.layout.has("resolved_at"):
-            since = self.dialect.days_before(self._instant("resolved_at"), self.known_at)
+            since = self.dialect.days_before(self._datable("resolved_at"), self.known_at)
             values["ago"] = sa.func.coalesce(since, whole_number(_NO_DATE))
         return self._select(*(value.label(name) for name, value in values.items())).where(self._in_window())
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from glob import glob
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,7 +24,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.csv_lines import readable
+from monitor.warehouse.csv_lines import CsvRows, csv_rows
+from monitor.warehouse.csv_rejects import UnreadableLines
 from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
 
 Kind = Literal[
@@ -117,6 +117,10 @@ class Dialect:
         """A FROM clause of the relation, from which several statements may select."""
         return from_clause(relation, name)
 
+    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, UnreadableLines]:
+        """The lines that are no rows of the files that a connection has read, by path."""
+        return {}
+
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether a column of unknown kind holds text and no number."""
         return False
@@ -155,6 +159,10 @@ class Dialect:
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; without a time zone it is UTC."""
         return sa.cast(column, sa.TIMESTAMP()) if kind == "date" else column
+
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL if it is none by which anything can be dated."""
+        return instant
 
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant if it lies between the years 1 and 9999, else NULL: Python has no other dates."""
@@ -322,6 +330,10 @@ class PostgreSQL(Dialect):
 
     sums_within_cells = "doubles"
 
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL before year 1, as -infinity is."""
+        return _from_year_1(self, instant, kind)
+
     def number(self, column: Expression, kind: Kind) -> Expression:
         """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""
         number = super().number(column, kind)
@@ -380,6 +392,11 @@ class PostgreSQL(Dialect):
         return {column[0]: _column_of(rows, place, column[1]) for place, column in enumerate(described)}
 
 
+def _from_year_1(dialect: Dialect, instant: Expression, kind: Kind) -> Expression:
+    """The instant; NULL before year 1: Python has no such date. One after the year 9999 lies in the future anyway."""
+    return sa.case((instant >= dialect.moment(_FIRST, kind), instant))
+
+
 def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDArray[Any]:
     """One column of some rows, of a PostgreSQL type; NULL is NaN among doubles, None among others."""
     taken = itemgetter(place)  # to turn all rows into columns at once makes an object a row, and takes twice as long
@@ -402,41 +419,19 @@ class Embedded(Dialect):
         driver.interrupt()
 
 
-COPIED_BYTES = 64 * 2**20
-"""CSV files of at most this many bytes on the disk are read once a session."""
+CSV_ROWS = "csv rows"
+"""The key of a connection's ``info`` for the rows of CSV files that it has read, by path."""
 
 
-def _bytes_of(pattern: str) -> int:
-    """The bytes of the files of a pattern."""
-    return sum(Path(path).stat().st_size for path in glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
-
-
-def _at_hand(connection: sa.Connection, relation: CsvFiles, table: str) -> CsvFiles | TableName:
-    """CSV files as they can be read, or a temporary table of their rows if they are small."""
-    files = readable(relation, _aside(connection))
-    if _bytes_of(files.path) > COPIED_BYTES:
-        return files
-    connection.exec_driver_sql(f"CREATE TEMP TABLE {table} AS {_literal(connection, everything(from_clause(files)))}")
-    return TableName((table,))
-
-
-def _literal(connection: sa.Connection, statement: sa.Select[Any]) -> str:
-    return str(statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
-
-
-def _aside(connection: sa.Connection) -> Callable[[sa.Select[Any]], Any]:
-    """Run statements of one value in a transaction of their own: an error ends the transaction that it is in."""
+@contextmanager
+def _between_transactions(connection: sa.Connection) -> Iterator[Any]:
+    """The driver's connection, without a transaction: a statement that fails in here ends none."""
     driver: Any = connection.connection.driver_connection
-
-    def run(statement: sa.Select[Any]) -> Any:
-        beside = driver.duplicate()
-        try:
-            row = beside.execute(_literal(connection, statement)).fetchone()
-        finally:
-            beside.close()
-        return None if row is None else row[0]
-
-    return run
+    driver.commit()
+    try:
+        yield driver
+    finally:
+        driver.begin()
 
 
 class DuckDB(Embedded):
@@ -458,10 +453,16 @@ class DuckDB(Embedded):
         """CSV files as a temporary table, so that each is parsed once; large files as they are."""
         if not isinstance(relation, CsvFiles):
             return from_clause(relation, name)
-        known: dict[str, CsvFiles | TableName] = connection.info.setdefault("csv files", {})
+        known: dict[str, CsvRows] = connection.info.setdefault(CSV_ROWS, {})
         if relation.path not in known:
-            known[relation.path] = _at_hand(connection, relation, f"csv_{len(known)}")
-        return from_clause(known[relation.path], name)
+            with _between_transactions(connection) as driver:
+                known[relation.path] = csv_rows(driver, relation.path, f"calmon_csv_{len(known)}")
+        return from_clause(known[relation.path].relation, name)
+
+    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, UnreadableLines]:
+        """The lines of CSV files that are no rows, by path."""
+        known: dict[str, CsvRows] = connection.info.get(CSV_ROWS, {})
+        return {path: rows.unreadable for path, rows in known.items()}
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
@@ -474,8 +475,14 @@ class DuckDB(Embedded):
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """Text is cast only if it begins like a date: 'epoch' and 'infinity' are no dates here."""
         if kind == "text":
-            return sa.case((column.like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True))))
+            return sa.case(
+                (sa.func.ltrim(column).like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True)))
+            )
         return super().instant(column, kind)
+
+    def datable(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant; NULL before year 1, as -infinity is."""
+        return _from_year_1(self, instant, kind)
 
     def wide(self, nearest: Expression) -> Expression:
         """A whole number of 128 bits."""

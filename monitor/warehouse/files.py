@@ -66,7 +66,8 @@ def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
         number = sa.func.coalesce(sa.try_cast(plain, sa.Double), _truth(text), _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
-    iso = sa.func.strftime(moment, sa.literal_column("'%Y-%m-%d %H:%M:%S.%f'"))
+    zone = "+00" if "%z" in given_type.casefold() else ""  # with a zone, the moment is one in UTC
+    iso = sa.func.strftime(moment, sa.literal_column(f"'%Y-%m-%d %H:%M:%S.%f{zone}'"))
     return sa.func.coalesce(iso, text), "text"
 
 

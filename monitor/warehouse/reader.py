@@ -24,11 +24,12 @@ from sqlalchemy import exc
 from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
-from monitor.core.records import Window
+from monitor.core.records import RejectedRows, RejectReason, Window
 from monitor.core.redaction import shown_address
 from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed
+from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
@@ -88,6 +89,7 @@ class Warehouse:
         self._timeout_s = timeout_s
         self._kept: list[sa.Connection] | None = None
         self._bytes_read: int | None = None
+        self._unreadable: dict[str, UnreadableLines] = {}
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
@@ -240,9 +242,17 @@ class Warehouse:
         with self._statements(name, source, window, now) as (connection, statements):
             reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-        if not whole or source.unresolved is None:
-            return found
-        return replace(found, unresolved=self.unresolved(name, source, window))
+        unresolved = None if not whole or source.unresolved is None else self.unresolved(name, source, window)
+        return replace(found, unresolved=unresolved, quality=(*self._lines_set_aside(name, source), *found.quality))
+
+    def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
+        """The lines that are no rows of the files that a source names, as they were read last."""
+        paths = (relation.strip() for relation in dict.fromkeys(source.relations))
+        found = sum((self._unreadable[path] for path in paths if path in self._unreadable), NO_LINES)
+        if not found.lines:
+            return ()
+        examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in found.first)
+        return (RejectedRows(name, RejectReason.LINE_UNREADABLE.value, found.lines, examples),)
 
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
         """A text that changes when the rows of the window change, or the configuration by which they are read.
@@ -438,6 +448,7 @@ class Warehouse:
         if isinstance(relation, RelationProblem):
             raise RelationError([relation])
         layout = long_form(connection, name, source, relation, self._dialect)
+        self._unreadable.update(self._dialect.unreadable_lines(connection))
         if not isinstance(layout, Layout):
             raise RelationError(layout)
         return layout if every or source.unresolved is None else with_truth(layout)

@@ -1,7 +1,7 @@
 """What ``relation:`` of a source may be: a table or view, Parquet files, or one SELECT.
 
 The text comes from alerts.yaml, so it is parsed here before any of it reaches the database: names become
-quoted identifiers, a path becomes a bound value, and a SELECT is accepted only as a single read-only
+quoted identifiers, a path becomes a bound value or a literal, and a SELECT is accepted only as a single read-only
 subquery.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, quoted_name
@@ -25,7 +26,7 @@ class RelationProblem:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.message}; {self.remedy}"
+        return f"{self.source}: {self.message}; {self.remedy}" if self.source else f"{self.message}; {self.remedy}"
 
 
 class UnreadableFile(Exception):
@@ -86,14 +87,22 @@ class ParquetFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFiles:
-    """A path, or a pattern like ``data/*.csv``, of files with a header line. All their columns are text.
+class CsvPart:
+    """CSV files that are read alike: their paths, and the options of DuckDB's read_csv."""
 
-    ``options`` are more options of DuckDB's read_csv: see ``csv_lines.py``.
+    paths: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """A path, or a pattern like ``data/*.csv``, of files with a line of names. All their columns are text.
+
+    ``parts`` say how the files are read; they are known once these were looked at: see ``csv_lines.py``.
     """
 
     path: str
-    options: tuple[str, ...] = ()
+    parts: tuple[CsvPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,7 @@ _FORMS = 'write a table or view (schema.name; "Quoted Name" where needed), a .pa
 _PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$-]*)'
 _TABLE = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 _CSV = re.compile(r"\.(?:csv|tsv)(?:\.(?:gz|zst))?$", re.IGNORECASE)
+_JSON = re.compile(r"^\S+\.(?:json|jsonl|ndjson)(?:\.(?:gz|zst))?$", re.IGNORECASE)
 _READS = re.compile(r"\(*\s*(?:select|with)\s", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*\(?\s*([A-Za-z]+)", re.DOTALL)
 _TOKEN = re.compile(
@@ -151,7 +161,8 @@ def parse_relation(text: str) -> Relation:
         return TableName(tuple(_unquoted(part) for part in re.findall(_PART, bare)))
     first = _FIRST_WORD.match(bare)
     if first is None or first[1].lower() not in ("select", "with"):
-        raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", _FORMS)
+        remedy = f"write SELECT * FROM {literal(bare)}" if _JSON.search(bare) else _FORMS
+        raise RelationSyntaxError(f"relation {_shortened(bare)!r} is not a relation", remedy)
     return Query(_one_select(bare))
 
 
@@ -174,15 +185,29 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
         return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        return sa.func.read_parquet(path).table_valued(name=name)
+        # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
+        by_name: sa.ColumnElement[Any] = sa.literal_column("union_by_name = true")
+        return sa.func.read_parquet(path, by_name).table_valued(name=name)
     if isinstance(relation, CsvFiles):
-        path = sa.bindparam("path", relation.path, sa.Text, unique=True)
-        # as text: the contract decides what is a number or a date, so a bad value is a rejected row and no failure
-        options = ("header = true", "all_varchar = true", "union_by_name = true", *relation.options)
-        return sa.func.read_csv(path, *map(sa.literal_column, options)).table_valued(name=name)
+        return sa.text(select_of(relation).replace(":", r"\:")).columns().subquery(name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
     return table.alias(name)
+
+
+def select_of(files: CsvFiles) -> str:
+    """A SELECT of all rows of CSV files, with the columns of all of them by name."""
+    reads = (f"read_csv([{', '.join(map(literal, part.paths))}], {', '.join(part.options)})" for part in files.parts)
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {each}" for each in reads)
+
+
+def literal(text: str) -> str:
+    """A text as a literal of SQL.
+
+    >>> literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _unquoted(part: str) -> str:

@@ -287,6 +287,9 @@ class RowLevels:
     def _instant(self, name: str) -> Expression:
         return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
 
+    def _datable(self, name: str) -> Expression:
+        return self.dialect.datable(self._instant(name), self.layout.columns[name].kind)
+
     def _text(self, name: str) -> Expression:
         return self.dialect.text(self._column(name))
 
@@ -377,9 +380,8 @@ class RowLevels:
         names = self._dates()
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
         coming = names if self.sees_future else doubtful
-        columns = [(self._column(name), self._instant(name)) for name in doubtful]
-        missing = [column.is_(None) for column, _ in columns]
-        malformed = [instant.is_(None) for _, instant in columns]
+        missing = [self._column(name).is_(None) for name in doubtful]
+        malformed = [self._datable(name).is_(None) for name in doubtful]
         future = [
             self._instant(name) > self._moment("now", self.layout.columns[name].kind)
             for name in (coming if in_window else names)

@@ -27,9 +27,11 @@ from monitor.warehouse.checks import (
     find,
     labels_of,
     layout_of,
+    none_named,
     parsed,
     score_name,
     seen_kind,
+    to_make_a_number,
 )
 from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
@@ -60,7 +62,7 @@ def long_form(
         clause, available = joined
     layout = layout_of(connection, name, source, clause, available, dialect)
     if not isinstance(layout, Layout):
-        return layout
+        return none_named(name, source, relation, available) or layout
     shape = _Shape(connection, name, source, layout, dialect)
     found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
     return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
@@ -284,7 +286,7 @@ class _Shape:
                 fits = kind in (*NUMERIC, "unknown") or (kind == "boolean" and pattern in booleans)
                 if not fits and not (pattern in booleans and self.source.positive):
                     shown = "no number" if kind == "other" else kind
-                    remedy = f"cast it in a view or a SELECT: CAST({column.name} AS DOUBLE PRECISION)"
+                    remedy = to_make_a_number(self.source, column.name)
                     yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
 
 

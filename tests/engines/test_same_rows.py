@@ -15,6 +15,7 @@ from tests.conftest import new_postgres_database
 ROWS = 200_000
 OF_OTHER_KINDS = {
     "prediction_invalid", "deviation_invalid", "outcome_not_finite", "no_true_label", "several_true_labels",
+    "line_unreadable",
 }  # fmt: skip
 NOT_HERE = {"predicted_invalid", "date_malformed", "score_not_a_number"}  # no such column; not in every engine
 

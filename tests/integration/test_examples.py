@@ -20,7 +20,7 @@ from monitor.warehouse.examples import ExampleQuery, ExampleRow
 from monitor.warehouse.reader import Warehouse, WarehouseTimeout
 from monitor.warehouse.relation import from_clause, parse_relation
 from monitor.warehouse.statements import Statements
-from tests.conftest import Loader
+from tests.conftest import ENGINES, Loader
 
 pytestmark = pytest.mark.postgres
 
@@ -123,6 +123,38 @@ def test_only_rows_that_count_are_examples_and_of_repeated_ones_the_latest(load:
     for engine, found in found_by(load(given), source(), ExampleQuery("billing")).items():
         assert [one.item for one in found] == ["twice"], engine
         assert found[0].resolved_at == later, engine
+
+
+@pytest.mark.parametrize("type_", ["TIMESTAMP WITH TIME ZONE", "TIMESTAMP", "DATE"])
+@pytest.mark.parametrize("odd", ["infinity", "-infinity", "0044-03-15 BC", "12026-11-10"])
+def test_a_row_whose_truth_has_a_date_that_python_does_not_have_counts_nowhere(
+    load: Loader, odd: str, type_: str
+) -> None:
+    given = [row(f"t{k}", 0.9, 0.0, predicted_at=INSIDE) for k in range(3)]
+    config = source(window_on="predicted_at", unresolved="")
+    for engine in (name for name in ENGINES if name in ("duckdb", "postgresql")):
+        written = odd.replace("BC", "(BC)") if engine == "duckdb" else odd
+        then = [f"UPDATE resolved_tickets SET resolved_at = '{written}' WHERE item <> 't0'"]
+        warehouse = load(given, types={"resolved_at": type_}, then=then, engines=(engine,))[engine]
+        (found,) = warehouse.examples("tickets", config, WEEK, ExampleQuery("billing"), now=NOW)
+        assert found.item == "t0", engine
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        reason = "date_malformed" if odd in ("-infinity", "0044-03-15 BC") else "date_in_future"
+        assert (reading.rows, [(each.reason, each.rows) for each in reading.quality]) == (1, [(reason, 2)]), engine
+        delays = warehouse.delays("tickets", config, [WEEK], now=NOW)["billing"][0]
+        assert (delays.items, delays.known) == (3, 1 if reason == "date_in_future" else 3), engine
+
+
+@pytest.mark.parametrize("odd", ["-infinity", "0044-03-15 BC"])
+def test_rows_of_no_time_at_all_are_counted_and_there_is_no_newest_row(load: Loader, odd: str) -> None:
+    for engine in (name for name in ENGINES if name in ("duckdb", "postgresql")):
+        written = odd.replace("BC", "(BC)") if engine == "duckdb" else odd
+        then = [f"UPDATE resolved_tickets SET resolved_at = '{written}'"]
+        warehouse = load([row("t1", 0.9, 0.0)], then=then, engines=(engine,))[engine]
+        for near in (WEEK.start, NOW):
+            assert warehouse.newest("tickets", source(), near=near, now=NOW) is None, engine
+        reading = warehouse.read("tickets", source(), WEEK, now=NOW)
+        assert [(each.reason, each.rows) for each in reading.quality] == [("date_malformed", 1)], engine
 
 
 def test_of_a_multiclass_source_items_that_were_set_aside_whole_are_no_examples(load: Loader) -> None:

@@ -288,7 +288,7 @@ def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: P
     written(folder / "tickets.csv", UNCLEAR["no truth"][0])
     found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 2
-    assert "Give --column true_label=NAME; it could be:" in found.stderr
+    assert "Give --column true_label=NAME, or actual=NAME for yes and no; it could be:" in found.stderr
     assert "if another table says it: --truth TABLE" in found.stderr
     wrong = calmon("init", "tickets.csv", "--yes", "--column", "score=nothing")
     assert wrong.exit_code == 2
@@ -318,6 +318,26 @@ def test_no_place_is_a_traceback(given: str, folder: Path) -> None:
     assert found.stderr.startswith("error: ")
     assert "Traceback" not in found.output
     assert "secret" not in found.output
+
+
+@pytest.mark.parametrize("name", ["tickets.jsonl", "tickets.ndjson.gz", "it's.json", "tickets.xlsx", "tickets.csv.bz2"])
+def test_a_file_of_another_kind_says_what_can_be_read(name: str, folder: Path) -> None:
+    (folder / name).write_bytes(b"PK or {} or anything else")
+    found = calmon("init", name, "--yes")
+    assert found.exit_code == 2
+    assert f"error: {name} is no file of CSV or Parquet, and no database of DuckDB or SQLite" in found.stderr
+    by_select = f"""calmon init duckdb:// --relation "SELECT * FROM '{name.replace("'", "''")}'\""""
+    assert (by_select in found.stderr) == ("json" in name)
+
+
+def test_json_lines_are_read_by_a_select_whose_address_goes_into_env(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{folder}/tickets.csv')) TO '{folder}/tickets.jsonl' (FORMAT json)")
+    found = calmon("init", "duckdb://", "--relation", "SELECT * FROM 'tickets.jsonl'", "--yes")
+    assert found.exit_code == 0, found.output
+    assert "CALMON_WAREHOUSE_URL='duckdb://'" in (folder / ".env").read_text("utf-8")
+    checked = calmon("check", CALMON_WAREHOUSE_URL="duckdb://")
+    assert "200 rows, 3 labels" in checked.stdout, checked.output
 
 
 def test_an_empty_table_is_said_to_be_empty(folder: Path) -> None:

@@ -29,9 +29,10 @@ WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
 FILES = ("duckdb", "sqlite")
-# tests/integration/test_warehouse_kinds.py has these
+# tests/integration/test_warehouse_kinds.py and test_warehouse_files.py have these
 OF_OTHER_KINDS = {
     "prediction_invalid", "deviation_invalid", "outcome_not_finite", "no_true_label", "several_true_labels",
+    "line_unreadable",
 }  # fmt: skip
 
 

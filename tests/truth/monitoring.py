@@ -15,7 +15,7 @@ from tests.truth.texts import Message
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
 _SINCE = rf"(?: \(since (?P<since>{WEEK})\))?"
-_IN_NO_WINDOW = ("date_missing", "date_malformed", "date_in_future")
+_IN_NO_WINDOW = ("line_unreadable", "date_missing", "date_malformed", "date_in_future")
 _RUN = rf"The (?P<schedule>weekly|daily) run of (?P<window>{WEEK})"
 
 

@@ -1,0 +1,175 @@
+"""The line of names of a CSV file: which line it is, how it is divided, and what the columns are called.
+
+What comes before it is no data: blank lines, a title (a line of one field), remarks that begin with ``#``, and the line
+``sep=;`` in which Excel finds the separator.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from monitor.warehouse.relation import UnreadableFile
+
+HEAD_BYTES = 2**20
+"""The line of names is looked for in this many bytes."""
+QUOTED = "put a value that has the separator or a line break in quotes"
+SEPARATORS = (",", ";", "\t", "|")
+_STATED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_LINE_END = re.compile("\r\n|\n|\r")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_MOST_BEFORE = 100
+"""A title, remarks and blank lines are at most this many lines."""
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """How the names of a file are separated, what its columns are called, and how many lines come before."""
+
+    separator: str
+    names: tuple[str, ...]
+    before: int = 0
+
+
+def head_of(path: str) -> list[str]:
+    """The first lines of a file, also of a gzip file; none if it is empty. Raises :class:`UnreadableFile`."""
+    with _readable(path), opened(path) as file:
+        head = file.read(HEAD_BYTES)
+    if head.startswith(_UTF_16):
+        raise not_in_utf8(path, "iconv -f utf-16 -t utf-8", "UTF-16")
+    return lines_of(head.decode("utf-8-sig", errors="surrogateescape"), whole=len(head) < HEAD_BYTES)
+
+
+def check_packed(path: str) -> None:
+    """Raise :class:`UnreadableFile` if a gzip file is damaged, which DuckDB does not look at."""
+    if path.lower().endswith(".gz"):
+        with _readable(path), opened(path) as file:
+            while file.read(HEAD_BYTES):
+                pass
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        what = getattr(error, "strerror", None) or "it is no gzip file, or a damaged one"
+        remedy = "write the file again, or give the monitor the right to read it"
+        raise UnreadableFile(f"{path} cannot be opened: {what}", remedy) from error
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file, unpacked if it is one of gzip."""
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
+
+
+def lines_of(text: str, *, whole: bool) -> list[str]:
+    """The lines of the beginning of a text; its last line may be cut unless it is the ``whole`` text."""
+    lines = _LINE_END.split(text)
+    return lines if whole or len(lines) == 1 else lines[:-1]
+
+
+def header_of(path: str, lines: Sequence[str]) -> Header | None:
+    """The line of names among the first lines of a file; None if all are blank. Raises :class:`UnreadableFile`.
+
+    >>> header_of("x.csv", ["Export of May", "", 'item;"label, or none";score', "t1;refund;0,9"])
+    Header(separator=';', names=('item', 'label, or none', 'score'), before=2)
+    >>> header_of("x.csv", ["# of today", "id,score,score,", "t1,0.9,0.8,"]).names
+    ('id', 'score (1)', 'score (2)', 'column3')
+    """
+    separators: Sequence[str] = SEPARATORS
+    for place, line in enumerate(lines[:_MOST_BEFORE]):
+        stated = _STATED.fullmatch(line.strip())
+        if stated is not None:
+            separators = stated[1]
+        elif line.strip() and not _is_remark(lines[place:], separators):
+            separator, names = _divided(lines[place:], separators)
+            if sum(bool(name) for name in names) > 1:
+                _check_encoding(path, place, names)
+                return Header(separator, _unique(names), place)
+    some = next((line for line in lines if line.strip()), None)
+    if some is None:
+        return None
+    remedy = "the first line names the columns, separated by comma, semicolon, tab or |"
+    raise UnreadableFile(f"{path} has no line of names: it begins with {_shortened(some)}", remedy)
+
+
+def check_names(path: str, header: Header, lines: Sequence[str]) -> None:
+    """Raise :class:`UnreadableFile` if most of a file's first lines have more values than there are names."""
+    reader = csv.reader((f"{line}\n" for line in lines[header.before :]), delimiter=header.separator)
+    try:
+        long = [reader.line_num if any(row[len(header.names) :]) else 0 for row in reader if row][1:]
+    except csv.Error:  # a wrong quote, which is looked for later
+        return
+    if (many := sum(map(bool, long))) > len(long) - many:
+        raise misnamed(path, header, header.before + next(filter(None, long)))
+
+
+def misnamed(path: str, header: Header, first: int) -> UnreadableFile:
+    """The error that most lines of a file have more values than there are names; ``first`` is the first of them."""
+    names = _shortened(header.separator.join(header.names))
+    what = f"most lines of {path} have more fields than its line of names, {names}: the first is line {first}"
+    return UnreadableFile(what, f"remove lines before the names, name all columns, and {QUOTED}")
+
+
+def not_in_utf8(where: str, convert: str = "iconv -f latin1 -t utf-8", encoding: str = "Latin-1") -> UnreadableFile:
+    """The error that a file, or a line of it, is not in UTF-8."""
+    remedy = f"write the file in UTF-8 (if it is in {encoding}: {convert})"
+    return UnreadableFile(f"{where} is not in UTF-8", remedy)
+
+
+def _shortened(line: str) -> str:
+    """A line as it is shown in an error."""
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def _divided(lines: Sequence[str], separators: Sequence[str]) -> tuple[str, list[str]]:
+    """The separator that divides the first line into most fields, and these."""
+    fields = {separator: _fields(lines, separator) for separator in separators}
+    most = max(fields, key=lambda separator: len(fields[separator]))
+    return most, fields[most]
+
+
+def _fields(lines: Sequence[str], separator: str) -> list[str]:
+    """The fields of the first line, which goes on in the next one if a quoted name has a line break."""
+    try:
+        return [field.strip() for field in next(csv.reader((f"{line}\n" for line in lines), delimiter=separator), [])]
+    except csv.Error:  # a field that is longer than any name
+        return []
+
+
+def _is_remark(lines: Sequence[str], separators: Sequence[str]) -> bool:
+    """Whether the first line begins with # and has not as many fields as the first line after it without."""
+    if not lines[0].startswith("#"):
+        return False
+    rest = next((lines[at:] for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), None)
+    if rest is None:
+        return False
+    separator, fields = _divided(rest, separators)
+    return len(_fields(lines, separator)) != len(fields)
+
+
+def _check_encoding(path: str, place: int, names: Sequence[str]) -> None:
+    joined = "".join(names)
+    if "\0" in joined or any("\ud800" <= character <= "\udfff" for character in joined):
+        raise not_in_utf8(f"line {place + 1} of {path}")
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Names for all columns: of one without a name its place, of several with one name that and a number each."""
+    named = [name or f"column{place}" for place, name in enumerate(names)]
+    times, seen = Counter(name.casefold() for name in named), Counter[str]()
+    found = []
+    for name in named:
+        seen[name.casefold()] += 1
+        found.append(f"{name} ({seen[name.casefold()]})" if times[name.casefold()] > 1 else name)
+    return tuple(found)
