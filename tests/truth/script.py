@@ -214,7 +214,7 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
     named = [each for each in found if each.named]
     tested = [each for each in found if each.rows >= PARTS.needed]
     lead = found[0]
-    return {
+    return _newest_of(lead) | {
         "segment": [COLUMN, lead.name], "segment_p": lead.chance if lead in tested else None, "segments": len(found),
         "segments_judged": sum(each.judged for each in found), "segments_tested": len(tested),
         "segments_named": [[COLUMN, each.name, each.rows, each.shortfall, each.chance] for each in named],
@@ -222,6 +222,14 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
         "turns_off": [[COLUMN, each.name] for each in named],
         "segments_within": [[COLUMN, e.name] for e in found if e.judged and e.shortfall <= PARTS.threshold],
     }  # fmt: skip
+
+
+def _newest_of(lead: Channel) -> dict[str, Any]:
+    """What every second channel that is beyond the threshold says of the newer of its two weeks: that it is, too."""
+    if lead.shortfall <= PARTS.threshold or lead.rows % 2:
+        return {}
+    value = round(lead.shortfall + 0.007, 4)
+    return {"newest_alone": {"n": lead.rows // 2, "value": value, "beyond": True, "too_few": False}}
 
 
 def verdict_of(
@@ -237,6 +245,7 @@ def verdict_of(
     if measured and seen is not None:
         known |= _numbers(rule, said, seen, rng, pinned=pinned)
         detail |= _detail(rule, said, seen, before, rng) | (more or {})
+        known["windows"] = 2 if "newest_alone" in detail else 1
         if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
             detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
