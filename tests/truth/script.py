@@ -304,16 +304,20 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
 
 
 def _causes(metric: str, window: Window, salt: str) -> dict[str, Any]:
-    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows."""
-    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 4
+    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows.
+
+    Nothing is found in one column, or there was none to look in.
+    """
+    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 5
     began, part = Began(window.name, window.name, window.name), ChangePart(0.04, 0.03, 0.05)
     web = Cause("rate", (("channel", "web"),), 0.62, part, 1e-4, 300, 0.1, 0.0, (0.3, 0.32), began)
     german = Cause("mix", (("channel", "chat"), ("language", "de")), 0.31, part, 1e-3, 90, 0.0, 0.0, (0.1, 0.2))
     version = Cause("replaced", (("model_version", "v9"),), 1.0, part, 1e-9, 900, 0.04, 0.0, (0.0, 1.0), began)
-    named = ((), (web,), (web, german), (replace(version, arrived=window.name),))[place]
+    named = ((), (web,), (web, german), (replace(version, arrived=window.name),), ())[place]
     split = Split("channel", ChangePart(0.01, 0.0, 0.02), ChangePart(0.05, 0.04, 0.06), "web")
     change = ChangePart(0.06, 0.04, 0.08)
-    return as_json(Causes(metric, change, (split,), named, began, ("channel",)))  # type: ignore[arg-type]
+    splits, columns = ((split,), (COLUMN,)) if place < 4 else ((), ())
+    return as_json(Causes(metric, change, splits, named, began, columns))  # type: ignore[arg-type]
 
 
 def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estimate]:
