@@ -274,6 +274,28 @@ def test_scores_and_segments_that_were_off_are_on_the_page_of_their_label(asked:
     assert "channel = email" not in page
 
 
+def test_before_the_first_run_pages_say_so_and_that_no_item_was_read(tmp_path: Path) -> None:
+    with in_process(pinned_world(tmp_path).settings(), clock=lambda: NOW) as asked:
+        items, monitor = asked.get("/items/tickets/steady").text, asked.get("/monitor").text
+    assert "No week has been evaluated yet" in items
+    assert "No such row" not in items
+    assert "from the history alone" in items
+    assert "Nothing has been run yet" in monitor
+    assert "Nothing is wrong with the monitor itself" not in monitor
+
+
+def test_a_page_with_rows_of_the_warehouse_says_that_it_is_not_from_the_history_alone(world: World) -> None:
+    items = "/items/tickets/slipping"
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        pages = [asked.get(address).text for address in (items, f"{items}?from=0.99999&to=0.99999")]
+        assert "from the history alone" in asked.get("/monitor").text
+    assert "No such row" in pages[1]
+    for page in pages:
+        assert "Read from the warehouse now" in page
+        assert "items from the warehouse, weeks from the history</footer>" in page
+        assert "from the history alone" not in page
+
+
 def test_a_page_s_own_mistake_is_the_service_s_and_not_the_history_s(
     asked: ServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
