@@ -152,6 +152,8 @@ def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(op
     for subject, state in states.items():
         row = rows.filter(has=page.get_by_role("link", name=subject.label or subject.name, exact=True))
         assert row.locator(".state").inner_text() == state.clauses[0].what
+        why = row.locator("td", has=page.locator(".state")).locator(".under").all_inner_texts()
+        assert why == ([] if state.state in (State.OK, State.NO_RULE) else [state.clauses[0].which])
         letters = row.locator("svg").get_attribute("data-cells")
         assert letters is not None
         for name, letter in zip(names.split(), letters, strict=True):

@@ -18,12 +18,13 @@ import pytest
 from monitor.automation.as_of import by_switch, time_on
 from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
+from monitor.evaluation.label_state import State, states_of
 from monitor.operations.change_switch import change_switch
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
 from tests.fakes.in_process import ServiceClient, in_process
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 
 HOSTILE = "=1+1</td><script>alert(1)</script>"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -272,6 +273,20 @@ def test_scores_and_segments_that_were_off_are_on_the_page_of_their_label(asked:
     assert "scores 0.85 to 0.9, 0.95 to 1 blocked from 29 Aug" in page
     assert "channel = web off from 29 Aug" in page
     assert "channel = email" not in page
+
+
+def test_the_overview_says_which_rules_of_a_label_were_not_evaluated_and_why(tmp_path: Path) -> None:
+    world = make_world(tmp_path)  # nothing is pinned
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, week(WEEKS[9], monitor.config.zone), act="never")
+        states = states_of(monitor.store.verdicts())
+    missing = [state for state in states.values() if state.state is State.NOT_EVALUATED]
+    assert missing
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        page = asked.get("/").text
+    for state in missing:
+        assert "no_baseline (ece-increase" in state.clauses[0].which
+        assert f'>not evaluated</span><span class="under">{state.clauses[0].which}</span>' in page
 
 
 def test_before_the_first_run_pages_say_so_and_that_no_item_was_read(tmp_path: Path) -> None:
