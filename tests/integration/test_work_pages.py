@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from monitor.automation.as_of import by_switch, time_on
+from monitor.core.page_paths import label_path
 from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
 from monitor.evaluation.label_state import State, states_of
@@ -287,6 +288,12 @@ def test_the_overview_says_which_rules_of_a_label_were_not_evaluated_and_why(tmp
     for state in missing:
         assert "no_baseline (ece-increase" in state.clauses[0].which
         assert f'>not evaluated</span><span class="under">{state.clauses[0].which}</span>' in page
+
+
+@pytest.mark.parametrize("label", ["new\tTab", "a\x85b", "plain"])
+def test_a_label_with_a_control_character_has_a_page_as_any_other(asked: ServiceClient, label: str) -> None:
+    answer = asked.get(f"/{label_path('tickets', label)}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
 
 
 def test_before_the_first_run_pages_say_so_and_that_no_item_was_read(tmp_path: Path) -> None:
