@@ -7,7 +7,7 @@ from typing import Any
 from monitor.core.causes import Began, Cause, Causes, ChangePart, from_json
 from monitor.core.counts_by_segment import Segment
 from monitor.core.records import Verdict
-from monitor.core.wording import clean, percent, points
+from monitor.core.wording import clean, part_name, percent, points
 
 _LENGTH = 40
 
@@ -105,7 +105,7 @@ def segment_words(segment: Segment) -> str:
     >>> segment_words((("channel", "chat"), ("language", "de")))
     'channel = chat and language = de'
     """
-    return " and ".join(f"{clean(column, _LENGTH)} = {clean(value, _LENGTH)}" for column, value in segment)
+    return " and ".join(f"{part_name(column, _LENGTH)} = {part_name(value, _LENGTH)}" for column, value in segment)
 
 
 _METRIC = {"shortfall": "overconfidence", "ece": "ECE"}

@@ -579,6 +579,14 @@ def test_a_window_alone_in_a_verdict_on_a_segment_is_that_of_the_segment_not_of_
     assert "This window alone: a change of 0.2513, from 31 rows" in "\n".join(sentences(explain(changed)))
 
 
+def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored() -> None:
+    alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
+    detail = ACTING | {"segment": ["channel", "شكوى"], "newest_alone": alone}
+    found = document(explain(known(SHORTFALL, level(SHORTFALL, value=0.3, windows=2, detail=detail))))
+    assert found["segment"] == {"channel": "شكوى"}
+    assert "from 31 rows of channel = \u2068شكوى\u2069." in json.dumps(found, ensure_ascii=False)
+
+
 def test_of_a_segment_whose_newest_window_is_not_stored_no_window_alone_is_shown() -> None:
     detail = ACTING | {"segment": ["channel", "mail"]}
     one = known(
