@@ -62,4 +62,4 @@ def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> 
     if found:
         cli.out.print(f"automation: {automation}", markup=False, soft_wrap=True)
     else:
-        cli.out.print("healthy" if ever_run else "nothing has been run yet")
+        cli.out.print("healthy" if ever_run else issues.NEVER_RUN)

@@ -378,13 +378,18 @@ def _confirmed(question: str, *, default: bool = False) -> bool:
 
 
 def _steps(weeks: Weeks) -> Iterator[tuple[list[str], str]]:
-    """The next commands: pin the weeks before, backfill the last weeks, report; without rows, check again."""
+    """The next commands; without rows, check again.
+
+    Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would, report.
+    """
     if not weeks.judged:
         yield ["check"], "again, once there are rows of a week that is over"
         return
     if weeks.baseline:
         span = ["--from", weeks.baseline[0].name, "--to", weeks.baseline[-1].name]
         yield ["baseline", "pin", *span], "keep how these weeks were, for rules on an increase"
-    first, last = weeks.judged[0].name, weeks.judged[-1].name
-    yield ["backfill", "--from", first, "--to", last], "evaluate the weeks after it; never acts"
-    yield ["report", "--week", last], "what was found in the last of them"
+    *between, last = [week.name for week in weeks.judged]
+    if between:
+        yield ["backfill", "--from", between[0], "--to", between[-1]], "evaluate the weeks up to the last; never acts"
+    yield ["run", "weekly", "--week", last], "judge the last week, as the weekly schedule would"
+    yield ["report", "--week", last], "everything about it"

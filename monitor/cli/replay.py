@@ -28,8 +28,12 @@ from monitor.report.figures.sparkline import sparkline
 
 SHOWN_DIFFERENCES = 10
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
+"""The height of a week's mark; "not_evaluated" has none, and is a dot."""
 _WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "segments": "segments off", "": "-"}
-_LEGEND = "Worst of each week: · not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
+_LEGEND = (
+    "Worst of each week: · a rule or more not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  "
+    "█ critical"
+)
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
     LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
@@ -213,7 +217,7 @@ def _timelines_table(found: Replay) -> Table:
         present, proposed = (side.timelines.get(subject) for side in (found.present, found.proposed))
         rows = [("both", present)] if present == proposed else [("present", present), ("proposed", proposed)]
         for place, (by, row) in enumerate(rows):
-            levels = [None if seen is None else _LEVELS[seen] for seen in row or ()]
+            levels = [None if seen is None else _LEVELS.get(seen) for seen in row or ()]
             bars = "not judged" if row is None else sparkline(levels, Scale(0.0, 4.0))
             table.add_row(*cli.cells("" if place else subject.name, by), Text(bars, no_wrap=True))
     return table

@@ -193,7 +193,10 @@ class Typing:
 
     def _version(self, path: Path) -> None:
         written = self.document.written.get(path, "of this kind")
-        self._note("CAL007", path, f"version {written} is not known: this program reads version 1", "version: 1")
+        is_text = isinstance(self.document.get(*path), str) and written.strip().isdecimal()
+        summary = f"version is the text {written!r}, not a number" if is_text else f"version {written} is not known"
+        remedy = "version: 1, without quotes" if is_text else "version: 1"
+        self._note("CAL007", path, f"{summary}: this program reads version 1", remedy)
 
     def _choice(self, path: Path, found: ErrorDetails) -> None:
         if path == ("version",):

@@ -7,7 +7,7 @@ from typing import Any
 from monitor.core.causes import Began, Cause, Causes, ChangePart, from_json
 from monitor.core.counts_by_segment import Segment
 from monitor.core.records import Verdict
-from monitor.core.wording import clean, percent, points
+from monitor.core.wording import clean, part_name, percent, points
 
 _LENGTH = 40
 
@@ -41,7 +41,8 @@ def short_cause_line(verdict: Verdict) -> str:
     ]
     began = next((c.began for c in found.causes if c.began is not None), found.began)
     since = f", since {began.window}" if began is not None else ""
-    return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or 'none found'}{since}"
+    none = f"none found{'' if found.columns else ' (no segments to look in)'}"
+    return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or none}{since}"
 
 
 def split_words(found: Causes) -> str:
@@ -65,7 +66,10 @@ def nothing(found: Causes) -> str:
         return f"none found, as the {_METRIC[found.metric]} has not changed significantly since the baseline"
     columns = ", ".join(clean(column, _LENGTH) for column in found.columns)
     began = f"; it began in {_when(found.began)}" if found.began is not None else ""
-    return f"none found in {columns}{began}"
+    return f"none found{f' in {columns}' if columns else f': {_NO_COLUMNS}'}{began}"
+
+
+_NO_COLUMNS = "no segment column to look in (name some under segments in alerts.yaml, of at most 40 values each)"
 
 
 def cause_words(cause: Cause, found: Causes) -> str:
@@ -101,7 +105,7 @@ def segment_words(segment: Segment) -> str:
     >>> segment_words((("channel", "chat"), ("language", "de")))
     'channel = chat and language = de'
     """
-    return " and ".join(f"{clean(column, _LENGTH)} = {clean(value, _LENGTH)}" for column, value in segment)
+    return " and ".join(f"{part_name(column, _LENGTH)} = {part_name(value, _LENGTH)}" for column, value in segment)
 
 
 _METRIC = {"shortfall": "overconfidence", "ece": "ECE"}

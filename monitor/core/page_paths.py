@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from unicodedata import category
 from urllib.parse import quote, urlencode
 
 FILE_NAME_BYTES, SHORTENED = 200, 40
@@ -12,15 +13,19 @@ _DOTS = frozenset({".", ".."})
 def label_path(source: str, label: str | None) -> str:
     """The page of a label (None: of the source as a whole), without a slash before it.
 
-    Names that a browser or a proxy would resolve as path segments, such as "..", are given as a query.
+    Names that a browser or a proxy would resolve as path segments, such as "..", are given as a query. So are names
+    with a control character, which the service takes in no path.
 
     >>> label_path("tickets", "billing"), label_path("tickets", None), label_path("tickets", "a/b?")
     ('label/tickets/billing', 'label/tickets/', 'label/tickets/a%2Fb%3F')
     >>> label_path("tickets", "..")
     'label?source=tickets&label=..'
+    >>> label_path("tickets", "new\\ttab")
+    'label?source=tickets&label=new%09tab'
     """
     name = label or ""
-    if "/" in source or not _DOTS.isdisjoint({source, *name.split("/")}):
+    controls = any(category(char) == "Cc" for char in source + name)
+    if controls or "/" in source or not _DOTS.isdisjoint({source, *name.split("/")}):
         return "label?" + urlencode({"source": source, "label": name})
     return f"label/{quote(source, safe='')}/{quote(name, safe='')}"
 

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from typing import Any
+from unicodedata import bidirectional
 
 from monitor.core import windows
 from monitor.core.maturity import Maturity
@@ -19,6 +21,11 @@ from monitor.core.rejection_words import fact, remedy
 
 LABEL_LENGTH = 80
 SEGMENT_LENGTH = 40
+EMPTY = "(empty)"
+"""What a value without any character to show is called."""
+_ISOLATES, _ISOLATED = "\u2068\u2069", re.compile("\u2068([^\u2068\u2069]*)\u2069")
+_NO_ISOLATES = dict.fromkeys(map(ord, _ISOLATES))
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 #: Metrics whose numbers are shares, written in per cent or percentage points.
 _SHARES = frozenset(
@@ -81,7 +88,7 @@ def clean(text: str, length: int = LABEL_LENGTH) -> str:
     """Text from outside, made safe for a sentence: one line, printable, not longer than ``length``.
 
     Control characters, and invisible ones that reorder text (right-to-left overrides), are removed, since they could
-    change how a message reads.
+    change how a message reads. Of these only those stay that :func:`isolated` put around a name.
 
     >>> clean("spam\\u202egnp.exe\\n")
     'spamgnp.exe'
@@ -89,8 +96,24 @@ def clean(text: str, length: int = LABEL_LENGTH) -> str:
     'xxx…'
     """
     line = " ".join(text.split())
-    printable = "".join(c for c in line if c.isprintable())
-    return printable if len(printable) <= length else printable[: length - 1] + "…"
+    printable = "".join(c for c in line if c.isprintable() or c in _ISOLATES)
+    cut = printable if len(printable) <= length else printable[: length - 1] + "…"
+    return "".join(
+        isolated(part) if is_isolated else part.translate(_NO_ISOLATES)
+        for is_isolated, part in zip(cycle((False, True)), _ISOLATED.split(cut))
+    )
+
+
+def isolated(text: str) -> str:
+    """A name for a sentence. If letters in it run from right to left, they reorder nothing around it.
+
+    Without the two invisible characters, numbers behind such a name are shown before it. Other names stay as they are.
+
+    >>> isolated("web"), isolated("\\u05d0") == "\\u2068\\u05d0\\u2069"
+    ('web', True)
+    """
+    plain = text.translate(_NO_ISOLATES)
+    return f"\u2068{plain}\u2069" if any(bidirectional(c) in _RIGHT_TO_LEFT for c in plain) else plain
 
 
 def who(subject: Subject) -> str:
@@ -355,7 +378,16 @@ def segment_name(column: str, value: str) -> str:
     """
     if column == SCORE_BAND:
         return f"scores {clean(value)}"
-    return f"{clean(column, SEGMENT_LENGTH)} = {clean(value, SEGMENT_LENGTH)}"
+    return f"{part_name(column)} = {part_name(value)}"
+
+
+def part_name(text: str, length: int = SEGMENT_LENGTH) -> str:
+    """A segment's column or value in a sentence.
+
+    >>> part_name("web"), part_name("")
+    ('web', '(empty)')
+    """
+    return isolated(clean(text, length)) or EMPTY
 
 
 def _place(verdict: Verdict) -> str:

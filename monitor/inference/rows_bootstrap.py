@@ -95,7 +95,7 @@ def _by_blocks(
         of_seen = np.concatenate(again[statistic.name]) if statistic.biased else None
         bias = 0.0 if value is None or of_seen is None else _bias(value, of_seen)
         draws = np.concatenate(drawn[statistic.name])
-        least, most = statistic.range
+        least, most = statistic.range_in(rows)
         found[statistic.name] = spread_of(value, draws, least=least, most=most, bias=bias)
     return found
 

@@ -29,7 +29,8 @@ class RowStatistic:
     """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
 
     ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased``: with few items
-    its textbook value is on average too large (or too small), so estimates are debiased.
+    its textbook value is on average too large (or too small), so estimates are debiased. ``of_labels``: it is at most
+    ln K where there are K labels, as an entropy.
     """
 
     name: str
@@ -38,11 +39,17 @@ class RowStatistic:
     sums: tuple[Sums, ...]
     of: Callable[..., Floats]
     biased: bool = False
+    of_labels: bool = False
 
     @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest possible value."""
         return range_of(self.name)
+
+    def range_in(self, rows: Any) -> tuple[float, float]:
+        """The smallest and the largest possible value with the labels of these rows."""
+        least, most = self.range
+        return least, min(most, math.log(len(rows.labels))) if self.of_labels else most
 
     def metric(self, needs: Needs) -> Metric:
         """The statistic's row in the registry."""

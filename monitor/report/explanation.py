@@ -250,15 +250,36 @@ def _why_pooled(context: VerdictContext) -> Step | None:
     before = verdict.windows - 1
     text = f"Pooled: this window with the {before} before it that held rows, because {why}{more}."
     numbers: dict[str, Any] = {"windows": verdict.windows}
-    # the stored estimate is that of the source as a whole, where a rule is about its small labels
-    if alone is not None and alone.interval.value is not None and "small_labels" not in verdict.detail:
-        one = alone.interval
-        text += f" This window alone: {number(one.value)}"
-        text += "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
-        text += f", from {alone.n:,} rows, as it is stored now."
-        text += _alone_words(verdict.detail.get("newest_alone"))
-        numbers["alone"] = {"value": one.value, "low": one.low, "high": one.high, "n": alone.n}
+    shown = _of_window_alone(verdict, alone)
+    if shown is not None:
+        text += f" This window alone: {shown[0]}{_alone_words(verdict.detail.get('newest_alone'))}"
+        numbers["alone"] = shown[1]
     return Step("pooled", text, numbers)
+
+
+def _of_window_alone(verdict: Verdict, stored: Estimate | None) -> tuple[str, dict[str, Any]] | None:
+    """The value of the verdict's window alone, in words and as numbers; None where it is not known.
+
+    The stored estimate is that of all rows of the label. A verdict on a segment has its segment's value, but only
+    where its windows together are beyond the threshold. One on small labels has none.
+    """
+    if "small_labels" in verdict.detail:
+        return None
+    segment, newest = verdict.detail.get("segment"), verdict.detail.get("newest_alone")
+    if segment is not None:
+        return None if newest is None else _of_segment_alone(verdict, segment_name(*segment), newest)
+    if stored is None or stored.interval.value is None:
+        return None
+    one = stored.interval
+    limits = "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
+    numbers = {"value": one.value, "low": one.low, "high": one.high, "n": stored.n}
+    return f"{number(one.value)}{limits}, from {stored.n:,} rows, as it is stored now.", numbers
+
+
+def _of_segment_alone(verdict: Verdict, segment: str, newest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    change = "a change of " if compares(verdict) else ""
+    numbers = {"value": newest["value"], "n": newest["n"]}
+    return f"{change}{number(newest['value'])}, from {newest['n']:,} rows of {segment}.", numbers
 
 
 def _since_words(verdict: Verdict) -> str:

@@ -101,7 +101,7 @@ def _drawn(trend: Trend) -> Iterator[str]:
             draw = plot.diamond if point.breach else plot.point
             yield draw(k, point.value, point_words(point))
     places = sorted({0, len(points) - 1})
-    yield plot.x_axis(places, [trend.points[k].window for k in places])
+    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
 
 
 def file_name(subject: Subject) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import Interval, Subject, Verdict, Window
-from monitor.core.wording import clean, percent, title
+from monitor.core.wording import EMPTY, clean, isolated, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
 
@@ -43,7 +43,7 @@ def segment(subject: Subject) -> str:
     >>> segment(Subject("tickets", "billing", ("channel", "web")))
     'channel = web'
     """
-    return "" if subject.segment is None else " = ".join(subject.segment)
+    return "" if subject.segment is None else " = ".join(isolated(each) or EMPTY for each in subject.segment)
 
 
 def measured(found: Interval | None, *, sign: bool = False) -> str:

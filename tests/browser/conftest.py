@@ -63,6 +63,14 @@ def name_versions(monitor: Monitor) -> None:
             monitor.store.save_reading(window, replace(reading, versions={version: reading.rows}), monitor.clock())
 
 
+CUT_TEXTS = """() => [...document.querySelectorAll("svg text")].filter(text => {
+    const whole = text.ownerSVGElement.getBoundingClientRect(), here = text.getBoundingClientRect();
+    return here.width && (here.right > whole.right + 1 || here.left < whole.left - 1
+        || here.bottom > whole.bottom + 1 || here.top < whole.top - 1);
+}).map(text => text.textContent)"""
+"""What a page has of figures' texts that leave their drawing, and are cut there."""
+
+
 @pytest.fixture(scope="module")
 def incident(service: Running) -> str:
     """The first stored incident, by its id."""

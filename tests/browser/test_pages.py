@@ -25,7 +25,7 @@ from monitor.report import words
 from monitor.report.figures.evidence import evidence_data, point_words
 from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
-from tests.browser.conftest import COST, HOSTILE, PATIENCE_MS, VERSIONS
+from tests.browser.conftest import COST, CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS
 from tests.fakes.service import Running
 from tests.fakes.world import LABELS, WEEKS
 
@@ -74,8 +74,10 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith((service.url, "data:"))] == []
     assert page.locator("img").count() == 0
+    assert page.evaluate(CUT_TEXTS) == []
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.evaluate(CUT_TEXTS) == []
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -150,6 +152,8 @@ def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(op
     for subject, state in states.items():
         row = rows.filter(has=page.get_by_role("link", name=subject.label or subject.name, exact=True))
         assert row.locator(".state").inner_text() == state.clauses[0].what
+        why = row.locator("td", has=page.locator(".state")).locator(".under").all_inner_texts()
+        assert why == ([] if state.state in (State.OK, State.NO_RULE) else [state.clauses[0].which])
         letters = row.locator("svg").get_attribute("data-cells")
         assert letters is not None
         for name, letter in zip(names.split(), letters, strict=True):
@@ -459,3 +463,5 @@ def test_every_week_has_its_report(opened: Opened, service: Running) -> None:
     assert links.all_inner_texts() == list(reversed(WEEKS[7:12]))
     links.first.click()
     assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
+    assert page.locator("svg text").count() > 0
+    assert page.evaluate(CUT_TEXTS) == []

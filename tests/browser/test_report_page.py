@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page
 from monitor.report.data import ReportData
 from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.html import html_report
-from monitor.report.summary import write_folder
-from tests.browser.conftest import PATIENCE_MS
+from monitor.report.summary import summary_html, write_folder
+from tests.browser.conftest import CUT_TEXTS, PATIENCE_MS
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
@@ -250,6 +250,16 @@ def test_printed_figures_fit_the_paper(opened: Opened) -> None:
         opened.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert over == []
     assert opened.complaints == []
+
+
+def test_no_text_of_the_summary_s_charts_is_cut_at_the_edge(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "summary.html"
+    path.write_text(summary_html(report_data()), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]})
+    page.goto(path.as_uri())
+    assert page.locator("svg text").count() > 0
+    assert page.evaluate(CUT_TEXTS) == []
+    page.close()
 
 
 def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.config.load import load_config, parse_config
+from monitor.history.store import Store
 from monitor.operations.propose_source import Proposal, Unclear, propose
 from monitor.operations.starter_files import starter_config
 from monitor.warehouse.reader import Warehouse
@@ -224,11 +225,39 @@ def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> 
     assert found.exit_code == 0, found.output
     assert "Recognised: one row an item" in found.stdout
     assert "tickets.csv can be read: 200 rows, 3 labels" in found.stdout
-    assert "next: calmon backfill --from" in found.stdout
+    assert "next: calmon run weekly --week" in found.stdout
     config = load_config(folder / "alerts.yaml")
     assert config.sources["tickets"].kind == "single_label"
     assert not (folder / ".env").exists()  # files need no address
     assert calmon("check").exit_code == 0
+
+
+def test_the_printed_commands_judge_each_week_after_the_baseline_once_the_last_one_as_a_schedule_would(
+    folder: Path,
+) -> None:
+    begin = datetime.now(UTC) - timedelta(days=80)
+    eleven_weeks = [
+        row | {"resolved_at": (begin + timedelta(hours=3 * number)).isoformat()}
+        for number, row in enumerate(single(8 * 80))
+    ]
+    written(folder / "tickets.csv", eleven_weeks)
+    found = calmon("init", "tickets.csv", "--yes")
+    steps = [line.partition("    # ")[0].split()[2:] for line in found.stdout.splitlines() if line.startswith("next:")]
+    assert [step[0] for step in steps] == ["baseline", "backfill", "run", "report"]
+    pin, backfill, run, _ = steps
+    assert [pin[-1], *backfill[2:5:2], run[-1]] == following(pin[-1], (1, 2, 3))
+    for step in (backfill, run):
+        done = calmon(*step)
+        assert done.exit_code == 0, done.output
+    with Store.from_url(f"sqlite:///{folder}/var/history.sqlite") as store:
+        judged = {verdict.window.name for verdict in store.verdicts()}
+    assert sorted(judged) == following(pin[-1], (1, 2, 3))[1:]
+
+
+def following(week: str, more: tuple[int, ...]) -> list[str]:
+    """A week's name and those of weeks after it."""
+    first = datetime.strptime(f"{week}-1", "%G-W%V-%u").replace(tzinfo=UTC)
+    return [f"{first + timedelta(weeks=each):%G-W%V}" for each in (0, *more)]
 
 
 def test_what_was_written_can_be_run(folder: Path) -> None:

@@ -16,14 +16,16 @@ from urllib.parse import urlencode
 import pytest
 
 from monitor.automation.as_of import by_switch, time_on
+from monitor.core.page_paths import label_path
 from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
+from monitor.evaluation.label_state import State, states_of
 from monitor.operations.change_switch import change_switch
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
 from tests.fakes.in_process import ServiceClient, in_process
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 
 HOSTILE = "=1+1</td><script>alert(1)</script>"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -272,6 +274,48 @@ def test_scores_and_segments_that_were_off_are_on_the_page_of_their_label(asked:
     assert "scores 0.85 to 0.9, 0.95 to 1 blocked from 29 Aug" in page
     assert "channel = web off from 29 Aug" in page
     assert "channel = email" not in page
+
+
+def test_the_overview_says_which_rules_of_a_label_were_not_evaluated_and_why(tmp_path: Path) -> None:
+    world = make_world(tmp_path)  # nothing is pinned
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, week(WEEKS[9], monitor.config.zone), act="never")
+        states = states_of(monitor.store.verdicts())
+    missing = [state for state in states.values() if state.state is State.NOT_EVALUATED]
+    assert missing
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        page = asked.get("/").text
+    for state in missing:
+        assert "no_baseline (ece-increase" in state.clauses[0].which
+        assert f'>not evaluated</span><span class="under">{state.clauses[0].which}</span>' in page
+
+
+@pytest.mark.parametrize("label", ["new\tTab", "a\x85b", "plain"])
+def test_a_label_with_a_control_character_has_a_page_as_any_other(asked: ServiceClient, label: str) -> None:
+    answer = asked.get(f"/{label_path('tickets', label)}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+def test_before_the_first_run_pages_say_so_and_that_no_item_was_read(tmp_path: Path) -> None:
+    with in_process(pinned_world(tmp_path).settings(), clock=lambda: NOW) as asked:
+        items, monitor = asked.get("/items/tickets/steady").text, asked.get("/monitor").text
+    assert "No week has been evaluated yet" in items
+    assert "No such row" not in items
+    assert "from the history alone" in items
+    assert "Nothing has been run yet" in monitor
+    assert "Nothing is wrong with the monitor itself" not in monitor
+
+
+def test_a_page_with_rows_of_the_warehouse_says_that_it_is_not_from_the_history_alone(world: World) -> None:
+    items = "/items/tickets/slipping"
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        pages = [asked.get(address).text for address in (items, f"{items}?from=0.99999&to=0.99999")]
+        assert "from the history alone" in asked.get("/monitor").text
+    assert "No such row" in pages[1]
+    for page in pages:
+        assert "Read from the warehouse now" in page
+        assert "items from the warehouse, weeks from the history</footer>" in page
+        assert "from the history alone" not in page
 
 
 def test_a_page_s_own_mistake_is_the_service_s_and_not_the_history_s(

@@ -210,7 +210,9 @@ class Checker:
         for id in rng.sample(sorted(facts.incidents), k=min(3, len(facts.incidents))):
             reader, parts = self._asked(told, facts, "incidents", "show", id)
             commands.check_incident_show(reader, parts, id)
-        for id in rng.sample(sorted(facts.verdicts), k=min(2, len(facts.verdicts))):
+        pooled = sorted(id for id, row in facts.verdicts.items() if row["windows"] > 1)
+        asked = rng.sample(sorted(facts.verdicts), k=min(2, len(facts.verdicts)))
+        for id in [*asked, *rng.sample(pooled, k=min(1, len(pooled)))]:
             reader, parts = self._asked(told, facts, "explain", id)
             explained.check_explain(reader, parts, facts.verdicts[id])
 

@@ -80,9 +80,34 @@ def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> N
     reader.number("n", text, n, row["n"])
 
 
-@EXPLAINED.add(r"Pooled: this window with the (?P<before>\d+) before it .+")
-def _pooled(reader: Reader, text: str, row: Row, before: str) -> None:
+@EXPLAINED.add(
+    r"Pooled: this window with the (?P<before>\d+) before it that held rows, because .+?\."
+    rf"(?: This window alone: (?:a change of )?(?P<value>{N}|undefined)(?: \((?P<low>{N}) to (?P<high>{N})\))?, from "
+    rf"(?P<n>{N}) rows(?: of (?P<place>.+?)|, as it is stored now)\.)?"
+    r"(?: (?P<itself>It has too few rows for a decision by itself|By itself it is .+)\.)?"
+)
+def _pooled(
+    reader: Reader, text: str, row: Row, before: str, value: Any, low: Any, high: Any, n: Any, place: Any, itself: Any
+) -> None:
     reader.equal("windows", text, int(before) + 1, row["windows"])
+    newest = row["detail"].get("newest_alone")
+    reader.equal("newest window", text, itself is not None, n is not None and newest is not None)
+    if itself is not None:
+        by_itself = "few" if "too few" in itself else "beyond" if "beyond" in itself else "within"
+        true = "few" if newest["too_few"] else "beyond" if newest["beyond"] else "within"
+        reader.equal("newest window", text, by_itself, true)
+    if n is None:
+        return
+    alone = newest
+    if segment_words(row) is None:
+        subject = (row["source"], row["label"] or None, row["metric"], row["population"])
+        alone = reader.facts.estimate(row["schedule"], row["window_name"], *subject)
+    reader.equal("segment", text, place, segment_words(row))
+    if reader.check(alone is not None, "this window alone", text, alone) and alone is not None:
+        reader.number("this window alone", text, value, alone["value"])
+        reader.number("this window alone", text, n, alone["n"])
+        reader.number("this window alone", text, low, alone.get("low"))
+        reader.number("this window alone", text, high, alone.get("high"))
 
 
 @EXPLAINED.add(rf"Mean score and hit rate: .*?the mean score is (?P<promised>{N}%), the hit rate (?P<kept>{N}%)\.")

@@ -214,7 +214,7 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
     named = [each for each in found if each.named]
     tested = [each for each in found if each.rows >= PARTS.needed]
     lead = found[0]
-    return {
+    return _newest_of(lead) | {
         "segment": [COLUMN, lead.name], "segment_p": lead.chance if lead in tested else None, "segments": len(found),
         "segments_judged": sum(each.judged for each in found), "segments_tested": len(tested),
         "segments_named": [[COLUMN, each.name, each.rows, each.shortfall, each.chance] for each in named],
@@ -222,6 +222,14 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
         "turns_off": [[COLUMN, each.name] for each in named],
         "segments_within": [[COLUMN, e.name] for e in found if e.judged and e.shortfall <= PARTS.threshold],
     }  # fmt: skip
+
+
+def _newest_of(lead: Channel) -> dict[str, Any]:
+    """What every second channel that is beyond the threshold says of the newer of its two weeks: that it is, too."""
+    if lead.shortfall <= PARTS.threshold or lead.rows % 2:
+        return {}
+    value = round(lead.shortfall + 0.007, 4)
+    return {"newest_alone": {"n": lead.rows // 2, "value": value, "beyond": True, "too_few": False}}
 
 
 def verdict_of(
@@ -237,6 +245,7 @@ def verdict_of(
     if measured and seen is not None:
         known |= _numbers(rule, said, seen, rng, pinned=pinned)
         detail |= _detail(rule, said, seen, before, rng) | (more or {})
+        known["windows"] = 2 if "newest_alone" in detail else 1
         if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
             detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
@@ -296,16 +305,20 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
 
 
 def _causes(metric: str, window: Window, salt: str) -> dict[str, Any]:
-    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows."""
-    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 4
+    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows.
+
+    Nothing is found in one column, or there was none to look in.
+    """
+    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 5
     began, part = Began(window.name, window.name, window.name), ChangePart(0.04, 0.03, 0.05)
     web = Cause("rate", (("channel", "web"),), 0.62, part, 1e-4, 300, 0.1, 0.0, (0.3, 0.32), began)
     german = Cause("mix", (("channel", "chat"), ("language", "de")), 0.31, part, 1e-3, 90, 0.0, 0.0, (0.1, 0.2))
     version = Cause("replaced", (("model_version", "v9"),), 1.0, part, 1e-9, 900, 0.04, 0.0, (0.0, 1.0), began)
-    named = ((), (web,), (web, german), (replace(version, arrived=window.name),))[place]
+    named = ((), (web,), (web, german), (replace(version, arrived=window.name),), ())[place]
     split = Split("channel", ChangePart(0.01, 0.0, 0.02), ChangePart(0.05, 0.04, 0.06), "web")
     change = ChangePart(0.06, 0.04, 0.08)
-    return as_json(Causes(metric, change, (split,), named, began, ("channel",)))  # type: ignore[arg-type]
+    splits, columns = ((split,), (COLUMN,)) if place < 4 else ((), ())
+    return as_json(Causes(metric, change, splits, named, began, columns))  # type: ignore[arg-type]
 
 
 def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estimate]:

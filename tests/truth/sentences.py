@@ -772,6 +772,26 @@ _CAUSE = re.compile(
 )
 
 
+_NOWHERE = (
+    r"(?:: no segment column to look in \(name some under segments in alerts.yaml, .+?\)| \(no segments to look in\))"
+)
+_NONE_FOUND = re.compile(
+    rf"none found(?:, as the .+ has not changed significantly since the baseline|(?P<nowhere>{_NOWHERE})| in (?P<columns>.+?))?"
+    rf"(?:; it began in (?P<began>{WEEK}).*|, since (?P<since>{WEEK}))?"
+)
+
+
+def _fits_none_found(what: str, stored: Row) -> bool:
+    """Whether no cause was looked for in these columns, and the change began then."""
+    found, began = _NONE_FOUND.fullmatch(what), (stored["began"] or {}).get("window")
+    return (
+        found is not None
+        and (found["nowhere"] is not None) <= (stored["columns"] == [])
+        and found["columns"] in (None, ", ".join(stored["columns"]))
+        and all(each in (None, began) for each in (found["began"], found["since"]))
+    )
+
+
 def fits_cause(said: str, row: Row) -> bool:
     """Whether "Likely cause: ..." says what is stored with a verdict: segments, shares, and when it began."""
     stored = row["detail"].get("causes")
@@ -780,8 +800,7 @@ def fits_cause(said: str, row: Row) -> bool:
     began, causes = stored["began"], stored["causes"]
     what = said.partition(": ")[2]
     if what.startswith("none found"):
-        since = re.search(rf"since ({WEEK})$", what)
-        return causes == [] and (since is None or since[1] == began["window"])
+        return causes == [] and _fits_none_found(what, stored)
     parts = [_CAUSE.fullmatch(part) for part in what.split("; ")]
     return len(parts) == len(causes) and all(
         found is not None

@@ -1,6 +1,6 @@
 """The faults that were once seen, each put back: the truth checker must find a false claim.
 
-The ids are the lines of "Seen" in the issue that asked for the checker. Four lines are about what the system does, not
+The numbers are the lines of "Seen" in the issue that asked for the checker. Four lines are about what the system does, not
 about a sentence that it says of a stored fact, and have tests of their own: 12 (pooled windows)
 tests/unit/alerting/test_incidents.py and test_comparisons.py; 15 (any baseline) tests/integration/test_baseline_checks.py; 16 (a
 yes from the past) tests/integration/test_gate_past.py, test_archive.py, test_thresholds.py and
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from monitor.automation import evidence
 from monitor.automation.harm import TimeOn
 from monitor.core import cause_words
 from monitor.evaluation import label_state
-from monitor.report import collect, conclusions, terminal
+from monitor.report import collect, conclusions, explanation, terminal
 from monitor.report.conclusions import AdviceRow
 from monitor.report.figures.scale import Scale
 from monitor.report.figures.sparkline import sparkline
@@ -153,6 +153,17 @@ def a_scale_for_each_line(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(terminal, "sparkline", own)
 
 
+def window_of_the_whole_label(patch: pytest.MonkeyPatch) -> None:
+    """The window alone of a verdict on a segment is that of all rows of the label."""
+    real = explanation._of_window_alone
+
+    def whole(verdict: Any, stored: Any) -> Any:
+        detail = {name: value for name, value in verdict.detail.items() if name != "segment"}
+        return real(replace(verdict, detail=detail), stored)
+
+    patch.setattr(explanation, "_of_window_alone", whole)
+
+
 def rejected_rows_unsaid(patch: pytest.MonkeyPatch) -> None:
     """Health does not look at what could not be judged."""
     everywhere(patch, issues.findings, _without("rejected_rows", "nothing_judged"))
@@ -208,6 +219,7 @@ FAULTS = {
     "11-a_scale_for_each_line": fault(a_scale_for_each_line, "one scale for all trends"),
     "13-rejected_rows_unsaid": fault(rejected_rows_unsaid, "nothing to say of what could not be judged"),
     "14-healthy_with_nothing_judged": fault(healthy_with_nothing_judged, "anything judged", "newest reading"),
+    "window_of_the_whole_label": fault(window_of_the_whole_label, "this window alone"),
 }
 
 

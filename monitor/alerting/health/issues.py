@@ -47,6 +47,8 @@ SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
 WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
 """The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+NEVER_RUN = "nothing has been run yet"
+"""What is said of a history without a run and without issues: neither that it is healthy nor that nothing is wrong."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.core.records import Estimate, Verdict
-from monitor.core.wording import clean, points
+from monitor.core.wording import part_name, points
 
 #: By how much a segment's lower limit must exceed the overconfidence of the rest of its label.
 WORSE_BY = 0.02
@@ -32,7 +32,7 @@ def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
         return ""
     worst = max(worse, key=lambda e: (e.interval.value or 0.0, str(e.subject.segment)))
     column, value = worst.subject.segment or ("", "")
-    where, outside = f"{clean(column, _NAME_LENGTH)} = {clean(value, _NAME_LENGTH)}", rest[id(worst)]
+    where, outside = f"{part_name(column, _NAME_LENGTH)} = {part_name(value, _NAME_LENGTH)}", rest[id(worst)]
     other = f"by {points(outside)} elsewhere" if outside >= 0.0005 else "not elsewhere"
     return f"{where}: overconfident by {points(worst.interval.value)}, {other} (n = {worst.n:,})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -12,7 +12,7 @@ from monitor.core.records import Incident, Schedule, Subject, Window
 
 SideName = Literal["present", "proposed"]
 Switched = Literal["off", "blocked", "segments", ""]
-Seen = Literal["ok", "unconfirmed", "info", "warning", "critical"]
+Seen = Literal["ok", "not_evaluated", "unconfirmed", "info", "warning", "critical"]
 Timeline = tuple[Seen | None, ...]
 
 NEVER_READ = "never_read"
@@ -76,10 +76,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many stored verdicts of the present file were replayed, and those that differ."""
+    """How many stored verdicts of the present file were replayed, by subject, and those that differ."""
 
-    compared: int = 0
+    compared_of: Mapping[Subject, int] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
+
+    @property
+    def compared(self) -> int:
+        """The number of stored verdicts that were replayed."""
+        return sum(self.compared_of.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The result of one file; ``timelines`` has the worst outcome of each week by subject, None: not evaluated."""
+    """The result of one file; ``timelines`` has the worst outcome of each week by subject, None: no verdict.
+
+    "not_evaluated" is worse than "ok", as in the state of a label: a week is ok only where every rule was evaluated.
+    """
 
     revision: str
     incidents: tuple[Opened, ...]
@@ -138,8 +146,8 @@ class Side:
 
     @property
     def weeks_not_evaluated(self) -> int:
-        """How many of these weeks have no verdict except "not evaluated"."""
-        return sum(row.count(None) for row in self.timelines.values())
+        """How many of these weeks are not evaluated: nothing worse was found, and a rule or more had no result."""
+        return sum(row.count("not_evaluated") + row.count(None) for row in self.timelines.values())
 
     def switched(self, how: Switched) -> list[Subject]:
         """The subjects on which breaches would have acted in the way ``how`` at least once."""

@@ -31,7 +31,7 @@ from monitor.operations.replay.inputs import (
 )
 from monitor.operations.replay.model import NEVER_READ, Agreement, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
-from monitor.operations.replay.results import agreement_of, side_by_side, side_of
+from monitor.operations.replay.results import agreement_of, side_by_side, side_of, together
 from monitor.operations.workers import Workers, own_history
 
 ROUNDS = 4
@@ -76,9 +76,7 @@ def replay(
         omitted += _omitted(plan, part, judged_windows)
     present = side_of(plan.present.revision, [(each.window, each.present) for each in judged], plan.weeks)
     proposed = side_of(plan.proposed.revision, [(each.window, each.proposed) for each in judged], plan.weeks)
-    agreement = Agreement(
-        sum(each.agreement.compared for each in judged), tuple(d for each in judged for d in each.agreement.differences)
-    )
+    agreement = together(each.agreement for each in judged)
     pairs = side_by_side(present.incidents, proposed.incidents)
     return Replay(plan.weeks, present, proposed, tuple(pairs), tuple(missing), tuple(omitted), agreement)
 

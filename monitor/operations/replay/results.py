@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,14 @@ def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Ve
     again = {(verdict.rule, verdict.subject): verdict for verdict in replayed}
     pairs = [(then, again.get((then.rule, then.subject))) for then in given_by_file]
     other = tuple(_difference(then, now) for then, now in pairs if now is None or now.outcome != then.outcome)
-    return Agreement(len(given_by_file), other)
+    return Agreement(Counter(verdict.subject for verdict in given_by_file), other)
+
+
+def together(found: Iterable[Agreement]) -> Agreement:
+    """The agreement of several windows."""
+    parts = list(found)
+    compared = sum((Counter(each.compared_of) for each in parts), Counter[Subject]())
+    return Agreement(compared, tuple(difference for each in parts for difference in each.differences))
 
 
 def _difference(then: Verdict, now: Verdict | None) -> Difference:
@@ -94,16 +102,19 @@ def switched_by(verdict: Verdict) -> Switched:
 def timelines_of(
     judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
 ) -> dict[Subject, Timeline]:
-    """The worst outcome of every subject in each week, its days included; None if nothing was evaluated."""
+    """The worst outcome of every subject in each week, its days included, ranked as in the state of a label.
+
+    None where there is no verdict.
+    """
     found: dict[Subject, list[Seen | None]] = {}
-    order: tuple[Seen | None, ...] = (None, "ok", "unconfirmed", *SEVERITIES)
+    order: tuple[Seen | None, ...] = (None, "ok", "not_evaluated", "unconfirmed", *SEVERITIES)
     starts = [week.start for week in weeks]
     for window, verdicts in judged:
         place = bisect_right(starts, window.start) - 1
         for verdict in verdicts:
             row = found.setdefault(verdict.subject, [None] * len(weeks))
             outcome = verdict.severity if verdict.outcome == "breach" else verdict.outcome
-            row[place] = max(row[place], None if outcome == "not_evaluated" else outcome, key=order.index)
+            row[place] = max(row[place], outcome, key=order.index)
     return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
 
 
@@ -130,5 +141,9 @@ def only_of(found: Replay, label: str) -> Replay:
             timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
         )
 
+    given = found.agreement
+    compared = {subject: count for subject, count in given.compared_of.items() if subject.label == label}
+    agreement = Agreement(compared, tuple(each for each in given.differences if each.subject.label == label))
     pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
-    return replace(found, present=of_label(found.present), proposed=of_label(found.proposed), pairs=pairs)
+    present, proposed = of_label(found.present), of_label(found.proposed)
+    return replace(found, present=present, proposed=proposed, pairs=pairs, agreement=agreement)

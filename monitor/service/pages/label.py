@@ -29,7 +29,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.core.wording import advice, maturity_words, plain_words
+from monitor.core.wording import advice, maturity_words, plain_words, segment_name
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
@@ -362,7 +362,7 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         if step.blocked and step.to_state == "on" and following > start:
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"scores {ranges} blocked", step.at, following))
-        off = ", ".join(f"{e.column} = {e.value}" for e in step.segments if e.off_from is not None)
+        off = ", ".join(segment_name(*e.segment) for e in step.segments if e.off_from is not None)
         if off and step.to_state == "on" and following > start:
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from monitor.alerting.health.issues import findings
+from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core.records import Identity, SwitchState
@@ -41,7 +41,8 @@ def make(context: PageContext) -> PageContent:
         "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
         "deliveries": store.delivery_counts(), "leases": leases[:ROWS_SHOWN], "more_leases": len(leases) - ROWS_SHOWN,
-        "issues": findings(records, now), "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
+        "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
+        "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
         "weeks": str(weeks), "versions": _versions(context, records.identity),
     }  # fmt: skip
     tables = {

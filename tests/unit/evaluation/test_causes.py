@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from monitor.core.cause_words import cause_words, nothing, split_words
+from monitor.core.cause_words import cause_words, nothing, short_cause_line, split_words
 from monitor.core.causes import Began, Causes, as_json, from_json
 from monitor.core.counts import bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.counts_by_segment import CountsBySegment
+from monitor.core.records import Reason, Subject, Verdict
+from monitor.core.windows import week
 from monitor.evaluation.shift.causes import Metric, find_causes
 from monitor.evaluation.shift.onset import Level, onset
 from monitor.metrics.calibration import ece
+from monitor.warehouse.reading import COMBINED_VALUES
 
 Key = tuple[str, ...]
 USUAL: Mapping[Key, tuple[int, float]] = {  # rows and gap of each combination
@@ -107,6 +111,21 @@ def test_nothing_is_named_where_nothing_changed_or_all_changed_alike(gap: float)
     assert found.causes == ()
     expected = "has not changed significantly" if not gap else "none found in channel, language"
     assert expected in nothing(found)
+
+
+def test_of_a_source_without_segments_it_is_said_that_there_was_no_column_to_look_in() -> None:
+    found = causes(made({(): (2_000, 0.15)}, 5, ()), then=made({(): (16_000, 0.0)}, 1, ()))
+    assert found.columns == ()
+    began = replace(found, began=Began("2026-W47", "2026-W47", "2026-W47"))
+    advice = "(name some under segments in alerts.yaml, of at most 40 values each)"
+    assert nothing(began) == f"none found: no segment column to look in {advice}; it began in 2026-W47"
+    verdict = Verdict(
+        id="v", rule="automated-shortfall", subject=Subject("tickets", "billing"),
+        window=week("2026-W47", ZoneInfo("UTC")), metric="shortfall", where="automated", outcome="breach",
+        reason=Reason.ABOVE_THRESHOLD, severity="critical", threshold=0.05, detail={"causes": as_json(began)},
+    )  # fmt: skip
+    assert short_cause_line(verdict) == "Likely cause: none found (no segments to look in), since 2026-W47"
+    assert COMBINED_VALUES == 40, "the number that the sentence names"
 
 
 def test_a_value_that_is_new_and_has_all_rows_is_named_and_one_that_changed_nothing_is_not() -> None:

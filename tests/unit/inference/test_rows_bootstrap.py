@@ -98,6 +98,20 @@ def test_entropies_and_mutual_information_lose_most_of_their_bias() -> None:
         assert abs(debiased[name]) < abs(plain[name]) / 2, name
 
 
+def test_entropies_and_their_limits_are_at_most_the_logarithm_of_the_number_of_labels() -> None:
+    names = ["class_entropy", "class_mutual_information", "score_entropy"]
+    score = [[0.9, 0.1, 0.0], [0.8, 0.0, 0.2], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1], [0.0, 0.9, 0.1]]
+    few = rows_of(score, [0, 0, 0, 1, 1, 2])
+    even = rows_of(np.full((90, 3), 1 / 3), [0, 1, 2] * 30)
+    perfect = rows_of(np.eye(3)[[0, 1, 2] * 4], [0, 1, 2] * 4)
+    for rows in (few, even, perfect):
+        for name, spread in row_spreads(rows, names, rng()).items():
+            assert spread is not None
+            assert 0.0 <= spread.value <= np.log(3), name
+            assert spread.interval(0.95)[1] <= np.log(3), name
+    assert row_spreads(even, ["class_entropy"], rng())["class_entropy"].value == pytest.approx(np.log(3))
+
+
 def test_what_was_always_right_is_not_taken_for_certain() -> None:
     rows = rows_of(np.eye(3)[[0, 1, 2] * 10] * 0.7 + 0.1, [0, 1, 2] * 10)
     for name in ("top1_accuracy", "macro_f1", "kappa", "auc_ovo"):

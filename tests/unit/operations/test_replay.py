@@ -19,12 +19,14 @@ from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.metrics.registry import EXPECTED, METRICS, WHOLE
 from monitor.operations.replay.inputs import baseline_of
-from monitor.operations.replay.model import DifferenceCause, Opened
+from monitor.operations.replay.model import DifferenceCause, Opened, Replay
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import (
     agreement_of,
     incidents_of,
+    only_of,
     side_by_side,
+    side_of,
     switched_by,
     timelines_of,
 )
@@ -183,7 +185,7 @@ def test_an_incident_that_ended_in_the_week_in_which_another_began_is_another_on
     assert not second.overlaps(first)
 
 
-def test_a_week_shows_the_worst_of_its_days_and_nothing_where_nothing_was_evaluated() -> None:
+def test_a_week_shows_the_worst_of_its_days() -> None:
     said = [
         (window(0), [verdict("ok", window(0))]),
         (window(2), [verdict("breach", window(2))]),
@@ -193,9 +195,35 @@ def test_a_week_shows_the_worst_of_its_days_and_nothing_where_nothing_was_evalua
         (day(17), [verdict("breach", day(17), rule="days", severity="info")]),
     ]
     weeks = [window(n) for n in range(4)]
-    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "ok", "critical", None)}
+    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "ok", "critical", "not_evaluated")}
     said += [(day(n), [verdict(what, day(n), rule="days")]) for n, what in ((8, "unconfirmed"), (18, "unconfirmed"))]
-    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "unconfirmed", "critical", None)}
+    assert timelines_of(said, weeks) == {
+        Subject("tickets", "billing"): ("ok", "unconfirmed", "critical", "not_evaluated")
+    }
+
+
+def test_a_week_is_ok_only_where_every_rule_was_evaluated_and_counts_as_not_evaluated_else() -> None:
+    weeks = [window(n) for n in range(4)]
+    said = [(w, [verdict("ok", w), verdict("not_evaluated", w, rule="other")]) for w in weeks[:2]]
+    said += [(weeks[2], [verdict("ok", weeks[2]), verdict("ok", weeks[2], rule="other")])]
+    side = side_of("r", said, weeks)
+    assert side.timelines == {Subject("tickets", "billing"): ("not_evaluated", "not_evaluated", "ok", None)}
+    assert (side.weeks_not_evaluated, side.weeks) == (3, 4)
+
+
+def test_of_one_label_only_its_own_verdicts_agree_or_differ() -> None:
+    present = config()
+    labels = ("billing", "refund")
+    given = [replace(verdict("ok", window(0), label=label), rules_revision=present.revision) for label in labels]
+    found = agreement_of(present, given, [replace(given[0], outcome="breach"), given[1]])
+    weeks = (window(0),)
+    side = side_of("r", [(window(0), given)], weeks)
+    whole = Replay(weeks, side, side, (), (), (), found)
+    of = {label: only_of(whole, label).agreement for label in labels}
+    assert (whole.agreement.compared, len(whole.agreement.differences)) == (2, 1)
+    assert {label: (each.compared, len(each.differences)) for label, each in of.items()} == {
+        "billing": (1, 1), "refund": (1, 0),
+    }  # fmt: skip
 
 
 def test_an_unconfirmed_week_ends_no_incident_of_a_replay() -> None:

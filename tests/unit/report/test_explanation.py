@@ -582,6 +582,39 @@ def test_the_source_as_a_whole_is_not_shown_as_the_window_of_small_labels() -> N
     assert "This window alone:" not in "\n".join(sentences(explain(replace(one, verdict=verdict))))
 
 
+def test_a_window_alone_in_a_verdict_on_a_segment_is_that_of_the_segment_not_of_the_label() -> None:
+    alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
+    of_segment = {"segment": ["channel", "mail"], "newest_alone": alone}
+    whole_label = of_window(0.055, 0.031, 0.084, 1013)
+    one = known(SHORTFALL, level(SHORTFALL, value=0.3, windows=2, detail=ACTING | of_segment), alone=whole_label)
+    (step,) = [step for step in explain(one).steps if step.name == "pooled"]
+    said = "This window alone: 0.2513, from 31 rows of channel = mail. By itself it is beyond the threshold as well."
+    assert step.text.endswith(said)
+    assert step.numbers["alone"] == {"value": 0.2513, "n": 31}
+    rise = {"condition": "increase"}
+    changed = replace(one, verdict=replace(one.verdict, detail={**one.verdict.detail, **rise}))
+    assert "This window alone: a change of 0.2513, from 31 rows" in "\n".join(sentences(explain(changed)))
+
+
+def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored() -> None:
+    alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
+    detail = ACTING | {"segment": ["channel", "شكوى"], "newest_alone": alone}
+    found = document(explain(known(SHORTFALL, level(SHORTFALL, value=0.3, windows=2, detail=detail))))
+    assert found["segment"] == {"channel": "شكوى"}
+    assert "from 31 rows of channel = \u2068شكوى\u2069." in json.dumps(found, ensure_ascii=False)
+
+
+def test_of_a_segment_whose_newest_window_is_not_stored_no_window_alone_is_shown() -> None:
+    detail = ACTING | {"segment": ["channel", "mail"]}
+    one = known(
+        SHORTFALL, level(SHORTFALL, value=0.01, windows=2, beyond=False, detail=detail),
+        alone=of_window(0.055, 0.031, 0.084, 1013),
+    )  # fmt: skip
+    (step,) = [step for step in explain(one).steps if step.name == "pooled"]
+    assert "alone" not in step.text
+    assert "alone" not in step.numbers
+
+
 def test_dependent_rows_are_reported_with_what_they_are_worth() -> None:
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert numbers_of(real(RISE, (week,)), "effective")["effective_rows"] == pytest.approx(2_000)
