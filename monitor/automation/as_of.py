@@ -82,7 +82,11 @@ class SwitchStep(Protocol):
     @property
     def lease_until(self) -> datetime | None: ...  # noqa: D102
     @property
+    def until(self) -> datetime | None: ...  # noqa: D102
+    @property
     def verdict(self) -> str | None: ...  # noqa: D102
+    @property
+    def actor(self) -> str: ...  # noqa: D102
 
 
 def on_spans(
@@ -124,14 +128,16 @@ def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[date
 def _closed_by_source(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
     """The spans in which the source's own switch stops all labels: off, or against a verdict after its lease."""
     found: list[tuple[datetime, datetime]] = []
-    state = "never_set"
+    state, verdict, by_operator = "never_set", None, False
     for place, step in enumerate(steps):
-        if step.kind in _CHANGES or (step.kind not in _KEEPS and step.from_state != step.to_state):
-            state = step.to_state
+        if step.kind in _KEEPS:
+            verdict = _verdict(verdict, by_operator, step)
+        elif step.kind in _CHANGES or step.from_state != step.to_state:
+            state, verdict, by_operator = step.to_state, step.verdict, step.actor not in _RUNS
         following = steps[place + 1].at if place + 1 < len(steps) else end
         if state == "off":
             found.append((step.at, following))
-        elif state == "on" and step.verdict is not None:
+        elif state == "on" and verdict is not None:
             since = step.at if step.lease_until is None else max(step.at, step.lease_until)
             if since < following:
                 found.append((since, following))
@@ -171,7 +177,7 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     state = replace(state, segments=event.segments)
     if event.kind in _KEEPS:
         kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
-        return replace(kept, verdict=_verdict(state, event))
+        return replace(kept, verdict=_verdict(state.verdict, state.by_operator, event))
     if event.kind not in _CHANGES and event.from_state == event.to_state:
         return state  # is about something else than the switch
     return replace(
@@ -181,10 +187,10 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     )  # fmt: skip
 
 
-def _verdict(state: SwitchState, event: SwitchEvent) -> str | None:
-    """The verdict against the switch after an event that did not change its state."""
+def _verdict(before: str | None, by_operator: bool, event: SwitchStep) -> str | None:
+    """The verdict against the switch after an event that did not change its state; ``before`` is the one before it."""
     if event.kind == "renewed":
-        return None if state.by_operator else state.verdict
+        return None if by_operator else before
     if event.kind == "held" and event.until is not None and event.lease_until is not None:
         return event.verdict if event.lease_until <= event.until else None
-    return state.verdict
+    return before

@@ -100,6 +100,24 @@ def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Servi
         assert sum(float(row[column]) for row in months) == pytest.approx(total)
 
 
+def test_labels_of_a_source_that_was_turned_off_long_before_the_weeks_shown_have_not_acted(tmp_path: Path) -> None:
+    made, clock = pinned_world(tmp_path), [NOW]
+    with made.opened(lambda: clock[0]) as monitor:
+        windows = [week(name, monitor.config.zone) for name in WEEKS[9:12]]
+        clock[0] = windows[0].start - timedelta(days=60)
+        change_switch(monitor, "tickets", None, enable=False, by="ann", reason="holidays")
+        for place, window in enumerate(windows):
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window, act="auto" if place else "never")
+            if place == 0:
+                change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="ready")
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        work = rows(asked, "/automation?csv=weeks&label=steady&source=tickets")
+        overview = asked.get("/").text
+    assert [(float(row["acted"]), float(row["could_have_acted"]) > 0) for row in work] == [(0.0, True)] * 3
+    assert re.search(r"Acted alone.{0,120}?\b0%", overview, re.DOTALL)
+
+
 def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClient) -> None:
     changes = rows(asked, "/automation?csv=changes&label=slipping&source=tickets")
     assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]

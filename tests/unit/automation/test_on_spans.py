@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -26,10 +27,12 @@ def histories(draw: st.DrawFn, label: str | None) -> list[SwitchEvent]:
         kind, _, after = draw(st.sampled_from(fitting))
         lease = draw(st.none() | st.integers(-5, 90))
         until = None if lease is None else at + timedelta(hours=lease)
-        verdict = draw(st.sampled_from([None, "v1"])) if kind == "enabled" else None
+        verdict = draw(st.sampled_from([None, "v1"])) if kind in ("enabled", "held") else None
+        hold = at + timedelta(hours=draw(st.integers(-5, 90))) if kind in ("enabled", "held") else None
+        actor = draw(st.sampled_from(["ann", "weekly run"]))
         events.append(
-            SwitchEvent(f"k{number}", "tickets", label, at, kind, state, after, "ann", "why", lease_until=until,
-                        verdict=verdict)
+            SwitchEvent(f"k{number}", "tickets", label, at, kind, state, after, actor, "why", lease_until=until,
+                        until=hold, verdict=verdict)
         )  # fmt: skip
         state = after
     return events
@@ -46,3 +49,13 @@ def test_the_spans_are_as_long_as_the_time_on(
     total = sum((b - a for a, b in spans), timedelta())
     assert total / (end - start) == pytest.approx(known.share)
     assert all(a < b for a, b in spans)
+
+
+def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before() -> None:
+    ends = START + timedelta(hours=24)
+    on = SwitchEvent("k0", "tickets", "billing", START, "enabled", "off", "on", "ann", "why",
+                     lease_until=START + timedelta(days=9))  # fmt: skip
+    against = replace(on, label=None, lease_until=ends, until=ends, verdict="v1")
+    noted = replace(against, key="k1", at=START + timedelta(hours=5), kind="not_renewed", from_state="on",
+                    actor="weekly run", verdict=None)  # fmt: skip
+    assert on_spans([on], [against, noted], START, START + timedelta(days=2)) == [(START, ends)]
