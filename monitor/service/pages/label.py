@@ -355,7 +355,7 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
     yield SwitchSpan(start, end, "isoff", span_text("off where nothing else is said,", start, end))
-    for since, until in on_spans(steps_of_label, whole, start, end):
+    for since, until in on_spans(steps_of_label, whole, store.gate_events(), start, end):
         yield SwitchSpan(since, until, "ison", span_text("on", since, until))
     for place, step in enumerate(steps_of_label):
         following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
@@ -374,7 +374,8 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
     found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
     for incident in store.incidents_of_label(source, label, since=since):
         found += _incident_events(incident, history.context.request.root)
-    found += [_switch_event(e) for e in store.switch_events(source, label) if e.at >= since and e.kind in _SWITCHED]
+    changes = [*store.switch_events(source, label), *store.gate_events()]
+    found += [_switch_event(e) for e in changes if e.at >= since and e.kind in _SWITCHED]
     ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
     return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automation.as_of import on_spans, time_on
-from monitor.core.records import SwitchEvent
+from monitor.core.records import EVERY_SOURCE, GATES_CLOSED, GATES_CONFIRMED, SwitchEvent
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 KINDS = [("enabled", "off", "on"), ("disabled", "on", "off"), ("renewed", "on", "on"), ("not_renewed", "on", "on"),
@@ -38,14 +38,29 @@ def histories(draw: st.DrawFn, label: str | None) -> list[SwitchEvent]:
     return events
 
 
-@given(own=histories("billing"), whole=histories(None), since=st.integers(0, 60), length=st.integers(1, 90))
+@st.composite
+def closures(draw: st.DrawFn) -> list[SwitchEvent]:
+    """When the gates of the whole history were closed and confirmed."""
+    events, at = [], START
+    for number in range(draw(st.integers(0, 4))):
+        at += timedelta(hours=draw(st.integers(0, 40)))
+        kind = draw(st.sampled_from([GATES_CLOSED, GATES_CONFIRMED]))
+        events.append(SwitchEvent(f"h{number}", EVERY_SOURCE, None, at, kind, "", "", "ann", "why"))
+    return events
+
+
+@given(
+    own=histories("billing"), whole=histories(None), closed=closures(), since=st.integers(0, 60),
+    length=st.integers(1, 90),
+)  # fmt: skip
 def test_the_spans_are_as_long_as_the_time_on(
-    own: list[SwitchEvent], whole: list[SwitchEvent], since: int, length: int
+    own: list[SwitchEvent], whole: list[SwitchEvent], closed: list[SwitchEvent], since: int, length: int
 ) -> None:
     start = START + timedelta(hours=since)
     end = start + timedelta(hours=length)
-    spans = on_spans(own, whole, start, end)
-    known = time_on({("tickets", "billing"): own, ("tickets", None): whole}, ("tickets", "billing"), start, end)
+    spans = on_spans(own, whole, closed, start, end)
+    events = {("tickets", "billing"): own, ("tickets", None): whole, (EVERY_SOURCE, None): closed}
+    known = time_on(events, ("tickets", "billing"), start, end)
     total = sum((b - a for a, b in spans), timedelta())
     assert total / (end - start) == pytest.approx(known.share)
     assert all(a < b for a, b in spans)
@@ -58,4 +73,4 @@ def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_end
     against = replace(on, label=None, lease_until=ends, until=ends, verdict="v1")
     noted = replace(against, key="k1", at=START + timedelta(hours=5), kind="not_renewed", from_state="on",
                     actor="weekly run", verdict=None)  # fmt: skip
-    assert on_spans([on], [against, noted], START, START + timedelta(days=2)) == [(START, ends)]
+    assert on_spans([on], [against, noted], [], START, START + timedelta(days=2)) == [(START, ends)]
