@@ -19,6 +19,7 @@ from monitor.automation.as_of import by_switch, time_on
 from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
@@ -240,6 +241,34 @@ def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: ServiceClien
     assert (row["label"], row["present"], row["proposed"]) == ("slipping", "True", "False")
 
 
+def step_of(made: World, name: str) -> str:
+    """The sentence on the page of "steady" about its ECE in a week and before."""
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        page = asked.get(f"/label/tickets/steady?week={name}").text
+    (said,) = re.findall(r"ECE 0\.\d{3} \([^<]+ weeks? before[^<]+", page)
+    return str(said)
+
+
+def test_the_weeks_before_on_the_page_of_a_label_are_those_just_before(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path)
+    with made.opened() as monitor:
+        for name in (WEEKS[6], WEEKS[11]):  # the run of the second reads the three weeks before it as well
+            run_window(monitor, week(name, monitor.config.zone))
+    assert " in 3 of the 4 weeks before, " in step_of(made, WEEKS[11])
+
+
+def test_the_baseline_that_a_week_is_beside_is_one_of_earlier_weeks(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path, config=CONFIG.replace("min_pairs: 3000", "min_pairs: 2000"))
+    with made.opened() as monitor:
+        zone = monitor.config.zone
+        for name in WEEKS[6:8]:
+            run_window(monitor, week(name, zone))
+        before = step_of(made, WEEKS[7])
+        pin(monitor, week(WEEKS[8], zone), week(WEEKS[11], zone), by="ann", reason="newer", anyway=True)
+        assert len(monitor.store.baselines("tickets", "steady")) == 2
+    assert step_of(made, WEEKS[7]) == before
+
+
 def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_page_of_the_columns(
     asked: ServiceClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,7 +277,10 @@ def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_p
     page = asked.get(f"/label/tickets/steady?week={week_}").text
     assert re.search(r"(No shift found in|Shift found in \d of) 3 tests", page)
     assert link not in page
-    assert re.search(r"ECE 0\.\d{3} \(.+ weeks? before, .+ in the baseline: (a step|no step|no rise) ", page)
+    assert re.search(
+        r"ECE 0\.\d{3} \(.+ weeks? before, .+ in the baseline: (a step|no significant step|above the baseline|no rise)",
+        page,
+    )
     assert asked.get(f"/drift?source=tickets&week={week_}").status_code == 404
     rows = csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={week_}&csv=shifts").text))
     assert [row["test"] for row in rows] == ["jensen_shannon", "ks", "psi", "wasserstein"]

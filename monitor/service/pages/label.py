@@ -13,7 +13,7 @@ from markupsafe import Markup
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import Allowed, effective
 from monitor.config.model import Rule, SourceConfig
-from monitor.core import documents
+from monitor.core import documents, windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.page_paths import drift_file, drift_path, label_path
@@ -21,6 +21,7 @@ from monitor.core.records import (
     Estimate,
     Incident,
     Interval,
+    Reason,
     ShiftResult,
     Subject,
     SwitchEvent,
@@ -218,14 +219,17 @@ class LabelHistory:
 
     @cached_property
     def step(self) -> StepOrSlope | None:
-        """The ECE of the week shown beside the weeks before it and the baseline."""
-        if self.counts is None:
+        """The ECE of the week shown beside the weeks just before it and the baseline, if that is of earlier weeks.
+
+        Weeks in which the label's rows were rejected are left out.
+        """
+        rejected = {v.window.start for v in self.verdicts if v.reason == Reason.REJECTED_ROWS}
+        if self.counts is None or self.week.start in rejected:
             return None
-        past = [window for window in self.windows if window.start < self.week.start][-STEP_WEEKS:]
+        past = [w for w in windows.before(self.week, STEP_WEEKS, self.context.config.zone) if w.start not in rejected]
         before = [counts for window in past if (counts := self._counts(window)) is not None]
-        baseline = self.baselines[-1] if self.baselines else None
-        if baseline is not None and baseline.overlaps(self.week):
-            baseline = None
+        earlier = [each for each in self.baselines if each.end <= self.week.start]
+        baseline = earlier[-1] if earlier else None
         return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.context.config.evaluation)
 
     @property
