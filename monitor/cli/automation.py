@@ -510,7 +510,7 @@ def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool
 def _event_row(event: SwitchEvent) -> dict[str, Any]:
     about = {"at": event.at.isoformat(), "source": event.source or None, "label": event.label, "kind": event.kind}
     change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
-    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until)}
+    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until), "waits_for": event.waits_for}
     segments = [{"column": e.column, "value": e.value, "off_from": _iso(e.off_from)} for e in event.segments]
     what = {"blocked": [list(r) for r in event.blocked], "segments": segments, "verdict": event.verdict}
     return about | change | what | times

@@ -416,7 +416,7 @@ class SwitchEvent:
     would_disable, would_block, would_enable, would_unblock, would_hold and would_disable_segment, which change nothing
     but the lease. :data:`GATES_CLOSED` and :data:`GATES_CONFIRMED` are about no single switch, but about every gate:
     their source is :data:`EVERY_SOURCE`. ``segments`` are those of the switch after it.
-    ``waits_for`` is the acting rule that was not judged lately, which made the lease shorter.
+    ``waits_for`` is the acting rule from whose last judged window the lease counts, which made it shorter.
     """
 
     key: str
