@@ -20,7 +20,7 @@ from monitor.core.causes import Causes
 from monitor.core.counts import counts_from_rows, equal_frequency_edges, pool
 from monitor.core.counts_by_segment import CountsBySegment, Segment
 from monitor.evaluation.shift.causes import Metric, find_causes
-from monitor.evaluation.shift.onset import Level, onset
+from monitor.evaluation.shift.onset import Arrival, Level, may_have_come_with, onset
 
 SEED = 20260101
 KINDS = ("version", "channel", "language", "pair", "mix", "none")
@@ -188,8 +188,53 @@ def onset_off(n: int, rng: Rng) -> tuple[int, bool]:
     return abs(int(began.window) - true), int(began.low) <= true <= int(began.high)
 
 
+def is_version_named(n: int, late: int, share: float, rng: Rng) -> bool:
+    """Whether a version of all rows is named that arrives ``late`` weeks after a change, with ``share`` at first.
+
+    With ``late`` 0 the change comes with it: in the first week, that share of the rows is changed.
+    """
+    planted = replace(world("none", rng), everywhere=CHANGE)
+    true = int(rng.integers(1, WEEKS - 3))
+    arrived, judged = true + late, int(rng.integers(true + late + (share < 1), WEEKS))
+    base = drawn(planted, max(LEAST_BASELINE, n * BASELINE_WEEKS), rng, changed=False)
+    levels = []
+    for week in range(judged + 1):
+        changed = round(n * (0.0 if week < true else share if week == true and not late else 1.0))
+        parts = [
+            drawn(planted, rows, rng, changed=way) for rows, way in ((changed, True), (n - changed, False)) if rows
+        ]
+        levels.append(_level_of([part.score - part.outcome for part in parts], f"{week:02}"))
+    began = onset(_level(base, "baseline"), levels)
+    if began is None:
+        raise AssertionError("there are weeks")
+    complete = arrived + (share < 1)
+    return may_have_come_with(Arrival(f"{arrived:02}", f"{complete:02}"), began)
+
+
+def versions_table(seeds: int, sizes: Sequence[int]) -> Table:
+    """The table of how often a version of all rows is named that came with a change, or after it."""
+    cases = ((0, 1.0), (0, 0.3), (1, 1.0), (2, 1.0))
+    lines = []
+    for n in sizes:
+        named = [
+            np.mean(
+                [is_version_named(n, late, share, np.random.default_rng([SEED, n, 98, at, k])) for k in range(seeds)]
+            )
+            for at, (late, share) in enumerate(cases)
+        ]
+        lines.append((f"{n:,}", *(f"{share:.3f}" for share in named)))
+    heads = ("rows", "with it", "with it, 30% of the rows at first", "a week after", "two weeks after")
+    return Table(
+        f"A version of all rows is named: it came with the change, or after; {seeds} worlds", heads, tuple(lines)
+    )
+
+
 def _level(rows: Rows, name: str) -> Level:
-    gap = rows.score - rows.outcome
+    return _level_of([rows.score - rows.outcome], name)
+
+
+def _level_of(gaps: Sequence[Floats], name: str) -> Level:
+    gap = np.concatenate(gaps)
     return Level(name, float(gap.mean()), float(gap.var() / len(gap)))
 
 
@@ -223,6 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out = console()
     for metric in ("shortfall", "ece") if chosen.metric == "both" else (chosen.metric,):
         table(chosen.seeds, metric, chosen.rows, crossed=chosen.crossed).show(out)
+    versions_table(chosen.seeds, chosen.rows).show(out)
 
 
 if __name__ == "__main__":

@@ -196,13 +196,15 @@ class IncidentContext:
             events = self._events(source, label, window.start)
             return on(label)
         reading = self._reading(window, source)
-        events = by_switch(self.monitor.store.switch_events(source, since=window.start))
+        store = self.monitor.store
+        events = by_switch([*store.switch_events(source, since=window.start), *store.gate_events()])
         return together((rows, on(each)) for each, rows in (reading.automated_rows if reading is not None else ()))
 
     def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
-        """The events of a label's switch and of its source's that say the state from ``since`` on."""
+        """The events of a label's switch, of its source's and of all gates that say the state from ``since`` on."""
         store, switches = self.monitor.store, dict.fromkeys((None, label))
-        return by_switch(event for each in switches for event in store.switch_events(source, each, since=since))
+        own = [event for each in switches for event in store.switch_events(source, each, since=since)]
+        return by_switch([*own, *store.gate_events()])
 
     def _reading(self, window: Window, source: str) -> StoredReading | None:
         return self._once("reading", window.schedule, window.start, source, make=self.monitor.store.load_reading)

@@ -1,6 +1,7 @@
 """The switch at a past time, and for how long it was on, from its stored events. Pure.
 
-The events of one switch are in the order in which they were stored.
+The events of one switch are in the order in which they were stored. Those of :data:`WHOLE_HISTORY` say when every gate
+was closed, because an older copy of the history was put back: nothing was automated then, whatever the switches.
 """
 
 from __future__ import annotations
@@ -15,10 +16,21 @@ from typing import Protocol, cast
 from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
-from monitor.core.records import SwitchEvent, SwitchState, SwitchValue
+from monitor.core.records import (
+    EVERY_SOURCE,
+    GATES_CLOSED,
+    GATES_CONFIRMED,
+    Identity,
+    Mark,
+    SwitchEvent,
+    SwitchState,
+    SwitchValue,
+)
 from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
+WHOLE_HISTORY: Key = (EVERY_SOURCE, None)
+"""The key of the events about every gate."""
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
 _CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
 # those of a dry run too: they change only the lease
@@ -43,13 +55,35 @@ def switch_as_of(events: Sequence[SwitchEvent], at: datetime, *, source: str, la
 
 
 def allowed_as_of(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, at: datetime) -> Allowed:
-    """Whether automation could act on a label at that time, by its own switch and that of its source."""
+    """Whether automation could act on a label at that time: by its own switch, that of its source, and all gates."""
     source, label = key
-    state = switch_as_of(events.get(key, ()), at, source=source, label=label)
+    state, identity = switch_as_of(events.get(key, ()), at, source=source, label=label), identity_as_of(events, at)
     if label is None:
-        return effective(state, at, whole=None)
+        return effective(state, at, whole=None, identity=identity)
     whole = switch_as_of(events.get((source, None), ()), at, source=source, label=None)
-    return effective(state, at, whole=whole)
+    return effective(state, at, whole=whole, identity=identity)
+
+
+def identity_as_of(events: Mapping[Key, Sequence[SwitchEvent]], at: datetime) -> Identity:
+    """Whether the history was confirmed at that time; nothing else of its identity is known of the past."""
+    spans = _closed_spans(events.get(WHOLE_HISTORY, ()))
+    is_closed = any(since <= at and (until is None or at < until) for since, until in spans)
+    return Identity(Mark("", 0, 0), confirmed=not is_closed)
+
+
+def _closed_spans(steps: Iterable[SwitchStep]) -> list[tuple[datetime, datetime | None]]:
+    """From when until when every gate was closed; None: until now.
+
+    The steps are taken by their time: a restore adds those of the history that it replaces behind the backup's own.
+    """
+    found: list[tuple[datetime, datetime | None]] = []
+    for step in sorted(steps, key=lambda each: each.at):
+        is_open = not found or found[-1][1] is not None
+        if step.kind == GATES_CLOSED and is_open:
+            found.append((step.at, None))
+        elif step.kind == GATES_CONFIRMED and not is_open:
+            found[-1] = found[-1][0], step.at
+    return found
 
 
 def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> TimeOn:
@@ -82,19 +116,28 @@ class SwitchStep(Protocol):
     @property
     def lease_until(self) -> datetime | None: ...  # noqa: D102
     @property
+    def until(self) -> datetime | None: ...  # noqa: D102
+    @property
     def verdict(self) -> str | None: ...  # noqa: D102
+    @property
+    def actor(self) -> str: ...  # noqa: D102
 
 
 def on_spans(
-    own: Sequence[SwitchStep], whole: Sequence[SwitchStep], start: datetime, end: datetime
+    own: Sequence[SwitchStep],
+    whole: Sequence[SwitchStep],
+    history: Sequence[SwitchStep],
+    start: datetime,
+    end: datetime,
 ) -> list[tuple[datetime, datetime]]:
     """The spans between ``start`` and ``end`` in which automation was on for a label: :func:`time_on` in one pass.
 
-    ``own`` are the events of the label's switch and ``whole`` those of its source's, in order. If ``own`` does not
-    begin with the switch's first event, the switch counts as off before it.
+    ``own`` are the events of the label's switch, ``whole`` those of its source's, and ``history`` those about every
+    gate, in order. If ``own`` does not begin with the switch's first event, the switch counts as off before it.
     """
     on_alone = _on_by_itself(own, end)
-    closed = _closed_by_source(whole, end)
+    copies = ((since, max(since, end) if until is None else until) for since, until in _closed_spans(history))
+    closed = [*_closed_by_source(whole, end), *copies]
     return [
         (max(since, start), min(until, end))
         for since, until in _without(on_alone, closed)
@@ -124,14 +167,16 @@ def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[date
 def _closed_by_source(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
     """The spans in which the source's own switch stops all labels: off, or against a verdict after its lease."""
     found: list[tuple[datetime, datetime]] = []
-    state = "never_set"
+    state, verdict, by_operator = "never_set", None, False
     for place, step in enumerate(steps):
-        if step.kind in _CHANGES or (step.kind not in _KEEPS and step.from_state != step.to_state):
-            state = step.to_state
+        if step.kind in _KEEPS:
+            verdict = _verdict(verdict, by_operator, step)
+        elif step.kind in _CHANGES or step.from_state != step.to_state:
+            state, verdict, by_operator = step.to_state, step.verdict, step.actor not in _RUNS
         following = steps[place + 1].at if place + 1 < len(steps) else end
         if state == "off":
             found.append((step.at, following))
-        elif state == "on" and step.verdict is not None:
+        elif state == "on" and verdict is not None:
             since = step.at if step.lease_until is None else max(step.at, step.lease_until)
             if since < following:
                 found.append((since, following))
@@ -161,8 +206,8 @@ def off_since(
 
 
 def _moments(events: Mapping[Key, Sequence[SwitchEvent]], key: Key) -> set[datetime]:
-    """All times at which the state may change: events of the switch and its source's, ends of leases and enables."""
-    relevant = [event for each in {key, (key[0], None)} for event in events.get(each, ())]
+    """All times at which the state may change: events of the switch, its source's and of all gates, ends of leases."""
+    relevant = [event for each in {key, (key[0], None), WHOLE_HISTORY} for event in events.get(each, ())]
     ends = [part.off_from for event in relevant for part in event.segments]
     return {m for m in (*ends, *(m for event in relevant for m in (event.at, event.lease_until))) if m is not None}
 
@@ -171,7 +216,7 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     state = replace(state, segments=event.segments)
     if event.kind in _KEEPS:
         kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
-        return replace(kept, verdict=_verdict(state, event))
+        return replace(kept, verdict=_verdict(state.verdict, state.by_operator, event))
     if event.kind not in _CHANGES and event.from_state == event.to_state:
         return state  # is about something else than the switch
     return replace(
@@ -181,10 +226,10 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     )  # fmt: skip
 
 
-def _verdict(state: SwitchState, event: SwitchEvent) -> str | None:
-    """The verdict against the switch after an event that did not change its state."""
+def _verdict(before: str | None, by_operator: bool, event: SwitchStep) -> str | None:
+    """The verdict against the switch after an event that did not change its state; ``before`` is the one before it."""
     if event.kind == "renewed":
-        return None if state.by_operator else state.verdict
+        return None if by_operator else before
     if event.kind == "held" and event.until is not None and event.lease_until is not None:
         return event.verdict if event.lease_until <= event.until else None
-    return state.verdict
+    return before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, Verdict, WindowOutcome
 from monitor.core.score_ranges import outwards
@@ -138,6 +138,24 @@ def lease_bound(evidence: RuleEvidence, turned_on: datetime, lease: timedelta) -
     If the rule was never judged, time counts from its first run, or from when the label was turned on, if that is
     later.
     """
-    since = evidence.since or turned_on
-    reference = evidence.judged_until or max(since, turned_on)
-    return reference + max(lease, PERIOD[evidence.schedule] + GRACE)
+    return _counts_from(evidence, turned_on) + max(lease, PERIOD[evidence.schedule] + GRACE)
+
+
+def _counts_from(evidence: RuleEvidence, turned_on: datetime) -> datetime:
+    return evidence.judged_until or max(evidence.since or turned_on, turned_on)
+
+
+def last_judged(evidence: RuleEvidence, turned_on: datetime, window_end: datetime) -> str:
+    """When a rule was judged last, in words, where the lease counts from that; ``window_end`` is that of the run.
+
+    >>> from datetime import UTC
+    >>> end = datetime(2026, 11, 16, tzinfo=UTC)
+    >>> weekly = RuleEvidence("tickets", "billing", "ece-increase", "weekly", judged_until=end)
+    >>> [last_judged(weekly, end, end + timedelta(days=days)) for days in (3, 8)]
+    ['ece-increase was judged until 2026-11-16 00:00 UTC', 'ece-increase was not judged lately']
+    """
+    if window_end > _counts_from(evidence, turned_on) + PERIOD[evidence.schedule] + GRACE:
+        return f"{evidence.rule} was not judged lately"
+    if evidence.judged_until is None:
+        return f"{evidence.rule} was not judged yet"
+    return f"{evidence.rule} was judged until {evidence.judged_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.automation.evidence import is_against, lease_bound, segments_off, with_verdict
+from monitor.automation.evidence import is_against, last_judged, lease_bound, segments_off, with_verdict
 from monitor.automation.segments import (
     RUNS,
     Segment,
@@ -337,11 +337,15 @@ class _Change:
         return self.now < hold < lease
 
     @property
-    def bound(self) -> tuple[datetime, str] | None:
+    def turned_on(self) -> datetime:
+        """When the label was turned on: now, if it is not on."""
+        return self.before.changed_at if self.before.state == "on" and self.before.changed_at else self.now
+
+    @property
+    def bound(self) -> tuple[datetime, RuleEvidence] | None:
         """The earliest limit that an acting rule sets for the lease, and that rule; None without acting rules."""
-        turned_on = self.before.changed_at if self.before.state == "on" and self.before.changed_at else self.now
-        bounds = [(lease_bound(each, turned_on, self.automation.lease), each.rule) for each in self.evidence.known]
-        return min(bounds, default=None)
+        bounds = [(lease_bound(each, self.turned_on, self.automation.lease), each) for each in self.evidence.known]
+        return min(bounds, default=None, key=lambda pair: (pair[0], pair[1].rule))
 
     @property
     def lease(self) -> datetime:
@@ -356,10 +360,15 @@ class _Change:
         return until if until and (self.is_behind or silent) else _later(until, end)
 
     @property
-    def waits_for(self) -> str | None:
-        """The rule whose missing judgement makes the lease shorter than usual; None if it is not shorter."""
+    def shortened_by(self) -> RuleEvidence | None:
+        """The rule that makes the lease shorter than usual; None if it is not shorter."""
         full = self.evidence.window_end + self.automation.lease
         return self.bound[1] if self.bound is not None and self.lease < full and not self.is_behind else None
+
+    @property
+    def waits_for(self) -> str | None:
+        """The name of the rule that makes the lease shorter than usual."""
+        return None if self.shortened_by is None else self.shortened_by.rule
 
     @property
     def kept_off(self) -> str:
@@ -625,11 +634,13 @@ def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecis
     if change.is_against:
         held = f"not renewed: {change.breaches[0][0].rule} is still in breach"
         return change.become(after, "not_renewed", held)
-    before, waits_for = change.before, change.waits_for
-    late = f"{waits_for} was not judged lately"
-    if waits_for and change.lease == before.lease_until:
-        return change.become(after, "not_renewed", f"not renewed: {late}", waits_for=waits_for)
-    words = f"{reason}, less long than usual: {late}" if waits_for else reason
+    rule, waits_for = change.shortened_by, change.waits_for
+    if rule is None:
+        return change.become(replace(after, lease_until=change.lease), "renewed", reason)
+    why = last_judged(rule, change.turned_on, change.evidence.window_end)
+    if change.lease == change.before.lease_until:
+        return change.become(after, "not_renewed", f"not renewed: {why}", waits_for=waits_for)
+    words = f"{reason}, less long than usual: {why}"
     return change.become(replace(after, lease_until=change.lease), "renewed", words, waits_for=waits_for)
 
 

@@ -29,7 +29,7 @@ from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
-from monitor.core.records import DRILL_LABEL, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
+from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import clean, duration, segment_name
 from monitor.operations.change_switch import change_switch, known_labels
@@ -412,9 +412,9 @@ def history_command(
 ) -> None:
     """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
-        found = store.switch_events(source=source)
+        found = store.switch_events()
     shown = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
-    events = [e for e in shown if label in (None, e.label) and kind in (None, e.kind)][-(last or 0) :]
+    events = [e for e in shown if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
         typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
         return
@@ -429,7 +429,8 @@ def history_command(
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
     for e in events:
         change = e.kind, e.from_state, e.to_state, e.actor, e.reason, e.verdict or ""
-        table.add_row(*cli.cells(_local(e.at, zone), e.source, _label(e.label), *change))
+        subject = ("all", "all") if e.source == EVERY_SOURCE else (e.source, _label(e.label))
+        table.add_row(*cli.cells(_local(e.at, zone), *subject, *change))
     cli.out.print(table)
     cli.out.print(f"Times are in {zone.key}.", markup=False)
 
@@ -501,10 +502,15 @@ def _drill_table(found: list[DrillSummary], ttl_s: int) -> Table:
     return table
 
 
+def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool:
+    """Whether an event is about the requested switches; those about every gate are about each of them."""
+    return event.source == EVERY_SOURCE or (source in (None, event.source) and label in (None, event.label))
+
+
 def _event_row(event: SwitchEvent) -> dict[str, Any]:
-    about = {"at": event.at.isoformat(), "source": event.source, "label": event.label, "kind": event.kind}
+    about = {"at": event.at.isoformat(), "source": event.source or None, "label": event.label, "kind": event.kind}
     change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
-    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until)}
+    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until), "waits_for": event.waits_for}
     segments = [{"column": e.column, "value": e.value, "off_from": _iso(e.off_from)} for e in event.segments]
     what = {"blocked": [list(r) for r in event.blocked], "segments": segments, "verdict": event.verdict}
     return about | change | what | times

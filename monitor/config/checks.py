@@ -530,16 +530,45 @@ def _falling_metrics(document: Document) -> Found:
 
 
 def _mutable_rules(document: Document) -> Found:
-    """Checks that ``mute`` is used only for a rise of a calibration error or accumulating evidence."""
+    """Checks that ``mute`` names only reasons that a breach of the rule can have."""
     for path, _ in document.listed("rules"):
-        rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
-        lasts, mute = document.get(*path, "condition") == "accumulated", document.get(*path, "mute")
-        if mute is not None and not rise and not lasts:
-            summary = "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else"
-            yield document.problem("CAL024", (*path, "mute"), summary, "no mute", at_key=True)
-        if lasts and isinstance(mute, tuple) and "traffic_mix" in mute:
-            summary = "evidence that accumulates has no reason traffic_mix, which is of a rise of the ECE"
-            yield document.problem("CAL024", (*path, "mute"), summary, "mute: [class_mix]", at_key=True)
+        if document.get(*path, "mute") is None:
+            continue
+        for why, remedy in (*_against_mute(document, path), *_against_reasons(document, path))[:1]:
+            yield document.problem("CAL024", (*path, "mute"), why, remedy, at_key=True)
+
+
+def _against_mute(document: Document, path: Path) -> Iterator[tuple[str, str]]:
+    """(why, what to write) for a rule of which no breach has a reason that may be left out."""
+    lasts, scope = document.get(*path, "condition") == "accumulated", document.get(*path, "scope")
+    rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
+    if not rise and not lasts:
+        yield "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else", "no mute"
+    if rise and document.get(*path, "certainty") == "none":
+        yield "mute leaves out reasons that a significant rise has, and this rule has certainty: none", "no mute"
+    if lasts and scope in OF_SOURCE:
+        of = "a source as a whole" if scope == "source" else "small labels together"
+        yield f"evidence that accumulates on {of} has no reason that mute could leave out", "no mute"
+
+
+def _against_reasons(document: Document, path: Path) -> Iterator[tuple[str, str]]:
+    """(why, what to write) for each reason in ``mute`` that no breach of the rule has."""
+    reasons = [reason for _, reason in document.listed(*path, "mute")]
+    lasts, mce = document.get(*path, "condition") == "accumulated", document.get(*path, "metric") == "mce"
+    if "traffic_mix" in reasons and (lasts or mce):
+        what = "evidence that accumulates" if lasts else "a rise of the MCE"
+        yield f"{what} has no reason traffic_mix, which is of a rise of the ECE", "mute: [class_mix]"
+    only = document.get(*path, "match", "source")
+    sources = [source for source, _ in document.named("sources") if only in (None, source[-1])]
+    if "class_mix" in reasons and sources and all(_is_of_predictions(document, source) for source in sources):
+        remedy = "no mute" if lasts or mce else "mute: [traffic_mix]"
+        yield "class_mix is of scores that are probabilities of a label, and no source of this rule has them", remedy
+
+
+def _is_of_predictions(document: Document, source: Path) -> bool:
+    """Whether a source's scores are confidences in what was predicted."""
+    given = (document.get(*source, "kind"), document.get(*source, "score_is"))
+    return "single_label" in given or "confidence_in_prediction" in given
 
 
 def _maturing_rules(document: Document) -> Found:

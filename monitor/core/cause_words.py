@@ -118,6 +118,8 @@ def _moved(change: float) -> str:
 
 
 def _when(began: Began) -> str:
-    span = "" if began.low == began.high else f" (between {began.low} and {began.high})"
-    events = f", when {' and '.join(began.events)}" if began.events else ""
-    return f"{began.window}{span}{events}"
+    events = " and ".join(began.events)
+    if began.low == began.high:
+        return f"{began.window}, when {events}" if events else began.window
+    then = f"; in that time {events}" if events else ""
+    return f"{began.window} (between {began.low} and {began.high}{then})"

@@ -420,8 +420,9 @@ class SwitchEvent:
     unblocked, counted (a good window on the way back, or a breach that starts the count again), segment_disabled,
     segment_enabled and segment_held (of segments; the lease may be renewed as well); in a dry run also
     would_disable, would_block, would_enable, would_unblock, would_hold and would_disable_segment, which change nothing
-    but the lease. ``segments`` are those of the switch after it.
-    ``waits_for`` is the acting rule that was not judged lately, which made the lease shorter.
+    but the lease. :data:`GATES_CLOSED` and :data:`GATES_CONFIRMED` are about no single switch, but about every gate:
+    their source is :data:`EVERY_SOURCE`. ``segments`` are those of the switch after it.
+    ``waits_for`` is the acting rule from whose last judged window the lease counts, which made it shorter.
     """
 
     key: str
@@ -439,6 +440,12 @@ class SwitchEvent:
     verdict: str | None = None
     waits_for: str | None = None
     segments: tuple[SegmentSwitch, ...] = ()
+
+
+EVERY_SOURCE = ""
+"""The source of an event about every gate of the history."""
+GATES_CLOSED, GATES_CONFIRMED = "gates_closed", "gates_confirmed"
+"""The kinds of such events: an older copy of the history was put back, and an operator has confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)

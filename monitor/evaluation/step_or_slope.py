@@ -14,15 +14,16 @@ from monitor.evaluation.estimates import Sample, estimate
 from monitor.inference.change import mover
 
 WEEKS = 4
-RiseKind = Literal["step", "earlier", "none"]
+RiseKind = Literal["step", "earlier", "unclear", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class StepOrSlope:
-    """The ECE of a week, of ``weeks`` before it together, and of the baseline where there is one.
+    """The ECE of a week, of the :data:`WEEKS` before it together, and of the baseline where there is one.
 
-    ``kind``: *step*, above the weeks before; *earlier*, above the baseline only; *none*, above neither, by the 95%
-    interval of the change.
+    ``weeks`` of those have rows. ``kind``: *step*, above the weeks before; *earlier*, above the baseline, as the weeks
+    before are; *unclear*, above the baseline, but neither is significant; *none*, above neither. By the 95% interval
+    of each change.
     """
 
     now: Interval
@@ -53,8 +54,15 @@ def step_or_slope(
     if found[0] is None or found[1] is None:
         return None
     then = found[2] if baseline is not None else None
-    kind: RiseKind = "step" if _above(found[0], found[1]) else "earlier" if _above(found[0], then) else "none"
-    return StepOrSlope(found[0], found[1], len(before), then, kind)
+    return StepOrSlope(found[0], found[1], len(before), then, _kind(found[0], found[1], then))
+
+
+def _kind(now: Interval, before: Interval, baseline: Interval | None) -> RiseKind:
+    if _above(now, before):
+        return "step"
+    if not _above(now, baseline):
+        return "none"
+    return "earlier" if _above(before, baseline) else "unclear"
 
 
 def _ece(sample: Sample, window: Window, evaluation: EvaluationConfig) -> Interval | None:

@@ -42,10 +42,20 @@ from sqlalchemy.types import TypeDecorator
 
 from monitor.core.records import Identity, Recorded
 from monitor.history import identity, schema, tables
-from monitor.history.connect import database_file, for_reading, for_writing, one_at_a_time, open_engine, store_url
+from monitor.history.connect import (
+    Row,
+    database_file,
+    for_reading,
+    for_writing,
+    is_added,
+    one_at_a_time,
+    open_engine,
+    store_url,
+)
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
 from monitor.history.rights import explained, missing_grant
+from monitor.history.switches import event_row, gate_events
 
 CHUNK = 2_000
 _NUMBERED = (
@@ -112,8 +122,8 @@ def restore(url: str, file: Path, *, by: str, reason: str, now: datetime) -> Ide
         _copy_file(_existing(file), draft)
         _refuse_damaged(draft)
         recorded = read_marker(marker_file(address))
-        recorded_epoch = recorded.mark.epoch if recorded else 0
-        restored = _prepare(draft, why=f"restored from {file.name}: {reason}", by=by, now=now, beyond=recorded_epoch)
+        beyond, why = recorded.mark.epoch if recorded else 0, f"restored from {file.name}: {reason}"
+        restored = _prepare(draft, _gate_events(address), why=why, by=by, now=now, beyond=beyond)
         target = database_file(address)
         if target is not None:
             _put_file(draft, target)
@@ -268,8 +278,26 @@ def _refuse_damaged(file: Path) -> None:
         raise HistoryDamaged(f"the copy is not whole: {found[0]}")
 
 
-def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> Identity:
-    """Upgrade the copy to this program's schema, and mark it as not confirmed."""
+def _gate_events(address: URL) -> list[Row]:
+    """When every gate of the history that is replaced was closed and confirmed; none where that cannot be read.
+
+    These are no content of a history: nothing was automated in that time, whichever copy is there now.
+    """
+    file = database_file(address)
+    if file is not None and not file.is_file():
+        return []
+    engine = open_engine(address)
+    try:
+        with for_reading(engine).begin() as connection:
+            return [event_row(each) for each in gate_events(connection)]
+    except (SQLAlchemyError, sqlite3.Error, ValueError):
+        return []
+    finally:
+        engine.dispose()
+
+
+def _prepare(draft: Path, gates: Sequence[Row], *, why: str, by: str, now: datetime, beyond: int) -> Identity:
+    """Upgrade the copy to this program's schema, add the events about all gates, and mark it as not confirmed."""
     engine = open_engine(store_url(f"sqlite:///{draft}"))
     try:
         with _without_statements(draft):
@@ -279,6 +307,8 @@ def _prepare(draft: Path, *, why: str, by: str, now: datetime, beyond: int) -> I
                 raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
             schema.upgrade(engine)
             with for_writing(engine).begin() as connection:
+                for row in gates:
+                    is_added(connection, tables.switch_events, row)
                 return identity.close_until_confirmed(connection, why=why, by=by, now=now, beyond=beyond)
     finally:
         engine.dispose()

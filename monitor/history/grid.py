@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
@@ -226,7 +226,7 @@ def numbers(
 
 
 class StoredStep(NamedTuple):
-    """An event of a switch without actor, reason and exceptions; ``label`` is its key."""
+    """An event of a switch without reason and exceptions; ``label`` is its key."""
 
     label: str
     at: datetime
@@ -234,19 +234,24 @@ class StoredStep(NamedTuple):
     from_state: str
     to_state: str
     lease_until: datetime | None
+    until: datetime | None
     verdict: str | None
+    actor: str
 
 
 def switch_steps(
     connection: Connection, source: str, labels: Collection[str | None] | None = None, *, since: datetime | None = None
 ) -> list[StoredStep]:
-    """Every event of these labels (None: all) and of the source's own switch (""), in order."""
+    """Every event of these labels (None: all) and of the source's own switch (""), in order.
+
+    ``since`` leaves out earlier ones of labels, but none of the source: its switch may have been off for years.
+    """
     table = tables.switch_events
     conditions = [table.c.source == source]
     if labels is not None:
         conditions.append(table.c.label.in_(["", *(label_key(label) for label in labels)]))
     if since is not None:
-        conditions.append(table.c.at >= since)
+        conditions.append(or_(table.c.at >= since, table.c.label == ""))
     statement = select(*(table.c[name] for name in StoredStep._fields)).where(*conditions)
     return [StoredStep._make(row) for row in connection.execute(statement.order_by(table.c.id)).all()]
 

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
-from monitor.core.records import Identity, Mark, Recorded
-from monitor.history import tables
+from monitor.core.records import GATES_CLOSED, GATES_CONFIRMED, Identity, Mark, Recorded
+from monitor.history import switches, tables
 from monitor.history.errors import HistoryDamaged, StoreUnreachable
 
 _ROW = 1
@@ -115,13 +115,21 @@ def close_until_confirmed(connection: Connection, *, why: str, by: str, now: dat
 
     This starts a new epoch, higher than ``beyond``: versions from here on do not continue those that were lost.
     """
-    values = {"confirmed": False, "epoch": _next_epoch(connection, beyond, now)}
+    epoch = _next_epoch(connection, beyond, now)
+    switches.note_gates(connection, GATES_CLOSED, epoch, at=now, by=by, why=why)
+    values = {"confirmed": False, "epoch": epoch}
     return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
 
 def confirm(connection: Connection, *, beyond: int, why: str, by: str, now: datetime) -> Identity:
     """Store that an operator confirms this history. Starts a new epoch, higher than ``beyond`` and any earlier one."""
-    values = {"confirmed": True, "epoch": _next_epoch(connection, beyond, now), "newest_at": now}
+    epoch, before = _next_epoch(connection, beyond, now), read(connection)
+    if not before.confirmed:
+        at, actor = before.changed_at or now, before.changed_by
+        # stored by now, unless an earlier program has closed them
+        switches.note_gates(connection, GATES_CLOSED, before.mark.epoch, at=at, by=actor, why=before.why)
+        switches.note_gates(connection, GATES_CONFIRMED, epoch, at=now, by=by, why=why)
+    values = {"confirmed": True, "epoch": epoch, "newest_at": now}
     return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})
 
 

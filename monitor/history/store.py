@@ -402,6 +402,7 @@ class Store:
     switch_events = _reading(switch_rows.events)
     switch_events_of = _reading(switch_rows.events_of)
     switch_changes = _reading(switch_rows.changes)
+    gate_events = _reading(switch_rows.gate_events)
 
     def apply_switch(
         self,

@@ -10,13 +10,23 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, RowMapping, Select, bindparam, func, or_, select
 
-from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState
+from monitor.core.records import (
+    EVERY_SOURCE,
+    GATES_CLOSED,
+    GATES_CONFIRMED,
+    RuleEvidence,
+    SegmentSwitch,
+    SwitchEvent,
+    SwitchState,
+)
 from monitor.history import evidence_rows, tables
 from monitor.history.connect import Row, is_added, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
-CHANGES = ("disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled")
+CHANGES = (
+    "disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled", GATES_CLOSED, GATES_CONFIRMED,
+)  # fmt: skip
 """The kinds of events that change what may act."""
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
 _SWITCHES = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
@@ -72,14 +82,30 @@ def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
 def changes(
     connection: Connection, source: str | None = None, label: LabelFilter = ANY, *, since: datetime
 ) -> list[SwitchEvent]:
-    """The events from ``since`` on that changed what may act (:data:`CHANGES`), in order; no renewals of a lease."""
+    """The events from ``since`` on that changed what may act (:data:`CHANGES`), in order; no renewals of a lease.
+
+    Those about every gate are among the changes of any source and label.
+    """
     table = tables.switch_events
     conditions = [table.c.at >= since, table.c.kind.in_(CHANGES)]
     if source is not None:
-        conditions.append(table.c.source == source)
+        conditions.append(table.c.source.in_([source, EVERY_SOURCE]))
     if label is not ANY:
-        conditions.append(table.c.label == label_key(label))
+        conditions.append(or_(table.c.label == label_key(label), table.c.source == EVERY_SOURCE))
     return [_event(row) for row in connection.execute(select(table).where(*conditions).order_by(table.c.id)).mappings()]
+
+
+def gate_events(connection: Connection) -> list[SwitchEvent]:
+    """When every gate was closed, because an older copy of the history was put back, and when that was confirmed."""
+    return events(connection, EVERY_SOURCE, None)
+
+
+def note_gates(connection: Connection, kind: str, epoch: int, *, at: datetime, by: str, why: str) -> None:
+    """Store that every gate was closed or confirmed in this epoch of the history, once."""
+    is_closed = kind == GATES_CLOSED
+    states = ("open", "closed") if is_closed else ("closed", "open")
+    event = SwitchEvent(f"history:{epoch}:{kind}", EVERY_SOURCE, None, at, kind, *states, actor=by, reason=why)
+    is_added(connection, tables.switch_events, event_row(event))
 
 
 def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:

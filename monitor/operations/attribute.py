@@ -16,7 +16,7 @@ from monitor.core.records import SEVERITY_RANK, WHERES, Estimate, Subject, Verdi
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.shift.causes import Metric, find_causes
-from monitor.evaluation.shift.onset import Level, onset
+from monitor.evaluation.shift.onset import Arrival, Level, may_have_come_with, onset
 from monitor.inference.intervals import ece_intervals
 from monitor.operations.collect import Collected
 
@@ -26,8 +26,8 @@ LABELS_AT_MOST = 20
 """At most so many labels of a source have their breaches split in one run, the most severe first."""
 WINDOWS_BACK, POOLED_AT_MOST = 26, 13
 """Windows searched for the onset of a change; windows of accumulated evidence that are read as one span, at most."""
-NEW_VERSION = 0.1
-"""A model version has arrived when it has at least this share of a window's rows."""
+NEW_VERSION, NEARLY_ALONE = 0.1, 0.9
+"""The shares of a window's rows at which a model version has arrived, and has nearly replaced the others."""
 _WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 _ECE = ("ece", "mce", "ace", "equal_width_ece")
 _OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_accuracy", "excess_errors")
@@ -151,8 +151,8 @@ class _Search:
     def _dated(self, causes: Causes, verdict: Verdict, then: CountsBySegment) -> Causes:
         """The same causes with the onset of the change, and with the onset of each cause that has its own series.
 
-        A value that all rows have now is a cause only if it arrived when the change began. If another model version
-        arrived then, that version is the cause. Where it is not known when the change began, since too few windows are
+        A value that all rows have now is a cause only if the change may have begun with it. If another model version
+        came with it, that version is the cause. Where it is not known when the change began, since too few windows are
         stored, the value is a cause only if the judged window follows the baseline.
         """
         follows = verdict.window.start <= self.source.data.baselines[verdict.subject.label].end
@@ -169,17 +169,21 @@ class _Search:
             dated.append(replace(cause, began=onset_of_cause))
         return replace(causes, began=began, causes=tuple(dated))
 
-    def _replaced(self, cause: Cause, verdict: Verdict, began: Began, arrivals: Mapping[str, str]) -> list[Cause]:
-        """The cause with the window in which its value arrived; if that does not fit, the version that did arrive."""
+    def _replaced(self, cause: Cause, verdict: Verdict, began: Began, arrivals: Mapping[str, Arrival]) -> list[Cause]:
+        """The cause with the window in which its value arrived; if that does not fit, the version that came then.
+
+        That one had nearly all rows for a time: only then does the change of all rows since the baseline speak of it.
+        """
         column, value = cause.segment[0]
         if column != "model_version":
             first = self._first_seen(verdict, (column, value))
-            return [cause] if first is None or began.low <= first <= began.high else []
-        if value in arrivals:
-            return [replace(cause, began=replace(began, events=()), arrived=arrivals[value])]
+            return [cause] if first is None or began.low <= first <= began.window else []
+        fitting = {version: each for version, each in arrivals.items() if may_have_come_with(each, began)}
+        named = [value] if value in fitting else [version for version, each in fitting.items() if each.complete][-1:]
+        onset_alone = replace(began, events=())
         return [
-            replace(cause, segment=((column, version),), began=replace(began, events=()), arrived=at)
-            for version, at in [*arrivals.items()][-1:]
+            replace(cause, segment=((column, version),), began=onset_alone, arrived=fitting[version].window)
+            for version in named
         ]
 
     def _first_seen(self, verdict: Verdict, segment: tuple[str, str]) -> str | None:
@@ -189,8 +193,8 @@ class _Search:
 
     def _began(
         self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment
-    ) -> tuple[Began | None, Mapping[str, str]]:
-        """The onset in the windows since the baseline, from stored estimates, and the model versions that arrived then.
+    ) -> tuple[Began | None, Mapping[str, Arrival]]:
+        """The onset in the windows since the baseline, from stored estimates, and the model versions that came then.
 
         (None, {}) if there are too few windows.
         """
@@ -198,9 +202,25 @@ class _Search:
         found = onset(self._level_before(metric, verdict, subject, then), series) if len(series) > 1 else None
         if found is None:
             return None, {}
-        arrivals = dict(self._arrivals(found, then))
-        events = [f"model version {clean(version, 40)} arrived ({at})" for version, at in arrivals.items()]
+        if subject.segment is None:
+            found = self._with_unmeasured(found, series, subject)
+        arrivals = self._arrivals(found, then, subject)
+        events = [
+            f"model version {clean(version, 40)} arrived ({arrival.window})"
+            for version, arrival in arrivals.items()
+            if arrival.window >= found.low
+        ]
         return replace(found, events=(*events, *self._noted(found, subject))), arrivals
+
+    def _with_unmeasured(self, began: Began, series: Sequence[Level], subject: Subject) -> Began:
+        """The same onset, which may also lie in the windows without a level just before the first possible one."""
+        zone, schedule = self.monitor.config.zone, self.evaluated.window.schedule
+        at = [level.window for level in series].index(began.low)
+        known_until = self.source.data.baselines[subject.label].end
+        if at:
+            known_until = windows.named(schedule, series[at - 1].window, zone).end
+        first = windows.containing(schedule, known_until, zone)
+        return replace(began, low=min(first.name, began.low))
 
     def _noted(self, began: Began, subject: Subject) -> Iterator[str]:
         """Annotations from the time in which the change may have begun, and the baseline if it was pinned then."""
@@ -238,32 +258,40 @@ class _Search:
         return [level for level in levels if level is not None]
 
     def _level_before(self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment) -> Level | None:
-        """The metric's level in the baseline; None if the segment has no row there."""
+        """The metric's level in the baseline; for a segment without a row there, that of all rows of its label."""
+        baseline = self.source.data.baselines[subject.label]
         if subject.segment is None:
-            baseline = self.source.data.baselines[subject.label]
-            counts, edges = baseline.counts.where(verdict.where), baseline.edges[verdict.where]
-        else:
-            column, value = subject.segment
-            parts = [c for key, c in then.parts.items() if dict(zip(then.columns, key, strict=True))[column] == value]
-            if not parts:
-                return None
-            counts, edges = pool(parts), self.source.data.baselines[subject.label].edges["all"]
-        return _level_of(counts, metric, edges)
+            return _level_of(baseline.counts.where(verdict.where), metric, baseline.edges[verdict.where])
+        column, value = subject.segment
+        parts = [c for key, c in then.parts.items() if dict(zip(then.columns, key, strict=True))[column] == value]
+        return _level_of(pool(parts) if parts else baseline.counts, metric, baseline.edges["all"])
 
-    def _arrivals(self, began: Began, then: CountsBySegment) -> Iterator[tuple[str, str]]:
-        """The model versions that arrived from the first to the last possible window, each with its window."""
-        zone, name = self.monitor.config.zone, self.source.data.name
+    def _arrivals(self, began: Began, then: CountsBySegment, subject: Subject) -> dict[str, Arrival]:
+        """The model versions that arrived from the window before the first possible one to the last, oldest first.
+
+        Left out is a version that may have come earlier, in a window before its first one that was not read.
+        """
+        zone, baseline_end = self.monitor.config.zone, self.source.data.baselines[subject.label].end
         first, last = self._span_of(began)
-        seen = _versions_of(then)
-        for window in [windows.previous(first, zone), *windows.span(first, last, zone)]:
-            reading = self.monitor.store.load_reading(window.schedule, window.start, name)
-            versions = {} if reading is None else reading.versions
-            arrived = {
-                v for v, rows in versions.items() if v not in seen and rows >= NEW_VERSION * sum(versions.values())
-            }
-            if window.start >= first.start:
-                yield from ((version, window.name) for version in sorted(arrived))
+        since = windows.previous(first, zone)
+        found: dict[str, Arrival] = {}
+        seen, is_known = _versions_of(then), False
+        for window in [windows.previous(since, zone), *windows.span(since, last, zone)][-WINDOWS_BACK:]:
+            shares = self._shares_of_versions(window)
+            arrived = {version for version, share in shares.items() if share >= NEW_VERSION} - seen
+            found |= {version: Arrival(window.name, "") for version in sorted(arrived) if is_known}
             seen |= arrived
+            is_known = bool(shares) or window.end <= baseline_end
+            for version, arrival in found.items():
+                if not arrival.complete and shares.get(version, 0.0) >= NEARLY_ALONE:
+                    found[version] = replace(arrival, complete=window.name)
+        return found
+
+    def _shares_of_versions(self, window: Window) -> dict[str, float]:
+        """The share of a window's rows that each model version has; empty if the window was not read."""
+        reading = self.monitor.store.load_reading(window.schedule, window.start, self.source.data.name)
+        rows = {} if reading is None else reading.versions
+        return {version: count / sum(rows.values()) for version, count in rows.items()}
 
 
 def _versions_of(spans: CountsBySegment) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from monitor.automation.as_of import Key, by_switch, switch_as_of, time_on
+from monitor.automation.as_of import Key, by_switch, identity_as_of, switch_as_of, time_on
 from monitor.automation.harm import TimeOn, together
 from monitor.config.model import Config, Rule
 from monitor.core import windows
@@ -382,10 +382,11 @@ def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
     if at is None:
         return _switch_now(material, subject)
     whole = switch_as_of(material.events.get((source, None), ()), at, source=source, label=None)
+    identity = identity_as_of(material.events, at)
     if subject.label is None:
-        return None if whole.changed_at is None else switch_line(whole, at)
+        return None if whole.changed_at is None else switch_line(whole, at, None, identity)
     state = switch_as_of(material.events.get((source, subject.label), ()), at, source=source, label=subject.label)
-    return switch_line(state, at, whole)
+    return switch_line(state, at, whole, identity)
 
 
 def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from monitor.core.records import ShiftResult
 from monitor.core.wording import clean, title, weeks_before
 from monitor.evaluation.shift.findings import ShiftFinding
-from monitor.evaluation.step_or_slope import StepOrSlope
+from monitor.evaluation.step_or_slope import WEEKS, StepOrSlope
 from monitor.report.words import measured
 
 NAMED = 5
@@ -41,13 +41,15 @@ def _named(shift: ShiftResult) -> str:
 
 _RISE = {
     "step": "a step in this week",
-    "earlier": "no step in this week, it rose before, at once or slowly",
+    "earlier": "no significant step in this week, it rose before, at once or slowly",
+    "unclear": "above the baseline, but whether it rose in this week or before is not significant",
     "none": "no rise is significant",
 }
 
 
 def step_sentence(found: StepOrSlope) -> str:
     """The ECE of a week beside the weeks before and the baseline, and whether that is a step."""
-    sides = [f"ECE {measured(found.now)}", f"{measured(found.before)} in {weeks_before(found.weeks)}"]
+    then = weeks_before(WEEKS) if found.weeks == WEEKS else f"{found.weeks} of {weeks_before(WEEKS)}"
+    sides = [f"ECE {measured(found.now)}", f"{measured(found.before)} in {then}"]
     sides += [] if found.baseline is None else [f"{measured(found.baseline)} in the baseline"]
     return f"{', '.join(sides)}: {_RISE[found.kind]}."

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from monitor.core.cause_words import cause_line, causes_of, short_cause_line
+from monitor.core.cause_words import cause_line, cause_words, causes_of, nothing, short_cause_line
+from monitor.core.causes import Began, Causes
 from monitor.core.counts import Counts
 from monitor.core.records import Verdict
 from monitor.core.windows import week
@@ -96,6 +97,119 @@ def test_a_version_of_all_rows_is_a_cause_only_where_it_is_known_that_it_came_wh
     assert causes is not None
     assert causes.began is None
     assert ((("model_version", "v2"),) in [cause.segment for cause in causes.causes]) is named
+
+
+def arriving(
+    folder: Path,
+    arrived: int,
+    *,
+    of_arrival: float = 1.0,
+    of_change: float = 1.0,
+    left_out: tuple[int, ...] = (),
+    then: tuple[str, int, float] = ("", len(WEEKS), 0.0),
+) -> Causes:
+    """The causes of a breach of "steady", whose rows go wrong in week 8: ``of_change`` of them, then all.
+
+    All rows are of v2 after the week ``arrived``, and in it ``of_arrival`` of them, first those that go wrong. No run
+    is of a week ``left_out``; but each run reads the weeks that it may pool as well. ``then`` is another version, its
+    first week and its share of the rows from then on.
+    """
+    world, frame = pinned_world(folder), rows()
+    week_of, draws = frame["item"].str.slice(0, 8), np.random.default_rng(5).random((2, len(frame)))
+    wrong = (week_of > WEEKS[CHANGED]) | ((week_of == WEEKS[CHANGED]) & (draws[0] < of_change))
+    has_it = (week_of > WEEKS[arrived]) | ((week_of == WEEKS[arrived]) & (draws[0] < of_arrival))
+    frame["model_version"] = np.where(has_it, "v2", "v1")
+    other, since, share = then
+    frame.loc[week_of.isin(WEEKS[since:]) & (np.random.default_rng(8).random(len(frame)) < share), "model_version"] = (
+        other
+    )
+    frame.loc[frame["label"] == "slipping", ["score", "predicted", "actual"]] = [0.02, 0, 0]
+    unlucky = (frame["label"] == "steady") & (frame["score"] > 0.5) & (draws[1] < 0.15)
+    frame.loc[wrong & unlucky, "actual"] = 0
+    write_duckdb(world.folder / "warehouse.duckdb", frame)
+    with world.opened() as monitor:
+        for place in range(6, CHANGED + 4):
+            if place not in left_out:
+                run_window(monitor, week(WEEKS[place], monitor.config.zone))
+        found = monitor.store.verdicts(schedule="weekly")
+    last = max((v for v in found if v.outcome == "breach" and "causes" in v.detail), key=lambda v: v.window.start)
+    causes = causes_of(last)
+    assert causes is not None
+    return causes
+
+
+V2 = (("model_version", "v2"),)
+
+
+def test_a_version_that_came_after_the_change_most_likely_began_is_no_cause_but_is_said_to_have_come_then(
+    tmp_path: Path,
+) -> None:
+    causes = arriving(tmp_path, CHANGED + 1, of_change=0.6)
+    began = causes.began
+    assert began is not None
+    assert (began.window, began.low, began.high) == (WEEKS[CHANGED], WEEKS[CHANGED], WEEKS[CHANGED + 1])
+    assert causes.causes == ()
+    assert nothing(causes).endswith(
+        f"it began in {WEEKS[CHANGED]} (between {WEEKS[CHANGED]} and {WEEKS[CHANGED + 1]}; in that time model version "
+        f"v2 arrived ({WEEKS[CHANGED + 1]}))"
+    )
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.3])
+def test_a_version_with_which_the_change_came_is_the_cause_also_where_few_rows_had_it_at_first(
+    tmp_path: Path, share: float
+) -> None:
+    causes = arriving(tmp_path, CHANGED, of_arrival=share, of_change=share)
+    assert causes.began is not None
+    assert [(cause.segment, cause.arrived) for cause in causes.causes] == [(V2, WEEKS[CHANGED])]
+    if share == 0.3:
+        assert (causes.began.window, causes.began.low) == (WEEKS[CHANGED + 1], WEEKS[CHANGED + 1])
+        assert "when it began" not in cause_words(causes.causes[0], causes)
+
+
+def test_a_version_that_replaced_the_one_with_which_the_change_came_leaves_the_cause_to_that_one(
+    tmp_path: Path,
+) -> None:
+    causes = arriving(tmp_path, CHANGED, then=("v3", CHANGED + 1, 1.0))
+    assert [(cause.segment, cause.arrived) for cause in causes.causes] == [(V2, WEEKS[CHANGED])]
+
+
+def test_a_version_of_few_rows_that_came_with_the_change_of_all_rows_is_no_cause_of_it(tmp_path: Path) -> None:
+    causes = arriving(tmp_path, 6, then=("v3", CHANGED, 0.12))
+    assert causes.began is not None
+    assert f"model version v3 arrived ({WEEKS[CHANGED]})" in causes.began.events
+    assert causes.causes == ()
+
+
+def test_a_version_that_was_complete_before_the_change_began_is_no_cause(tmp_path: Path) -> None:
+    assert arriving(tmp_path, CHANGED - 1).causes == ()
+
+
+def test_a_version_that_may_have_come_in_a_week_that_was_not_read_is_not_said_to_have_come_after_it(
+    tmp_path: Path,
+) -> None:
+    causes = arriving(tmp_path, CHANGED - 1, left_out=(7, 8, 9, 10))
+    assert causes.began == Began(WEEKS[11], WEEKS[7], WEEKS[11])
+    assert causes.causes == ()
+
+
+def test_a_channel_that_was_wrong_from_its_first_week_on_is_so_since_that_week(tmp_path: Path) -> None:
+    world, frame = pinned_world(tmp_path), rows()
+    week_of, draws = frame["item"].str.slice(0, 8), np.random.default_rng(6).random((2, len(frame)))
+    new = (week_of >= WEEKS[CHANGED]) & (draws[0] < 0.4)
+    frame.loc[new, "channel"] = "chat"
+    frame.loc[new & (frame["label"] == "steady") & (frame["score"] > 0.5) & (draws[1] < 0.5), "actual"] = 0
+    frame.loc[frame["label"] == "slipping", ["score", "predicted", "actual"]] = [0.02, 0, 0]
+    write_duckdb(world.folder / "warehouse.duckdb", frame)
+    with world.opened() as monitor:
+        for name in WEEKS[6 : CHANGED + 3]:
+            run_window(monitor, week(name, monitor.config.zone))
+        window = week(WEEKS[CHANGED + 2], monitor.config.zone)
+        found = monitor.store.verdicts(schedule="weekly", window_start=window.start)
+    causes = causes_of(next(v for v in found if v.outcome == "breach" and v.subject.label == "steady"))
+    assert causes is not None
+    assert [(each.segment, each.traffic[0]) for each in causes.causes] == [((("channel", "chat"),), 0.0)]
+    assert causes.causes[0].began == Began(WEEKS[CHANGED], WEEKS[CHANGED], WEEKS[CHANGED])
 
 
 def test_message_and_explanation_say_the_same_cause(judged: World) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from datetime import UTC, datetime
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,12 +16,16 @@ import pytest
 from monitor.alerting.incident_context import IncidentContext
 from monitor.core.windows import week
 from monitor.history import archive
+from monitor.history.store import Store
+from monitor.report.collect import collect_report
 from monitor.run import run_window
 from tests.fakes.in_process import in_process
-from tests.fakes.world import WEEKS, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 from tests.integration.test_main_job import calmon
 
 NOW = datetime(2026, 8, 25, 7, tzinfo=UTC)
+RESTORED, CONFIRMED = datetime(2026, 8, 19, tzinfo=UTC), datetime(2026, 8, 21, 12, tzinfo=UTC)
+WEEKLY = re.sub(r"  - \{id: ece-two-days.*?\}\n", "", CONFIG, flags=re.DOTALL)  # a daily rule would end the lease
 WHY = "the history was put back from a backup, and no operator has confirmed it"
 
 
@@ -46,3 +55,88 @@ def test_all_that_speaks_of_automation_says_that_a_copy_of_a_history_closes_it(t
     assert dict(on)["steady"] == ("1.0" if confirmed else "0.0")
     told = re.sub(r"\s+", " ", calmon(world, "report", "--week", WEEKS[10]).stdout)
     assert ("put back from a backup" in told) is not confirmed, told
+
+
+@pytest.fixture
+def closed_for_days(tmp_path: Path) -> World:
+    """A week in which labels were on, but for two and a half days under a restored history; and its run."""
+    world, copy, clock = pinned_world(tmp_path, config=WEEKLY), tmp_path / "copy.sqlite", [NOW]
+    with world.opened(lambda: clock[0]) as monitor:
+        for name in WEEKS[8:10]:
+            clock[0] = week(name, monitor.config.zone).end + timedelta(hours=7)
+            run_window(monitor, week(name, monitor.config.zone))
+    archive.backup(world.store_url, copy)
+    archive.restore(world.store_url, copy, by="ann", reason="the wrong file", now=RESTORED)
+    archive.restore(world.store_url, copy, by="ann", reason="disk", now=RESTORED + timedelta(hours=1))
+    with world.opened(lambda: CONFIRMED) as monitor:
+        monitor.store.confirm(why="looked at", by="ann", now=CONFIRMED)
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone))
+    return world
+
+
+def test_nothing_was_automated_from_a_restore_until_it_was_confirmed(closed_for_days: World) -> None:
+    world, on = closed_for_days, 1 - 2.5 / 7
+    assert week(WEEKS[10], UTC).start == RESTORED - timedelta(days=2)
+    with world.opened(lambda: NOW) as monitor:
+        context = IncidentContext(monitor)
+        harm = context.finding(context.brief(monitor.store.incidents()[0])).harm
+        assert harm is not None
+        assert harm.on.share == pytest.approx(on)
+        report = collect_report(monitor.store, monitor.config, week(WEEKS[10], monitor.config.zone), NOW)
+        shares = [each.detail.harm.on.share for each in report.subjects if each.detail and each.detail.harm]
+        assert shares == [pytest.approx(on)] * len(shares)
+        assert shares
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        work = csv.DictReader(io.StringIO(asked.get("/automation?csv=weeks&source=tickets&label=steady").text))
+        weeks = {row["span"]: float(row["acted"]) / float(row["could_have_acted"]) for row in work}
+        changes = list(
+            csv.DictReader(io.StringIO(asked.get("/automation?csv=changes&source=tickets&label=steady").text))
+        )
+        pages = {name: asked.get(name).text for name in ("/automation", "/label/tickets/steady", "/")}
+    assert weeks[WEEKS[10]] == pytest.approx(on)
+    assert [(row["kind"], row["by"], row["reason"]) for row in changes[:3]] == [
+        ("gates_confirmed", "ann", "looked at"),
+        ("gates_closed", "ann", "restored from copy.sqlite: disk"),
+        ("gates_closed", "ann", "restored from copy.sqlite: the wrong file"),
+    ]
+    assert "restored from copy.sqlite: disk" in pages["/automation"]
+    assert "gates_closed: restored from copy.sqlite: disk" in pages["/label/tickets/steady"]
+    assert "on from 21 Aug" in pages["/label/tickets/steady"]
+    told = calmon(world, "automation", "history", "--label", "steady", "--json").stdout
+    assert [row["kind"] for row in json.loads(told) if row["source"] is None] == [
+        "gates_closed", "gates_closed", "gates_confirmed"
+    ]  # fmt: skip
+    assert "all" in calmon(world, "automation", "history", "--kind", "gates_closed").stdout
+
+
+def test_a_report_made_by_a_run_under_an_unconfirmed_history_says_that_automation_was_off(tmp_path: Path) -> None:
+    world, copy = pinned_world(tmp_path, config=WEEKLY), tmp_path / "copy.sqlite"
+    with world.opened(lambda: NOW - timedelta(days=8)) as monitor:
+        run_window(monitor, week(WEEKS[9], monitor.config.zone))
+    archive.backup(world.store_url, copy)
+    archive.restore(world.store_url, copy, by="ann", reason="disk", now=NOW - timedelta(hours=1))
+    with world.opened(lambda: NOW) as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone))
+    with world.opened(lambda: NOW + timedelta(hours=1)) as monitor:
+        monitor.store.confirm(why="looked at", by="ann", now=NOW + timedelta(hours=1))
+        report = collect_report(
+            monitor.store, monitor.config, week(WEEKS[10], monitor.config.zone), NOW + timedelta(hours=2)
+        )
+    then = {row.label: row.words for row in report.automation}
+    now = {row.label: row.words for row in report.automation_now}
+    assert (then["steady"], now["steady"]) == (f"off ({WHY})", "on")
+
+
+def test_a_history_that_an_earlier_program_has_closed_says_so_once_it_is_confirmed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    with Store.from_url(url):
+        pass
+    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as connection, connection:
+        values = "confirmed = 0, epoch = 7, why = 'restored', changed_by = 'ann', changed_at = '2026-08-19 00:00:00'"
+        connection.execute(f"UPDATE history SET {values}")
+    with Store.from_url(url) as store:
+        store.confirm(why="looked at", by="bob", now=CONFIRMED)
+        store.confirm(why="once more", by="bob", now=NOW)
+        noted = [(e.kind, e.at, e.actor, e.reason) for e in store.gate_events()]
+    assert noted == [("gates_closed", RESTORED, "ann", "restored"), ("gates_confirmed", CONFIRMED, "bob", "looked at")]

@@ -1075,3 +1075,7 @@ def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(
         ("billing", event().at, event().kind, event().to_state)
     ]
     assert store.switch_steps("tickets", ["legal"]) == []
+    whole = SwitchState("tickets", None)
+    store.apply_switch(whole, replace(whole, state="off", changed_at=NOW, version=1), event(label=None))
+    late = NOW + WEEK  # what the source's own switch has been since long ago still counts
+    assert [(s.label, s.to_state) for s in store.switch_steps("tickets", ["billing"], since=late)] == [("", "off")]

@@ -21,6 +21,7 @@ from monitor.core.records import SegmentSwitch, SwitchEvent
 from monitor.core.windows import week
 from monitor.evaluation.label_state import State, states_of
 from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
 from monitor.report.figures.automation_work import LabelWork, errors_drawing, share_drawing, together
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
@@ -100,6 +101,24 @@ def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Servi
     for column in ("predicted", "acted", "extra_errors", "errors_avoided"):
         total = sum(float(row[column]) for row in by_week.values())
         assert sum(float(row[column]) for row in months) == pytest.approx(total)
+
+
+def test_labels_of_a_source_that_was_turned_off_long_before_the_weeks_shown_have_not_acted(tmp_path: Path) -> None:
+    made, clock = pinned_world(tmp_path), [NOW]
+    with made.opened(lambda: clock[0]) as monitor:
+        windows = [week(name, monitor.config.zone) for name in WEEKS[9:12]]
+        clock[0] = windows[0].start - timedelta(days=60)
+        change_switch(monitor, "tickets", None, enable=False, by="ann", reason="holidays")
+        for place, window in enumerate(windows):
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window, act="auto" if place else "never")
+            if place == 0:
+                change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="ready")
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        work = rows(asked, "/automation?csv=weeks&label=steady&source=tickets")
+        overview = asked.get("/").text
+    assert [(float(row["acted"]), float(row["could_have_acted"]) > 0) for row in work] == [(0.0, True)] * 3
+    assert re.search(r"Acted alone.{0,120}?\b0%", overview, re.DOTALL)
 
 
 def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClient) -> None:
@@ -224,6 +243,34 @@ def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: ServiceClien
     assert (row["label"], row["present"], row["proposed"]) == ("slipping", "True", "False")
 
 
+def step_of(made: World, name: str) -> str:
+    """The sentence on the page of "steady" about its ECE in a week and before."""
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        page = asked.get(f"/label/tickets/steady?week={name}").text
+    (said,) = re.findall(r"ECE 0\.\d{3} \([^<]+ weeks? before[^<]+", page)
+    return str(said)
+
+
+def test_the_weeks_before_on_the_page_of_a_label_are_those_just_before(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path)
+    with made.opened() as monitor:
+        for name in (WEEKS[6], WEEKS[11]):  # the run of the second reads the three weeks before it as well
+            run_window(monitor, week(name, monitor.config.zone))
+    assert " in 3 of the 4 weeks before, " in step_of(made, WEEKS[11])
+
+
+def test_the_baseline_that_a_week_is_beside_is_one_of_earlier_weeks(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path, config=CONFIG.replace("min_pairs: 3000", "min_pairs: 2000"))
+    with made.opened() as monitor:
+        zone = monitor.config.zone
+        for name in WEEKS[6:8]:
+            run_window(monitor, week(name, zone))
+        before = step_of(made, WEEKS[7])
+        pin(monitor, week(WEEKS[8], zone), week(WEEKS[11], zone), by="ann", reason="newer", anyway=True)
+        assert len(monitor.store.baselines("tickets", "steady")) == 2
+    assert step_of(made, WEEKS[7]) == before
+
+
 def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_page_of_the_columns(
     asked: ServiceClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +279,10 @@ def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_p
     page = asked.get(f"/label/tickets/steady?week={week_}").text
     assert re.search(r"(No shift found in|Shift found in \d of) 3 tests", page)
     assert link not in page
-    assert re.search(r"ECE 0\.\d{3} \(.+ weeks? before, .+ in the baseline: (a step|no step|no rise) ", page)
+    assert re.search(
+        r"ECE 0\.\d{3} \(.+ weeks? before, .+ in the baseline: (a step|no significant step|above the baseline|no rise)",
+        page,
+    )
     assert asked.get(f"/drift?source=tickets&week={week_}").status_code == 404
     rows = csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={week_}&csv=shifts").text))
     assert [row["test"] for row in rows] == ["jensen_shannon", "ks", "psi", "wasserstein"]

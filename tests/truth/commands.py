@@ -176,6 +176,10 @@ def _why_of_run(reader: Reader, text: str, event: Row) -> None:
             == (rule, event["source"], event["label"], window, reason)
         ]  # fmt: skip
         reader.check(bool(mine), "reason of a run", text, f"no verdict of {rule} in {window} with {reason}")
+    for rule, judged in re.findall(
+        r"([\w-]+) was (not judged lately|not judged yet|judged until [-\d]+ [:\d]+ UTC)", event["reason"]
+    ):
+        _last_judged(reader, text, event, rule, judged)
     if "good window" in event["reason"] and event["kind"] == "enabled":
         schedule, window, _ = event["key"].split(":", 2)
         mine = reader.facts.current(schedule, window, event["source"], event["label"] or None)
@@ -183,6 +187,30 @@ def _why_of_run(reader: Reader, text: str, event: Row) -> None:
         good = any(v["outcome"] == "ok" for v in acting) and all(v["outcome"] != "breach" for v in acting)
         judged_since = any(not v["current"] for v in reader.facts.verdicts.values() if v["window_name"] == window)
         reader.check(good or judged_since, "a good window", text, [(v["rule"], v["outcome"]) for v in acting])
+
+
+def _last_judged(reader: Reader, text: str, event: Row, rule: str, said: str) -> None:
+    """Until when a rule was judged is what its verdicts were by then; a late one is due by its own schedule.
+
+    The newest verdict of a daily rule may not have been known: stories play a weekly run before the daily one of that
+    morning.
+    """
+    is_weekly = reader.facts.rules[rule].schedule == "weekly"
+    mine = {
+        v["window_end"] for v in reader.facts.verdicts.values()
+        if (v["rule"], v["source"], v["label"]) == (rule, event["source"], event["label"])
+        and v["reason"] not in ("relation_error", "warehouse_failed") and v["stored_at"] <= event["at"]
+    }  # fmt: skip
+    ends = [*sorted(mine, reverse=True), None, None][: 1 if is_weekly else 2]
+    if said == "not judged yet":
+        reader.check(None in ends, "not judged yet", text, ends)
+    elif said == "not judged lately":
+        due = timedelta(days=7 if is_weekly else 1, hours=12)
+        late = [end is None or end + due < event["at"] for end in ends]
+        reader.check(any(late), "not judged lately", text, ends)
+    else:
+        known = {f"judged until {end:%Y-%m-%d %H:%M} UTC" for end in ends if end is not None}
+        reader.check(said in known, "judged until", text, known)
 
 
 # --- calmon incidents

@@ -1,4 +1,4 @@
-"""In which window a level changed: one step in a series, by least squares. Pure."""
+"""In which window a level changed: one step in a series, by least squares, and what may have come with it. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,29 @@ class Level:
     window: str
     value: float
     variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """When a value came: the first window with some rows of it, and the first that it had nearly alone ("": none)."""
+
+    window: str
+    complete: str
+
+
+def may_have_come_with(arrival: Arrival, began: Began) -> bool:
+    """Whether a change may have begun with what arrived.
+
+    Most likely it did not begin before the arrival; and it did not begin only after all rows had the value. In the
+    window of the arrival few rows may have it, so that the change is seen in the next one.
+
+    >>> began = Began("2026-W45", "2026-W45", "2026-W46")
+    >>> [may_have_come_with(Arrival(window, "2026-W46"), began) for window in ("2026-W44", "2026-W45", "2026-W46")]
+    [True, True, False]
+    >>> may_have_come_with(Arrival("2026-W44", "2026-W44"), began)
+    False
+    """
+    return arrival.window <= began.window and not ("" < arrival.complete < began.low)
 
 
 def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:

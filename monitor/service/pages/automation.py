@@ -164,10 +164,10 @@ def _shares_on(
     """For each label, the share of each week in which automation was on."""
     since = weeks[0].start - 2 * context.config.automation.lease  # a switch that is on then was renewed since
     steps = steps_by_label(context.store.switch_steps(source, since=since))
-    whole, end = steps.get("", []), min(weeks[-1].end, context.now)
+    whole, gates, end = steps.get("", []), context.store.gate_events(), min(weeks[-1].end, context.now)
     found = {}
     for label in labels:
-        spans = on_spans(steps.get(label, []), whole, weeks[0].start, end)
+        spans = on_spans(steps.get(label, []), whole, gates, weeks[0].start, end)
         found[label] = [_share(spans, window) for window in weeks]
     return found
 

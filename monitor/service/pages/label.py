@@ -13,7 +13,7 @@ from markupsafe import Markup
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import Allowed, effective
 from monitor.config.model import Rule, SourceConfig
-from monitor.core import documents
+from monitor.core import documents, windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.page_paths import drift_file, drift_path, label_path
@@ -21,6 +21,7 @@ from monitor.core.records import (
     Estimate,
     Incident,
     Interval,
+    Reason,
     ShiftResult,
     Subject,
     SwitchEvent,
@@ -218,14 +219,17 @@ class LabelHistory:
 
     @cached_property
     def step(self) -> StepOrSlope | None:
-        """The ECE of the week shown beside the weeks before it and the baseline."""
-        if self.counts is None:
+        """The ECE of the week shown beside the weeks just before it and the baseline, if that is of earlier weeks.
+
+        Weeks in which the label's rows were rejected are left out.
+        """
+        rejected = {v.window.start for v in self.verdicts if v.reason == Reason.REJECTED_ROWS}
+        if self.counts is None or self.week.start in rejected:
             return None
-        past = [window for window in self.windows if window.start < self.week.start][-STEP_WEEKS:]
+        past = [w for w in windows.before(self.week, STEP_WEEKS, self.context.config.zone) if w.start not in rejected]
         before = [counts for window in past if (counts := self._counts(window)) is not None]
-        baseline = self.baselines[-1] if self.baselines else None
-        if baseline is not None and baseline.overlaps(self.week):
-            baseline = None
+        earlier = [each for each in self.baselines if each.end <= self.week.start]
+        baseline = earlier[-1] if earlier else None
         return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.context.config.evaluation)
 
     @property
@@ -355,7 +359,7 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
     yield SwitchSpan(start, end, "isoff", span_text("off where nothing else is said,", start, end))
-    for since, until in on_spans(steps_of_label, whole, start, end):
+    for since, until in on_spans(steps_of_label, whole, store.gate_events(), start, end):
         yield SwitchSpan(since, until, "ison", span_text("on", since, until))
     for place, step in enumerate(steps_of_label):
         following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
@@ -374,7 +378,8 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
     found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
     for incident in store.incidents_of_label(source, label, since=since):
         found += _incident_events(incident, history.context.request.root)
-    found += [_switch_event(e) for e in store.switch_events(source, label) if e.at >= since and e.kind in _SWITCHED]
+    changes = [*store.switch_events(source, label), *store.gate_events()]
+    found += [_switch_event(e) for e in changes if e.at >= since and e.kind in _SWITCHED]
     ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
     return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
 

@@ -15,7 +15,17 @@ from markupsafe import Markup
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import Allowed, effective
 from monitor.config.model import Rule
-from monitor.core.records import SEVERITY_RANK, Identity, Subject, SwitchState, TimelineEvent, Verdict, Where, Window
+from monitor.core.records import (
+    SEVERITY_RANK,
+    Identity,
+    Subject,
+    SwitchEvent,
+    SwitchState,
+    TimelineEvent,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.evaluation.label_state import LabelState, State, state_of, states_of
 from monitor.history.grid import StoredStep, steps_by_label
 from monitor.report import words
@@ -204,14 +214,15 @@ def _grid(overview: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tupl
     """For each label, its letters and its drawing."""
     letters, names = _letters(overview, rows), [window.name for window in overview.windows]
     starts, end = [window.start for window in overview.windows], overview.week.end
-    found = {}
+    found, gates = {}, overview.context.store.gate_events()
     for source, subjects in _by_source(letters):
         steps = overview.context.store.switch_steps(source, [each.label for each in subjects])
         by_label = steps_by_label(steps)
         whole = by_label.get("", [])
         for subject in subjects:
             steps_of_label = by_label.get(subject.label or "", [])
-            on = on_spans(steps_of_label, whole if subject.label else [], starts[0], min(end, overview.context.now))
+            until = min(end, overview.context.now)
+            on = on_spans(steps_of_label, whole if subject.label else [], gates, starts[0], until)
             off = [(_place(starts, end, a), _place(starts, end, b)) for a, b in _between(on, starts[0], end)]
             drawn = heat.heat_row(letters[subject], off, f"{subject.name}: {heat.in_words(letters[subject], names)}")
             found[subject] = letters[subject], drawn
@@ -267,13 +278,13 @@ def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     """What automation did in the week: its share of predictions, and errors beyond those that scores claimed."""
     acted = predicted = extra = 0.0
     week, link = overview.week, f"{overview.context.request.root}automation"
-    since = week.start - 2 * overview.context.config.automation.lease
+    since, gates = week.start - 2 * overview.context.config.automation.lease, overview.context.store.gate_events()
     for source, subjects in _by_source(labels):
         values = overview.context.store.grid_numbers(
             [week.start], source, [each.label for each in subjects], _SERIES, schedule="weekly"
         )
         steps = steps_by_label(overview.context.store.switch_steps(source, since=since))
-        on = {each.label or "": _share_on(overview, each, steps) for each in subjects}
+        on = {each.label or "": _share_on(overview, each, steps, gates) for each in subjects}
         acted += sum(r.n * on[r.label] for r in values if (r.metric, r.population) == _SERIES[0])
         predicted += sum(r.n for r in values if (r.metric, r.population) == _SERIES[1])
         extra += sum((r.value or 0.0) * on[r.label] for r in values if (r.metric, r.population) == _ACTED)
@@ -284,10 +295,12 @@ def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     yield Tile("Extra errors while on", value, f"more than scores claimed, in {week.name}", link)
 
 
-def _share_on(overview: Overview, subject: Subject, steps: Mapping[str, Sequence[StoredStep]]) -> float:
+def _share_on(
+    overview: Overview, subject: Subject, steps: Mapping[str, Sequence[StoredStep]], gates: Sequence[SwitchEvent]
+) -> float:
     """The share of the week in which automation was on for a label."""
     start, end = overview.week.start, overview.week.end
-    on = on_spans(steps.get(subject.label or "", []), steps.get("", []), start, end)
+    on = on_spans(steps.get(subject.label or "", []), steps.get("", []), gates, start, end)
     return sum(((b - a) for a, b in on), timedelta()) / (end - start)
 
 

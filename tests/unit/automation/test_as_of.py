@@ -9,12 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import allowed_as_of, by_switch, switch_as_of, time_on
+from monitor.automation.as_of import allowed_as_of, by_switch, off_since, switch_as_of, time_on
 from monitor.automation.harm import TimeOn
 from monitor.automation.state import effective
 from monitor.automation.switch import Evidence, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
-from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import (
+    EVERY_SOURCE,
+    GATES_CLOSED,
+    GATES_CONFIRMED,
+    Reason,
+    Subject,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    Window,
+)
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -87,6 +97,32 @@ def test_scores_that_were_blocked_meanwhile_are_named() -> None:
     blocked = event(START + DAY, "blocked", "on", START + 9 * DAY, blocked=((0.8, 0.9),))
     assert on_for(ON, blocked) == TimeOn(1.0, ((0.8, 0.9),))
     assert on_for(ON, blocked, start=START + 2 * DAY) == TimeOn(1.0, ((0.8, 0.9),), throughout=True)
+
+
+def gates(at: datetime, kind: str) -> SwitchEvent:
+    return SwitchEvent(f"{at}{kind}", EVERY_SOURCE, None, at, kind, "", "", "ana", "restored")
+
+
+CLOSED, CONFIRMED = gates(START + DAY, GATES_CLOSED), gates(START + 3 * DAY, GATES_CONFIRMED)
+
+
+def test_nothing_was_on_from_a_restore_until_somebody_confirmed_it() -> None:
+    assert on_for(ON, CLOSED, CONFIRMED).share == pytest.approx(5 / 7)
+    assert on_for(ON, CLOSED).share == pytest.approx(1 / 7)
+    then = [allowed_as_of(by_switch([ON, CLOSED, CONFIRMED]), KEY, START + days * DAY) for days in (0, 1, 2, 3)]
+    assert [each.reason for each in then] == ["on", "history_restored", "history_restored", "on"]
+
+
+def test_a_history_that_is_closed_once_more_is_closed_since_the_first_time() -> None:
+    again = gates(START + 2 * DAY, GATES_CLOSED)
+    assert on_for(ON, CLOSED, again, CONFIRMED).share == pytest.approx(5 / 7)
+    # what a restore takes over from the history that it replaces is stored behind the backup's own events
+    assert on_for(ON, again, CONFIRMED, CLOSED).share == pytest.approx(5 / 7)
+
+
+def test_a_switch_that_was_turned_off_under_an_unconfirmed_history_was_off_since_the_restore() -> None:
+    events = by_switch([ON, CLOSED, replace(OFF, at=START + 2 * DAY), CONFIRMED])
+    assert off_since(events, KEY, START + 4 * DAY) == CLOSED.at
 
 
 # Against the switch itself: whatever it decides, its events alone give the same answer at any later time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automation.as_of import on_spans, time_on
-from monitor.core.records import SwitchEvent
+from monitor.core.records import EVERY_SOURCE, GATES_CLOSED, GATES_CONFIRMED, SwitchEvent
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 KINDS = [("enabled", "off", "on"), ("disabled", "on", "off"), ("renewed", "on", "on"), ("not_renewed", "on", "on"),
@@ -26,23 +27,50 @@ def histories(draw: st.DrawFn, label: str | None) -> list[SwitchEvent]:
         kind, _, after = draw(st.sampled_from(fitting))
         lease = draw(st.none() | st.integers(-5, 90))
         until = None if lease is None else at + timedelta(hours=lease)
-        verdict = draw(st.sampled_from([None, "v1"])) if kind == "enabled" else None
+        verdict = draw(st.sampled_from([None, "v1"])) if kind in ("enabled", "held") else None
+        hold = at + timedelta(hours=draw(st.integers(-5, 90))) if kind in ("enabled", "held") else None
+        actor = draw(st.sampled_from(["ann", "weekly run"]))
         events.append(
-            SwitchEvent(f"k{number}", "tickets", label, at, kind, state, after, "ann", "why", lease_until=until,
-                        verdict=verdict)
+            SwitchEvent(f"k{number}", "tickets", label, at, kind, state, after, actor, "why", lease_until=until,
+                        until=hold, verdict=verdict)
         )  # fmt: skip
         state = after
     return events
 
 
-@given(own=histories("billing"), whole=histories(None), since=st.integers(0, 60), length=st.integers(1, 90))
+@st.composite
+def closures(draw: st.DrawFn) -> list[SwitchEvent]:
+    """When the gates of the whole history were closed and confirmed."""
+    events, at = [], START
+    for number in range(draw(st.integers(0, 4))):
+        at += timedelta(hours=draw(st.integers(0, 40)))
+        kind = draw(st.sampled_from([GATES_CLOSED, GATES_CONFIRMED]))
+        events.append(SwitchEvent(f"h{number}", EVERY_SOURCE, None, at, kind, "", "", "ann", "why"))
+    return events
+
+
+@given(
+    own=histories("billing"), whole=histories(None), closed=closures(), since=st.integers(0, 60),
+    length=st.integers(1, 90),
+)  # fmt: skip
 def test_the_spans_are_as_long_as_the_time_on(
-    own: list[SwitchEvent], whole: list[SwitchEvent], since: int, length: int
+    own: list[SwitchEvent], whole: list[SwitchEvent], closed: list[SwitchEvent], since: int, length: int
 ) -> None:
     start = START + timedelta(hours=since)
     end = start + timedelta(hours=length)
-    spans = on_spans(own, whole, start, end)
-    known = time_on({("tickets", "billing"): own, ("tickets", None): whole}, ("tickets", "billing"), start, end)
+    spans = on_spans(own, whole, closed, start, end)
+    events = {("tickets", "billing"): own, ("tickets", None): whole, (EVERY_SOURCE, None): closed}
+    known = time_on(events, ("tickets", "billing"), start, end)
     total = sum((b - a for a, b in spans), timedelta())
     assert total / (end - start) == pytest.approx(known.share)
     assert all(a < b for a, b in spans)
+
+
+def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before() -> None:
+    ends = START + timedelta(hours=24)
+    on = SwitchEvent("k0", "tickets", "billing", START, "enabled", "off", "on", "ann", "why",
+                     lease_until=START + timedelta(days=9))  # fmt: skip
+    against = replace(on, label=None, lease_until=ends, until=ends, verdict="v1")
+    noted = replace(against, key="k1", at=START + timedelta(hours=5), kind="not_renewed", from_state="on",
+                    actor="weekly run", verdict=None)  # fmt: skip
+    assert on_spans([on], [against, noted], [], START, START + timedelta(days=2)) == [(START, ends)]

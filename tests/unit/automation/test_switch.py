@@ -731,6 +731,8 @@ def test_a_lease_is_renewed_only_as_far_as_every_acting_rule_was_judged_lately()
         assert decision.event is not None
         kind = "renewed" if n == 1 else "not_renewed"
         assert (decision.event.kind, decision.event.waits_for) == (kind, "week")
+        why = "was not judged lately" if n > 7 else f"was judged until {END:%Y-%m-%d %H:%M} UTC"
+        assert decision.event.reason.endswith(f": week {why}")
         state = decision.after
         leases.append(state.lease_until)
     assert set(leases) == {END + LEASE}, "however many days are judged"
@@ -746,6 +748,9 @@ def test_a_rule_that_was_never_judged_counts_from_when_it_was_first_asked_or_the
     ok, on = verdict("ok", rule="day"), replace(ON, changed_at=END - 3 * WEEK, lease_until=END)
     end = END + timedelta(days=8)
     assert run(on, ok, end=end, schedule="daily", known=[new]).after.lease_until == END + LEASE
+    soon = run(on, ok, end=END + timedelta(days=2), schedule="daily", known=[new])
+    assert soon.event is not None
+    assert soon.event.reason == "renewed, less long than usual: new was not judged yet"
     assert run(on, ok, end=end, schedule="daily", known=late).after.lease_until == END
     turned_on = replace(on, changed_at=END)
     assert run(turned_on, ok, end=end, schedule="daily", known=late).after.lease_until == END + LEASE

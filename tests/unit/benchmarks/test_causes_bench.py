@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.causes import CHANGE, KINDS, causes_of, drawn, is_right, table, world
+from benchmarks.causes import CHANGE, KINDS, causes_of, drawn, is_right, table, versions_table, world
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -23,3 +23,10 @@ def test_the_table_has_a_column_for_each_kind() -> None:
     found = table(1, "shortfall", [500])
     assert found.columns[1:7] == KINDS
     assert len(found.rows[0]) == len(found.columns)
+
+
+def test_a_version_is_named_that_came_with_the_change_and_not_one_that_came_after_it() -> None:
+    (row,) = versions_table(25, [2_000]).rows
+    with_it, with_few_at_first, a_week_after, two_weeks_after = map(float, row[1:])
+    assert min(with_it, with_few_at_first) >= 0.9
+    assert max(a_week_after, two_weeks_after) <= 0.1

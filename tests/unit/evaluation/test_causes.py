@@ -158,8 +158,8 @@ def test_what_is_stored_is_read_back_and_said_in_words() -> None:
     began = Began("2026-W45", "2026-W44", "2026-W45", ("model version v4 arrived (2026-W45)",))
     words = cause_words(found.causes[0], Causes("shortfall", found.change, began=began))
     assert words.startswith("channel = chat: overconfidence up by 30 points")
-    assert words.endswith("% of the change, since 2026-W45 (between 2026-W44 and 2026-W45), when model version v4 "
-                          "arrived (2026-W45)")  # fmt: skip
+    assert words.endswith("% of the change, since 2026-W45 (between 2026-W44 and 2026-W45; in that time model version "
+                          "v4 arrived (2026-W45))")  # fmt: skip
     version = replace(found.causes[0], kind="replaced", segment=(("model_version", "v9"),), arrived="2026-W45")
     same = Causes("shortfall", found.change, causes=(version,), began=began)
     assert cause_words(version, same).startswith(
@@ -169,7 +169,7 @@ def test_what_is_stored_is_read_back_and_said_in_words() -> None:
     later = replace(same, causes=(replace(version, arrived="2026-W46"),))
     words = cause_words(later.causes[0], later)
     assert words.startswith("model_version = v9 arrived in 2026-W46: overconfidence ")
-    assert "% of the change, since 2026-W45 (between 2026-W44 and 2026-W45)" in words
+    assert "% of the change, since 2026-W45 (between 2026-W44 and 2026-W45; in that time " in words
     unknown = replace(later, began=None)
     assert "when it began" not in cause_words(later.causes[0], unknown)
     assert split_words(found).startswith("Change of the overconfidence since the baseline: +1")

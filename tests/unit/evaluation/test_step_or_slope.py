@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.core.records import Subject
-from monitor.evaluation.step_or_slope import RiseKind, StepOrSlope, step_or_slope
+from monitor.core.records import Interval, Subject
+from monitor.evaluation.step_or_slope import RiseKind, StepOrSlope, _kind, step_or_slope
 from monitor.report.shift_words import step_sentence
 from tests.unit.evaluation.test_rolling_reference import CONFIG, source, window
 
@@ -21,7 +21,7 @@ def seen(*over: float) -> StepOrSlope | None:
     ("over", "kind", "ending"),
     [
         ((0.1, 0.0, 0.0, 0.0, 0.0), "step", "in the baseline: a step in this week."),
-        ((0.1, 0.1, 0.1, 0.1, 0.1), "earlier", "no step in this week, it rose before, at once or slowly."),
+        ((0.1, 0.1, 0.1, 0.1, 0.1), "earlier", "no significant step in this week, it rose before, at once or slowly."),
         ((0.0, 0.0, 0.0), "none", "in the baseline: no rise is significant."),
     ],
 )
@@ -32,7 +32,21 @@ def test_a_step_is_above_the_weeks_before_and_a_slope_above_the_baseline_only(
     assert found is not None
     assert (found.kind, found.weeks) == (kind, len(over) - 1)
     assert step_sentence(found).endswith(ending)
-    assert f" in the {len(over) - 1} weeks before, " in step_sentence(found)
+    which = "the 4" if len(over) == 5 else f"{len(over) - 1} of the 4"
+    assert f" in {which} weeks before, " in step_sentence(found)
+
+
+def test_a_rise_is_not_said_to_be_of_the_weeks_before_if_these_are_not_above_the_baseline_either() -> None:
+    baseline, before, now = (
+        Interval(0.01, 0.008, 0.012, None),
+        Interval(0.02, 0.0, 0.06, None),
+        Interval(0.04, 0.02, 0.06, None),
+    )
+    assert _kind(now, before, baseline) == "unclear"
+    found = StepOrSlope(now, before, 4, baseline, "unclear")
+    assert step_sentence(found).endswith(
+        "above the baseline, but whether it rose in this week or before is not significant."
+    )
 
 
 def test_without_weeks_before_there_is_nothing_to_say() -> None:
@@ -45,4 +59,4 @@ def test_without_a_baseline_a_step_is_seen_all_the_same() -> None:
     found = step_or_slope(Subject("tickets", "billing"), window(0), now, [before], None, CONFIG.evaluation)
     assert found is not None
     assert (found.kind, found.baseline) == ("step", None)
-    assert " in the week before: a step in this week." in step_sentence(found)
+    assert " in 1 of the 4 weeks before: a step in this week." in step_sentence(found)
