@@ -125,11 +125,22 @@ class Harm:
             return f"{count} wrong than scores claimed{limits}"
         if self.kind is HarmKind.AVERTED:
             return f"automation was off the whole {unit}: {count} would have been wrong than scores claimed{limits}"
-        when = f"{100 * self.on.share:.0f}% of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
+        when = f"{_part(self.on.share)} of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
         when = f"some labels or some of the {unit}" if self.on.mixed else when
         when += f", {self.on.closed_text}" if self.on.closed and not self.on.mixed else ""
         part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
         return f"{count} wrong than scores claimed{limits}, {part}"
+
+
+def _part(share: float) -> str:
+    """A share that is neither 0 nor 1, in words that are neither.
+
+    >>> _part(0.43), _part(0.002), _part(0.998)
+    ('43%', 'less than 1%', 'more than 99%')
+    """
+    if 0.005 <= share < 0.995:
+        return f"{100 * share:.0f}%"
+    return "less than 1%" if share < 0.5 else "more than 99%"
 
 
 def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:

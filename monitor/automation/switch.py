@@ -475,8 +475,9 @@ def _open_breaches(change: _Change) -> str:
 
 
 def _left_on(state: SwitchState) -> str:
-    """The reason for a label that an operator's enable keeps on."""
-    until = f" until {state.hold_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if state.hold_until else ""
+    """The reason for a label that an operator's enable keeps on: until it ends, or before that until its lease does."""
+    ends = min((each for each in (state.hold_until, state.lease_until) if each is not None), default=None)
+    until = "" if ends is None else f" until {ends.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return f"left on: enabled by {clean(state.actor)}{until}"
 
 

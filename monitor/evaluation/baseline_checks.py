@@ -144,10 +144,10 @@ def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationCo
         p_scores, p_ece = adjusted[place], adjusted[place + len(pairs)]
         size = shifts[place].statistic or 0.0
         if p_scores < rate and size > limits.scores:
-            found.append(_concern(pair, "scores", size, p_scores))
+            found.append(_concern(pair, "scores", size, p_scores, evaluation))
         change = _change(*tables[place]) if p_ece < rate else 0.0
         if abs(change) > limits.ece:
-            found.append(_concern(pair, "calibration", change, p_ece))
+            found.append(_concern(pair, "calibration", change, p_ece, evaluation))
     named = {concern.subject for concern in found if concern.what == "calibration"}
     return [*found, *_single_weeks([span for span in spans if span.subject not in named], limits, evaluation)]
 
@@ -159,7 +159,7 @@ def _single_weeks(spans: Sequence[SpanSeen], limits: Limits, evaluation: Evaluat
     for pair, both, p_adjusted in zip(pairs, tables, adjust(ece_increase_ps(tables), 1), strict=True):
         change = _change(*both) if p_adjusted < evaluation.false_discovery_rate else 0.0
         if change > limits.ece:
-            yield _concern(pair, "calibration", change, p_adjusted)
+            yield _concern(pair, "calibration", change, p_adjusted, evaluation)
 
 
 def _weeks(span: SpanSeen) -> Iterator[_Pair]:
@@ -168,13 +168,21 @@ def _weeks(span: SpanSeen) -> Iterator[_Pair]:
         yield _pair(span, Between.WEEK, inside[:at] + inside[at + 1 :], inside[at : at + 1])
 
 
-def _concern(pair: _Pair, what: str, change: float, p_adjusted: float) -> Concern:
-    week, versions = pair.week, pair.versions
+def _concern(pair: _Pair, what: str, change: float, p_adjusted: float, evaluation: EvaluationConfig) -> Concern:
+    """The concern about a pair; of two halves, about the weeks before and after its likely start, if they differ more.
+
+    The halves only test: a change in the last weeks is diluted in the second half.
+    """
     if pair.between is Between.HALVES:
-        at = _likely_start(pair.span.inside, what)
-        week = pair.span.inside[at].window.name
-        versions = _versions(pair.span.inside[:at]), _versions(pair.span.inside[at:])
-    return Concern(pair.span.subject, what, pair.between, week, change, p_adjusted, versions)
+        inside = list(pair.span.inside)
+        at = _likely_start(inside, what)
+        split = _pair(pair.span, Between.HALVES, inside[:at], inside[at:])
+        size = (
+            (ks(split.now, split.then).statistic or 0.0) if what == "scores" else _change(*_tables(split, evaluation))
+        )
+        if abs(size) >= abs(change):
+            pair, change = split, size
+    return Concern(pair.span.subject, what, pair.between, pair.week, change, p_adjusted, pair.versions)
 
 
 def _enough(counts: Counts) -> bool:

@@ -472,7 +472,7 @@ HARM = re.compile(
     .replace("(?P<count>", "(?P<count2>").replace("(?P<way>", "(?P<way2>").replace("(?P<low>", "(?P<low2>")
     .replace("(?P<high>", "(?P<high2>")
     + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
-    r"\((?:(?P<share>\d+)% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
+    r"\((?:(?:(?P<share>\d+)|(?P<almost>less than 1|more than 99))% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
     r"(?:, (?:scores (?P<blocked>[^()=]+?) blocked)?(?: and )?(?:(?P<parts>[^()]+? = .+?) off)? "
     r"for (?P<throughout>all|some) of it, but counted)?\)(?:; .*)?)"
 )  # fmt: skip
@@ -496,6 +496,9 @@ def check_harm(
     reader.check(true, "harm by the time automation was on", text, f"on for {share:.1%} of the window")
     if found["share"]:
         reader.check(abs(int(found["share"]) - 100 * share) <= 0.51, "share of the time", text, f"{share:.1%}")
+    if found["almost"]:
+        almost = 0 < share < 0.01 if found["almost"] == "less than 1" else 0.99 < share < 1
+        reader.check(almost, "share of the time", text, f"{share:.1%}")
     if kind == "estimated" and "some labels" not in text:
         closed = reader.facts.closed_parts(source, label, start, end)
         words = None if not any(closed) else "all" if len(closed) == 1 else "some"

@@ -40,6 +40,13 @@ def test_on_for_a_part_of_the_window_it_is_an_estimate_by_time_and_says_so() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.003, "less than 1%"), (0.01, "1%"), (0.99, "99%"), (0.998, "more than 99%")]
+)
+def test_a_part_of_the_time_is_neither_none_nor_all_of_it(share: float, said: str) -> None:
+    assert harm(TimeOn(share)).short.endswith(f" of them while automation was on ({said} of the week)")
+
+
 def test_with_blocked_scores_it_is_an_estimate_and_names_them() -> None:
     found = harm(TimeOn(1.0, ((0.8, 0.9),)))
     assert found.kind is HarmKind.ESTIMATED

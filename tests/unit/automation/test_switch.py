@@ -190,6 +190,16 @@ def test_it_holds_no_longer_than_it_says():
     assert run(longer, BREACH, now=NOW + timedelta(hours=47)).after.state == "on"
 
 
+def test_a_label_is_not_said_to_be_left_on_longer_than_its_lease_lasts():
+    held = enable(ON, until=NOW + timedelta(days=60)).after
+    decision = run(held, BREACH, now=NOW + timedelta(hours=1))
+    ends = decision.after.lease_until
+    assert ends is not None
+    assert ends < NOW + timedelta(days=60)
+    assert decision.reason == f"left on: enabled by ana until {ends:%Y-%m-%d %H:%M} UTC"
+    assert not effective(decision.after, ends, whole=None).allowed
+
+
 def test_what_a_run_wanted_off_during_a_hold_is_off_from_its_end_on():
     held = enable(ON).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))

@@ -1,0 +1,42 @@
+"""What changed within the weeks of a future baseline is said with the size of the change from the named week on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from monitor.config.model import EvaluationConfig
+from monitor.core import windows
+from monitor.core.counts import counts_from_rows
+from monitor.core.records import Subject
+from monitor.evaluation.baseline_checks import Between, Concern, Limits, SpanSeen, WeekSeen, concerns
+
+ZONE = ZoneInfo("UTC")
+LAST = windows.containing("weekly", datetime(2026, 11, 16, tzinfo=UTC), ZONE)
+ROWS = 2_000
+
+
+def found(gaps: list[float], spread: list[float]) -> list[Concern]:
+    """The concerns about some weeks: by how much the scores of each are too high, and how far they lie from .6."""
+    rng = np.random.default_rng(1)
+    spans = [*reversed(windows.before(LAST, len(gaps) - 1, ZONE)), LAST]
+    weeks = []
+    for window, gap, wide in zip(spans, gaps, spread, strict=True):
+        score = np.round(0.6 + wide * rng.uniform(-0.3, 0.3, ROWS), 2)
+        weeks.append(WeekSeen(window, counts_from_rows(score, (rng.random(ROWS) < score - gap).astype(float))))
+    return concerns([SpanSeen(Subject("tickets", "billing"), weeks)], Limits(), EvaluationConfig())
+
+
+def test_the_size_is_that_of_the_change_from_the_named_week_on() -> None:
+    (concern,) = found([0.0] * 6 + [0.2] * 2, [1.0] * 8)
+    assert (concern.what, concern.between, concern.week) == ("calibration", Between.HALVES, "2026-W46")
+    assert concern.change == pytest.approx(0.2, abs=0.03)
+
+
+def test_so_is_the_distance_of_scores() -> None:
+    (concern,) = found([0.0] * 8, [1.0] * 7 + [0.0])
+    assert (concern.what, concern.between, concern.week) == ("scores", Between.HALVES, "2026-W47")
+    assert concern.change == pytest.approx(0.5, abs=0.03)
