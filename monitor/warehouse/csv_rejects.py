@@ -69,7 +69,7 @@ class Rejected:
     number: int
     position: int
     kind: str
-    text: str
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def check(driver: Any, path: str, header: Header, found: Attempt) -> None:
     for each in (each for each in found.first if each.kind == _ENCODING):
         raise not_in_utf8(f"line {_line_numbers(path, [each])[0]} of {path}")
     for each in (*found.first, *_wrong_quotes(driver, path, found)):
-        if each.kind == _QUOTE and "\n" in each.text.strip():  # it took all lines up to the next quote
+        if each.kind == _QUOTE and "\n" in each.line.strip():  # it took all lines up to the next quote
             where = f"line {_line_numbers(path, [each])[0]} of {path}"
             raise UnreadableFile(f"{where} has a quoted value that does not end", _CLOSED)
     if found.rejected > found.rows:
@@ -159,7 +159,7 @@ def _line_numbers(path: str, rejected: Sequence[Rejected]) -> list[int]:
     found, breaks, passed = [], 0, 0
     with opened(path) as file:
         for each in rejected:
-            position = each.position + each.text.startswith("\n")  # the second half of a Windows line end
+            position = each.position + each.line.startswith("\n")  # the second half of a Windows line end
             while passed < position and (chunk := file.read(min(_CHUNK, position - passed))):
                 breaks, passed = breaks + chunk.count(b"\n"), passed + len(chunk)
             found.append(breaks + 1 if breaks else each.number)

@@ -169,7 +169,11 @@ def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
 
     monkeypatch.setattr("monitor.backfill.stages", interrupted)
     words = ["backfill", "--from", WEEKS[0], "--to", WEEKS[2], "--source", "tickets"]
-    found = CliRunner(env=world.environment | {"COLUMNS": "200"}).invoke(app, words)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        found = CliRunner(env=world.environment | {"COLUMNS": "200"}).invoke(app, words)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert found.exit_code == 1
     assert "1 windows evaluated" in found.stdout
     assert "stopped: what was stored stays" in found.stderr
