@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
+from benchmarks.coverage import WALLS
 from benchmarks.findings import tables
 from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
 from benchmarks.tables import console, write_between
@@ -88,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--only knows {', '.join(PARTS)}; not {', '.join(sorted(set(parts) - set(PARTS)))}")
     if not given.scale > 0 or (given.years is not None and given.years < 1):
         parser.error("--scale must be above 0, --years at least 1")
-    if given.write_docs and (given.quick or set(parts) != set(PARTS)):
-        parser.error("--write-docs takes the whole study: neither --quick nor --only")
+    if given.write_docs and (given.quick or set(parts) not in (set(PARTS), {WALLS})):
+        parser.error(f"--write-docs takes the whole study, or --only {WALLS}, and not --quick")
     plan = QUICK if given.quick else FULL.scaled(given.scale)
     plan = replace(plan, years=given.years) if given.years else plan
     try:
@@ -112,14 +113,16 @@ def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
     if given.write_docs:
         options = f" --scale {given.scale:g}" if given.scale != 1 else ""
         options += f" --years {given.years}" if given.years else ""
+        options += f" --only {given.only}" if given.only else ""
+        years = "" if given.only else f"{plan.years:,} years a line, "
         command = f"python -m benchmarks.simulate{options}" if options else "make simulate"
         origin = (
             f"Made by `{command}` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
-            f"{plan.repetitions:,} repetitions a line, {plan.years:,} years a line, seed {plan.seed}, "
+            f"{plan.repetitions:,} repetitions a line, {years}seed {plan.seed}, "
             f"{sum(spent.values()):,.0f} s of a processor, {wall:,.0f} s from beginning to end "
             f"in {given.workers} processes."
         )
-        write_between(DOCS, "simulate", section(findings, origin))
+        write_between(DOCS, "simulate walls" if given.only else "simulate", section(findings, origin))
         shown.print(f"written: {DOCS.relative_to(ROOT)}")
 
 
