@@ -19,7 +19,9 @@ def tables(findings: Findings) -> list[Table]:
         ("coverage", lambda cells: [coverage_summary(cells), coverage_table(cells)]),
         (
             "walls",
-            lambda cells: [coverage_table(cells, "The same for labels that are (nearly) always right or never true")],
+            lambda cells: [
+                coverage_table(cells, "95% intervals of labels that are (nearly) always right or never true")
+            ],
         ),
         ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
