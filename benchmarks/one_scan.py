@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
 import sqlalchemy as sa
 
 from benchmarks.checkout import commit_of
-from benchmarks.scan import LABELS, NOW, WINDOW, address
+from benchmarks.scan import LABELS, NOW, WINDOW, address, seeded
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, number, times
 from monitor.config.model import SourceConfig
@@ -53,10 +52,7 @@ class Took:
 
 def write_table(path: Path, rows: int) -> None:
     """Write ``rows`` rows of one week: items of four, in clusters of sixteen; one row in a hundred is rejected."""
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET threads = 1")  # otherwise random() differs between runs
-        connection.execute("SELECT setseed(0.20260101)")
+    with seeded(path) as connection:
         connection.execute(
             f"""
             CREATE TABLE predictions AS

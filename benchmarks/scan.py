@@ -58,13 +58,20 @@ def table_of(size: Size, found: Sequence[Timing]) -> Table:
     return Table(title, ("what", "min s", "median s", "max s", "/ plain scan"), rows, (note,))
 
 
-def write_table(path: Path, rows: int, weeks: int = 1) -> None:
-    """Write ``rows`` calibrated rows of twenty labels, in ``weeks`` weeks up to the judged one, with all decimals."""
-    start, seconds = WINDOW.start - timedelta(weeks=weeks - 1), weeks * 604800 - 1.0
+@contextmanager
+def seeded(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a DuckDB file, whose random numbers are the same in each run."""
     with duckdb.connect(str(path)) as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET threads = 1")  # otherwise random() differs between runs
         connection.execute("SELECT setseed(0.20260101)")
+        yield connection
+
+
+def write_table(path: Path, rows: int, weeks: int = 1) -> None:
+    """Write ``rows`` calibrated rows of twenty labels, in ``weeks`` weeks up to the judged one, with all decimals."""
+    start, seconds = WINDOW.start - timedelta(weeks=weeks - 1), weeks * 604800 - 1.0
+    with seeded(path) as connection:
         connection.execute(
             f"""
             CREATE TABLE predictions AS

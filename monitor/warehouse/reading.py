@@ -226,7 +226,7 @@ class Reader:
     def _grouped_in_one_scan(self) -> _Grouped:
         """The same with the sums of clusters and the rejected rows, by one statement."""
         statements, every = self.statements, tuple(self.statements.source.segments)
-        versions = self._counts_versions(every)
+        versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
         found = self._fetch(statements.in_one_scan(limit=SEGMENT_VALUES, segments=every, versions=versions))
         division = np.asarray(found["division"], dtype=np.int64)
         crowded = [

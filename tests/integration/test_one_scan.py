@@ -133,6 +133,19 @@ def test_values_of_rejected_rows_do_not_crowd_a_segment(load: Loader) -> None:
             assert [quality.reason for quality in found.quality] == ["score_out_of_range"]
 
 
+@pytest.mark.parametrize("versions", [3, 300])
+def test_versions_are_counted_where_they_are_a_segment_too(load: Loader, versions: int) -> None:
+    rows = [row | {"model_version": f"v{n % versions}"}
+            for n, row in enumerate(some_rows(2, weights=False, repeats=False))]  # fmt: skip
+    (plain,) = load(rows, engines=("duckdb",)).values()
+    ours, theirs = (
+        each.read("tickets", source(segments=("model_version",)), WEEK, now=NOW) for each in (by_one_scan(plain), plain)
+    )
+    assert facts(ours) == facts(theirs)
+    assert len(ours.versions) > 2
+    assert (len(ours.segments) == 0) is (versions == 300)
+
+
 def test_an_empty_window_has_no_counts(load: Loader) -> None:
     (plain,) = load([row | {"resolved_at": WEEK.end} for row in some_rows(1, weights=False, repeats=False)],
                     engines=("duckdb",)).values()  # fmt: skip
