@@ -319,16 +319,23 @@ def _prepare(draft: Path, gates: Sequence[Row], *, why: str, by: str, now: datet
 def _put_file(draft: Path, target: Path) -> None:
     """Write the copy into the live file through SQLite, which handles its journal: readers see the old or the new."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and _damage(target):
-        for ending in ("-wal", "-shm", ""):
-            part = target.with_name(target.name + ending)
-            if part.exists():
-                part.replace(part.with_name(f"{part.name}.damaged"))
+    aside = _set_aside(target) if target.exists() and _damage(target) else {}
     try:
         with closing(sqlite3.connect(draft)) as before, closing(sqlite3.connect(target, timeout=BUSY_S)) as after:
             _copy_pages(before, after)
     except sqlite3.DatabaseError as error:
+        for part, kept in aside.items():
+            kept.replace(part)
         raise _refused(error, target) from error
+
+
+def _set_aside(file: Path) -> dict[Path, Path]:
+    """Rename a damaged history and its journal to ``.damaged``: the name before -> the name now."""
+    parts = (file.with_name(file.name + ending) for ending in ("-wal", "-shm", ""))
+    moved = {part: part.with_name(f"{part.name}.damaged") for part in parts if part.exists()}
+    for part, kept in moved.items():
+        part.replace(kept)
+    return moved
 
 
 def _copy_out(address: URL, draft: Path) -> None:

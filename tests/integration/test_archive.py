@@ -122,6 +122,31 @@ def test_a_schema_that_is_no_text_any_more_is_damage_like_any_other(tmp_path: Pa
         assert store.switch("tickets", "billing").state == "on"
 
 
+def test_a_damaged_history_is_put_back_where_there_is_no_room_for_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, copy, file = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite", tmp_path / "history.sqlite"
+    with Store.from_url(url) as store:
+        turn(store, enable=True)
+    archive.backup(url, copy)
+    file.write_bytes(damaged := b"no database at all" * 1000)
+    plain = archive._copy_pages
+
+    def no_room(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        if target.execute("PRAGMA database_list").fetchone()[2] != str(file):
+            return plain(source, target)
+        target.execute("CREATE TABLE half (written)")
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(archive, "_copy_pages", no_room)
+    with pytest.raises(StoreUnreachable, match="no room left"):
+        archive.restore(url, copy, by="ann", reason="damaged", now=datetime.now(UTC))
+    assert file.read_bytes() == damaged
+    assert not list(tmp_path.glob("*.damaged"))
+
+
 def test_a_damaged_history_is_kept_beside_and_a_lost_one_can_be_restored(tmp_path: Path) -> None:
     url, copy = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite"
     with Store.from_url(url) as store:
