@@ -358,7 +358,7 @@ def _copy_in(draft: Path, address: URL) -> None:
     with _engines(store_url(f"sqlite:///{draft}"), address) as (source_engine, target_engine):
         schema.upgrade(target_engine)
         with for_reading(source_engine).begin() as source, for_writing(target_engine).begin() as target:
-            for lock in ("schema", "thresholds"):
+            for lock in (schema.LOCK, "thresholds"):
                 one_at_a_time(target, lock)
             _copy_tables(source, target, _all_tables())
             # the next generated numbers follow the copied ones

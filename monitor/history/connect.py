@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Engine,
@@ -48,6 +49,7 @@ CONNECT_TIMEOUT_S = 10
 _SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
+_SHARE = select(func.pg_advisory_xact_lock_shared(bindparam("key", type_=BigInteger)))
 
 
 def store_url(url: str) -> URL:
@@ -102,7 +104,12 @@ def for_reading(engine: Engine) -> Engine:
 
 
 def for_writing(engine: Engine) -> Engine:
-    """Transactions that take SQLite's write lock at their start."""
+    """Transactions that take SQLite's write lock at their start; in PostgreSQL each statement sees what is stored by then.
+
+    So a statement after a lock sees what those have stored for which it waited, whatever the database's own default.
+    """
+    if engine.dialect.name == "postgresql":
+        return engine.execution_options(isolation_level="READ COMMITTED")
     return engine.execution_options(calmon_writes=True)
 
 
@@ -140,7 +147,20 @@ def one_at_a_time(connection: Connection, what: str) -> None:
     the rows of one window cannot mix them.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(crc32(f"calmon {what}".encode()))))
+        connection.execute(select(func.pg_advisory_xact_lock(_key_of(what))))
+
+
+def beside_others(connection: Connection, what: str) -> None:
+    """Share the lock named ``what`` until the end of this transaction: :func:`one_at_a_time` waits, and is waited for.
+
+    In SQLite nothing is to be done: a transaction that writes has the only lock from its start.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(_SHARE, {"key": _key_of(what)})
+
+
+def _key_of(what: str) -> int:
+    return crc32(f"calmon {what}".encode())
 
 
 def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

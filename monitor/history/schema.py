@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, inspect, text
 
 from monitor.history import identity
-from monitor.history.connect import for_writing, one_at_a_time, open_engine, store_url
+from monitor.history.connect import beside_others, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import SchemaOutdated
 from monitor.history.reader import REVISION
 from monitor.history.rights import explained, missing_right
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Not Alembic's default name: a Prefect server in the same database has a table of that name.
 VERSION_TABLE = "calmon_revision"
+LOCK = "schema"
+"""The lock that changes of the tables take alone, and transactions that write rows share."""
 _STORED = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
@@ -76,7 +78,7 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
     from alembic import command  # noqa: PLC0415 - see above
 
     with explained(engine, partial(missing_right, table=VERSION_TABLE)), for_writing(engine).begin() as connection:
-        one_at_a_time(connection, "schema")
+        one_at_a_time(connection, LOCK)
         found = revision_of(connection)
         if found is not None and found not in _known():
             refuse_other_revision(found)
@@ -105,6 +107,14 @@ def _scripts() -> ScriptDirectory:
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
 
     return ScriptDirectory.from_config(alembic_config())
+
+
+def keep_unchanged(connection: Connection) -> None:
+    """Keep other programs from upgrading the tables until the end of this transaction; waits for one that does so now.
+
+    Called before :func:`refuse_changed`: else an upgrade could come between that check and the rows that are written.
+    """
+    beside_others(connection, LOCK)
 
 
 def refuse_changed(connection: Connection) -> None:

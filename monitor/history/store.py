@@ -208,17 +208,20 @@ class Store:
     def _write(self) -> Iterator[Connection]:
         if self._moment() is not None:
             raise RuntimeError("nothing is written while the history is read at one moment")
-        with self._begun(self._writer) as connection:
+        with self._begun(self._writer, writes=True) as connection:
             yield connection
 
     @contextmanager
-    def _begun(self, engine: Engine) -> Iterator[Connection]:
+    def _begun(self, engine: Engine, *, writes: bool = False) -> Iterator[Connection]:
         """A transaction on tables of this program's revision. Raises SchemaOutdated for any other.
 
-        Raises NoRight, and StoreUnreachable for a change of a read replica.
+        ``writes``: they keep that revision until its end. Raises NoRight, and StoreUnreachable for a change of a read
+        replica.
         """
         with explained(engine, missing_grant), engine.begin() as connection:
             if self._is_checked:
+                if writes:
+                    schema.keep_unchanged(connection)
                 schema.refuse_changed(connection)
             yield connection
 

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -197,6 +198,89 @@ def test_a_store_that_is_open_refuses_tables_that_were_upgraded_meanwhile(store:
             use()
     _set_revision(url, schema.head())
     assert store.notes() == {}
+
+
+class BeforeUpgrade:
+    """A PostgreSQL history of the revision before, a program that writes it, and an upgrade, each in a thread."""
+
+    def __init__(self, url: str, pool: concurrent.futures.Executor) -> None:
+        self.engine, self.pool = open_engine(store_url(url)), pool
+        schema.make_as(self.engine, BEFORE)
+        self.program = Store.from_url(url, create=False)
+
+    def close(self) -> None:
+        self.program.close()
+        self.engine.dispose()
+
+    def upgrade(self) -> concurrent.futures.Future[None]:
+        return self.pool.submit(new_history.REAL, self.engine)
+
+    def write(self) -> concurrent.futures.Future[None]:
+        return self.pool.submit(self.program.put_note, Note("n", NOW, {}))
+
+    def wait_until_waiting(self, count: int) -> None:
+        """Until ``count`` sessions of this test wait for a lock."""
+        waiting = text("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")
+        for _ in range(300):
+            with self.engine.connect() as connection:
+                if connection.execute(waiting).scalar_one() >= count:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"{count} sessions never waited at the same time")
+
+
+BEFORE = "0030"
+
+
+@pytest.fixture
+def before(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BeforeUpgrade]:
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer: its transaction begins with the only lock, for an upgrade too")
+    monkeypatch.setattr(schema, "REVISION", BEFORE)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        made = BeforeUpgrade(url, pool)
+        yield made
+        made.close()
+
+
+def test_who_writes_while_the_tables_are_upgraded_waits_and_is_refused(before: BeforeUpgrade):
+    with before.engine.begin() as reader:
+        reader.execute(text("SELECT count(*) FROM estimate_series"))  # which the migration changes: it waits
+        upgrade = before.upgrade()
+        before.wait_until_waiting(1)
+        writer = before.write()
+        before.wait_until_waiting(2)
+    upgrade.result(timeout=60)
+    with pytest.raises(SchemaOutdated, match="the history is at schema revision 0031"):
+        writer.result(timeout=60)
+    with before.engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM notes")).scalar_one() == 0
+
+
+def test_an_upgrade_waits_for_who_has_begun_to_write(before: BeforeUpgrade):
+    with before.engine.begin() as other:
+        other.execute(text("LOCK TABLE notes IN EXCLUSIVE MODE"))
+        writer = before.write()
+        before.wait_until_waiting(1)
+        upgrade = before.upgrade()
+        before.wait_until_waiting(2)
+        with before.engine.connect() as connection:
+            assert schema.revision_of(connection) == BEFORE
+    writer.result(timeout=60)
+    upgrade.result(timeout=60)
+    with before.engine.connect() as connection:
+        assert connection.execute(text("SELECT key FROM notes")).scalars().all() == ["n"]
+        assert schema.revision_of(connection) == schema.head()
+
+
+def test_a_database_whose_transactions_see_one_moment_by_default_is_written_as_any_other(url: str):
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite has no such setting")
+    options = make_url(url).query["options"] + " -cdefault_transaction_isolation=serializable"
+    engine = open_engine(make_url(url).update_query_dict({"options": options}))
+    with for_writing(engine).begin() as connection:
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
+    engine.dispose()
 
 
 def test_an_older_revision_asks_for_the_upgrade(monkeypatch: pytest.MonkeyPatch):
