@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from monitor.context import Sent, SlackCheck
 from monitor.core.records import Delivery
 
@@ -14,6 +16,9 @@ class Nowhere:
         return Sent("C1", delivery.id)
 
     def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None:
+        """None: nothing was sent before."""
+
+    def find_unfinished(self, _trouble: str, _channel: str, _since: datetime, /) -> None:
         """None: nothing was sent before."""
 
     def check(self) -> SlackCheck:

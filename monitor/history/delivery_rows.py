@@ -84,6 +84,16 @@ def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
 
 
+_AT_PLACE = select(table.c.id).where(
+    table.c.external_channel == bindparam("channel"), table.c.external_id == bindparam("ts"), table.c.id != bindparam("but")
+)
+
+
+def is_message_at(connection: Connection, channel: str, ts: str, *, but: str) -> bool:
+    """Whether a delivery other than ``but`` was sent to this place."""
+    return connection.execute(_AT_PLACE, {"channel": channel, "ts": ts, "but": but}).first() is not None
+
+
 _KNOWN_CHANNEL = (
     select(table.c.external_channel)
     .where(table.c.channel == bindparam("channel"), table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))

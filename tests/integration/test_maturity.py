@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from shutil import copyfile
 from typing import Any
 
@@ -46,6 +46,8 @@ class Nowhere:
         return Sent("C1", delivery.id)
 
     def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None: ...
+
+    def find_unfinished(self, _trouble: str, _channel: str, _since: datetime, /) -> None: ...
 
     def check(self) -> Any: ...
 

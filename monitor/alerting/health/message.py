@@ -31,6 +31,7 @@ from monitor.alerting.slack.blocks import (
     payload_of,
     section,
     with_code,
+    with_trouble,
 )
 from monitor.alerting.slack.links import Links
 from monitor.automation.state import GateReason, effective
@@ -144,6 +145,7 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
     payload = payload_of(
         channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
     )
+    payload = with_trouble(payload, f"{view.incident.rule} {view.incident.source}".strip())
     # stored with the message, not sent
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
@@ -290,8 +292,12 @@ def history_down(
     blocks += [*mention_block(mention), section(again if number else what), section(f"```{reason}```")]
     blocks += [section(follows), section(do), context(f"{later} `docs/operations.md` · as of {moment(now)}")]
     text = f"{again if number else f'Monitor: the history cannot be used: {reason}'} {mention_text(mention)}".strip()
-    id = hashed("outage", since.isoformat(), str(number))
-    return payload_of(channel, cut(text, FALLBACK), blocks, id, "repeat" if number else None)
+    return payload_of(channel, cut(text, FALLBACK), blocks, outage_id(since, number), "repeat" if number else None)
+
+
+def outage_id(since: datetime, number: int) -> str:
+    """The id of the ``number``-th message about an outage, by which it is found in its channel."""
+    return hashed("outage", since.isoformat(), str(number))
 
 
 def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Payload, Payload]:

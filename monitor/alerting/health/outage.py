@@ -4,6 +4,8 @@ Like an incident, an outage has one message, reminders in its thread after the r
 can acknowledge it, since that could not be stored either. The file exists beforehand, with room for its content: a
 full disk takes no new file, and is one reason why a history cannot be used. Flows that fail at the same moment, here
 or on another machine that shares the folder, claim it before they send: the second finds what the first has reported.
+Before a message is sent the file says that it may be in Slack: if no answer comes, or the process ends, the message is
+looked for in the channel before it is sent again.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from monitor.alerting.health import message
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.slack.client import SlackSender, TransportError, sender_of
 from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.outbox import find_or_send
 from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.context import Sent, utc_now
@@ -54,7 +57,10 @@ class Recipient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What was reported of an outage: since when, when last (``told``), how often, where (empty: nothing sent yet)."""
+    """What was reported of an outage: since when, when last (``told``), how often, where (empty: nothing sent yet).
+
+    ``uncertain``: Slack may have accepted the next message, in ``channel``, although no answer came.
+    """
 
     since: str
     told: str = ""
@@ -62,6 +68,7 @@ class Outage:
     channel: str = ""
     channel_id: str = ""
     ts: str = ""
+    uncertain: bool = False
 
 
 def file_of(settings: Settings) -> Path:
@@ -92,14 +99,16 @@ def _report(settings: Settings, sender: SlackSender, to: Recipient, flow: str, e
         log.error("reported already: the history cannot be used: %s", error)
         return
     made = _message(settings, outage, to, flow, error, now)
+    channel = made.channel
+    _write(settings, replace(outage, channel=channel, uncertain=True))  # in case this process ends while it sends
     try:
-        where = sender.send(made, _root(outage))
+        where = find_or_send(sender, made, _root(outage), outage.uncertain)
     except TransportError as failed:
         log.error("not sent: %s: %s", failed, made.payload["text"])
-        _write(settings, outage)
+        _write(settings, replace(outage, channel=channel, uncertain=True) if failed.ambiguous else outage)
         return
-    first = outage if outage.ts else replace(outage, channel=to.channel, channel_id=where.channel_id, ts=where.ts)
-    _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1))
+    first = outage if outage.ts else replace(outage, channel=channel, channel_id=where.channel_id, ts=where.ts)
+    _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1, uncertain=False))
 
 
 def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:
@@ -124,7 +133,7 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
         outage, sender = _read(settings), sender_of(settings)
         if outage is None:  # another process has ended it meanwhile
             return
-        if sender is not None and outage.ts and not _has_ended(sender, outage, now):
+        if sender is not None and not _has_ended(sender, outage, now):
             return  # Slack did not take it: the next flow tries again
         _put(file_of(settings), "")
 
@@ -149,25 +158,33 @@ def refuse_full_still(settings: Settings, store: Store, now: datetime) -> None:
 
 
 def _has_ended(sender: SlackSender, outage: Outage, now: datetime) -> bool:
+    """Whether the message of the outage, if Slack has one, says that it is over, or never can."""
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     edit, reply = message.history_back(since, now, channel=outage.channel)
     try:
-        for operation, payload in (("edit", edit), ("reply", reply)):
+        root = _root(outage) or (_unanswered(sender, outage, since) if outage.uncertain else None)
+        for operation, payload in (("edit", edit), ("reply", reply)) if root is not None else ():
             made = replace(delivery_of(payload, kind="monitor", now=now), root="outage")
-            sender.send(replace(made, operation=operation), _root(outage))  # type: ignore[arg-type]  # one of the two
+            sender.send(replace(made, operation=operation), root)  # type: ignore[arg-type]  # one of the two
     except TransportError as failed:
         log.error("not sent: %s", failed)
         return failed.permanent
     return True
 
 
+def _unanswered(sender: SlackSender, outage: Outage, since: datetime) -> Sent | None:
+    """Where the message is that Slack may have accepted without an answer; None if it is in no place."""
+    id = message.outage_id(since, outage.number)
+    return sender.find(Delivery(id, "monitor", outage.channel, {}, created_at=since))
+
+
 def _message(settings: Settings, outage: Outage, to: Recipient, flow: str, error: str, now: datetime) -> Delivery:
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     payload = message.history_down(
-        flow, error, since, now, channel=outage.channel or to.channel, mention=to.mention, repeat=to.repeat,
-        number=outage.number, ttl_s=settings.gate_ttl_s,
+        flow, error, since, now, channel=outage.channel if outage.ts else to.channel, mention=to.mention,
+        repeat=to.repeat, number=outage.number, ttl_s=settings.gate_ttl_s,
     )  # fmt: skip
-    made = delivery_of(payload, kind="monitor", now=now)
+    made = delivery_of(payload, kind="monitor", now=since)  # from then on it may be in the channel
     return replace(made, operation="reply", root="outage") if outage.ts else made
 
 

@@ -55,6 +55,13 @@ def delivery_of(
     )  # fmt: skip
 
 
+def trouble_of(delivery: Delivery) -> str:
+    """The trouble of the monitor that a new message is about; "" for any other delivery."""
+    if delivery.operation != "post":
+        return ""
+    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("trouble", ""))
+
+
 CALLS = ("repeat", "call")
 """The changes that mention people, where the delivery does not say for which incidents it does."""
 

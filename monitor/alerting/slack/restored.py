@@ -9,10 +9,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from monitor.alerting.slack.message import change_of
+from monitor.alerting.slack.message import change_of, trouble_of
 from monitor.core import windows
 from monitor.core.records import Delivery
 
+#: For how long after a restore the message of a trouble of the monitor is looked for: its first look may come late.
+SOON = timedelta(days=1)
 #: How much earlier than in UTC a window may end in the time zone of alerts.yaml.
 ZONES_APART = timedelta(hours=14)
 _UTC = ZoneInfo("UTC")
@@ -33,3 +35,12 @@ def may_be_sent(delivery: Delivery, restored: datetime | None) -> bool:
         return False
     schedule, name = delivery.payload["window"]
     return windows.named(schedule, name, _UTC).end <= restored + ZONES_APART
+
+
+def trouble_to_find(delivery: Delivery, restored: datetime | None) -> str:
+    """The trouble of the monitor of which the replaced history may have a message in Slack; "" if none is expected.
+
+    Its incident began at another time there, so the ids of the two messages differ.
+    """
+    is_soon = restored is not None and restored <= delivery.created_at <= restored + SOON
+    return trouble_of(delivery) if is_soon else ""

@@ -157,6 +157,70 @@ def test_where_a_file_cannot_be_locked_the_outage_is_reported_all_the_same(
     assert len(workspace.messages) == 1
 
 
+LOST = slack.Fault.server_error(accept=True)
+REFUSED = slack.Fault.slack_error("channel_not_found")
+
+
+def test_a_message_of_which_the_answer_was_lost_is_found_and_not_sent_again(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    settings = settings_with(world, workspace)
+    workspace.fail("chat.postMessage", LOST)
+    for quarter in range(3):
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW + quarter * HOUR / 4)
+    workspace.fail("chat.postMessage", LOST)
+    for hours in (25, 26, 27):
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW + hours * HOUR)
+    root, reminder = workspace.messages
+    assert reminder["thread_ts"] == root["ts"]
+    assert workspace.asked("conversations.history") == 1
+    assert workspace.asked("conversations.replies") == 1
+
+
+def test_a_message_of_which_the_answer_was_lost_is_ended_where_the_history_comes_back_before_the_next_report(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    settings = settings_with(world, workspace)
+    workspace.fail("chat.postMessage", LOST)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    with world.opened(lambda: NOW) as monitor:
+        outage.end(settings, monitor.store, NOW + HOUR)
+        outage.end(settings, monitor.store, NOW + 2 * HOUR)
+    root, reply = workspace.messages
+    assert reply["thread_ts"] == root["ts"]
+    assert "can be used again" in root["text"]
+
+
+def test_a_message_that_was_surely_not_accepted_is_not_looked_for_and_goes_where_the_route_says_now(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    settings = settings_with(world, workspace)
+    workspace.fail("chat.postMessage", REFUSED)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    outage.report(settings, TO._replace(channel="#ml-oncall"), "calmon-watchdog", "gone", NOW + HOUR)
+    assert len(workspace.shown("ml-oncall")) == 1
+    assert workspace.asked("conversations.history") == 0
+
+
+class KilledSender(SlackSender):
+    """Slack takes the message, and then the process ends."""
+
+    def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
+        super().send(delivery, root)
+        raise SystemExit(137)
+
+
+def test_a_message_that_a_process_had_sent_when_it_was_killed_is_found_by_the_next_one(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_with(world, workspace)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(outage, "sender_of", lambda _: KilledSender(slack.TOKEN, workspace.url))
+        outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW + HOUR)
+    assert len(workspace.messages) == 1
+
+
 def test_two_machines_that_share_their_reports_send_one_message(
     world: World, workspace: slack.FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
