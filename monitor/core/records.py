@@ -598,6 +598,13 @@ MESSAGE_DELETED = frozenset({"message_not_found", "thread_not_found"})
 
 
 @dataclass(frozen=True, slots=True)
+class Replica:
+    """That a history is a read replica; ``changed_at``: when its newest change was made (None: not known)."""
+
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """One message, or one change of a message, and its delivery state. Composing it again gives the same ``id``.
 

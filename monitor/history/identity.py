@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlalchemy import Connection, bindparam, case, func, or_, select, update
 
-from monitor.core.records import GATES_CLOSED, GATES_CONFIRMED, Identity, Mark, Recorded
+from monitor.core.records import GATES_CLOSED, GATES_CONFIRMED, Identity, Mark, Recorded, Replica
 from monitor.history import switches, tables
 from monitor.history.errors import HistoryDamaged, StoreUnreachable
 
@@ -27,6 +27,7 @@ _CONTENT = select(
 _SET = update(tables.history).where(_HISTORY.id == _ROW)
 _ADVANCE = _SET.values(version=_HISTORY.version + 1)
 _IS_REPLICA = select(func.pg_is_in_recovery())
+_REPLAYED_AT = select(func.pg_last_xact_replay_timestamp())
 _AT = bindparam("at", type_=_HISTORY.newest_at.type)
 _ADVANCE_AT = _ADVANCE.values(
     newest_at=case((or_(_HISTORY.newest_at.is_(None), _HISTORY.newest_at < _AT), _AT), else_=_HISTORY.newest_at)
@@ -49,10 +50,22 @@ def refuse_replica(connection: Connection) -> None:
 
 def replica_refusal(connection: Connection) -> StoreUnreachable | None:
     """The error for a read replica of PostgreSQL; None for any other database."""
-    if connection.dialect.name != "postgresql" or not connection.scalar(_IS_REPLICA):
+    if not _is_replica(connection):
         return None
     why = "the history is a read replica, on which a switch that was turned off may still be on"
     return StoreUnreachable(f"{why}: CALMON_STORE_URL must name the server that is written to")
+
+
+def replica(connection: Connection) -> Replica | None:
+    """How far a read replica of PostgreSQL has come; None for any other database."""
+    if not _is_replica(connection):
+        return None
+    changed_at: datetime | None = connection.scalar(_REPLAYED_AT)
+    return Replica(changed_at and changed_at.astimezone(UTC))
+
+
+def _is_replica(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql" and bool(connection.scalar(_IS_REPLICA))
 
 
 def read(connection: Connection) -> Identity:

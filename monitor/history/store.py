@@ -265,6 +265,7 @@ class Store:
     # The identity of the history
 
     refuse_replica = _reading(identity.refuse_replica)
+    replica = _reading(identity.replica)
 
     def identity(self) -> Identity:
         """The identity of the history, how far it has come, and what this machine has recorded about it."""
@@ -289,8 +290,8 @@ class Store:
         This includes gates on other machines, which cannot read this machine's record. Returns whether it closed them.
         """
         found = self.identity()
-        if not found.went_back or not found.confirmed:
-            return False
+        if not found.went_back or not found.confirmed or self.replica() is not None:
+            return False  # a replica that is behind is no older copy; no gate is open on one
         with self._write() as connection:
             done = identity.close_if_older_copy(connection, found.seen, datetime.now(UTC))
             found = identity.read(connection)

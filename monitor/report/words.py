@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from monitor.core.records import Interval, Subject, Verdict, Window
+from monitor.core.records import Interval, Replica, Subject, Verdict, Window
 from monitor.core.wording import EMPTY, clean, isolated, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
@@ -157,6 +157,21 @@ def day_text(moment: datetime, zone: tzinfo) -> str:
     """``9 Nov 2026`` in ``zone``."""
     local = moment.astimezone(zone)
     return f"{local.day} {local:%b %Y}"
+
+
+def replica_text(replica: Replica, zone: tzinfo) -> str:
+    """What a reader of a read replica must know.
+
+    >>> from datetime import UTC
+    >>> replica_text(Replica(datetime(2026, 11, 16, 12, tzinfo=UTC)), UTC)[:89]
+    'This history is a read replica. The newest change in it was made on 16 Nov 2026 12:00 (UTC)'
+    """
+    known = f" The newest change in it was made on {moment_text(replica.changed_at, zone)} ({zone})."
+    newest = known if replica.changed_at else " When the newest change in it was made is not known."
+    return (
+        f"This history is a read replica.{newest} Later changes are not shown here, a label that is shown as on may be "
+        "off, every gate that asks here gets a no, and nothing can be changed here."
+    )
 
 
 def moment_text(moment: datetime | None, zone: tzinfo) -> str:

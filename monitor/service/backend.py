@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -44,6 +44,7 @@ from monitor.operations.replay.other_threshold import OtherThreshold, plan_other
 from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
 from monitor.report.summary import summary_html
+from monitor.report.words import replica_text
 from monitor.service.app import RequestedChange, Stored
 from monitor.service.forms import Form
 from monitor.service.jobs import Jobs
@@ -133,7 +134,8 @@ class Service:
     """The :class:`monitor.service.app.Backend` of the HTTP service with these settings.
 
     The constructor raises ConfigProblems or HistoryError, which say what to do. It creates a history that does
-    not exist, and publishes the scores from which labels may act to it, as a run does.
+    not exist, and publishes the scores from which labels may act to it, as a run does. On a read replica it shows the
+    pages, says so, and answers no gate.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
@@ -143,6 +145,10 @@ class Service:
         self._config = parse_config(self._text, str(settings.config))
 
         def publish_scores(store: Store) -> None:  # gates need them; a history from a backup may have none, or old ones
+            replica = store.replica()
+            if replica is not None:  # which takes none, and on which every gate is closed
+                log.warning("%s", replica_text(replica, UTC))
+                return
             publish(store, self._newest_config() or self._config, clock(), actor="the service")
 
         self._reopening = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)

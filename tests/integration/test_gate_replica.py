@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,8 +24,13 @@ from monitor.config.settings import load_settings
 from monitor.core.records import Note, SwitchState
 from monitor.history import archive, schema
 from monitor.history.errors import StoreUnreachable
+from monitor.history.marker import write_marker
 from monitor.history.store import Store
+from monitor.report.words import replica_text
+from monitor.service.app import RequestedChange
 from monitor.service.backend import Service
+from monitor.service.pages.base import PageRequest
+from monitor.service.pages.registry import PAGES
 from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
 from tests.fakes import new_history
@@ -128,6 +134,44 @@ def test_neither_health_nor_metrics_say_that_automation_is_on(
     with closing(Service(load_settings(os.environ))) as service, pytest.raises(RequestRefused) as caught:
         service.metrics()
     assert caught.value.reason == "store_unreadable"
+
+
+@pytest.mark.postgres
+def test_the_service_starts_on_a_replica_that_is_behind_and_says_as_of_when_its_pages_are(
+    primary_and_replica: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    primary, replica = primary_and_replica
+    monkeypatch.chdir(tmp_path)
+    environment = make_world(tmp_path).environment
+    with Store.from_url(primary) as store:
+        before = datetime.now(UTC)
+        store.publish_thresholds({("tickets", None): 0.99}, before, anyway=True)  # other scores than in alerts.yaml
+        switched(store, "on", store.switch("tickets", "billing").version + 1)
+    caught_up(primary, replica)
+    after = datetime.now(UTC)
+    with Store.from_url(replica, create=False) as behind:
+        known = behind.identity()
+        newest = behind.replica()
+        write_marker(behind._marker, replace(known, mark=replace(known.mark, version=known.mark.version + 9)))
+    assert newest is not None
+    assert newest.changed_at is not None
+    assert before <= newest.changed_at <= after
+    with closing(Service(load_settings(environment | {"CALMON_STORE_URL": replica}))) as service:
+        said = replica_text(newest, UTC)
+        assert said in caplog.text
+        assert f"was made on {newest.changed_at:%-d %b %Y %H:%M} (UTC)" in said
+        for page in PAGES:
+            if page.address in ("/", "/incidents", "/automation", "/rules", "/monitor"):
+                shown = service.show(page, PageRequest({}, {}, "./")).body.decode()
+                assert f'<p class="notice" role="status">{said}</p>' in shown, page.address
+        change = RequestedChange("tickets", "billing", False, "ana", "a test", None, None)
+        for asked in (service.board, service.metrics, lambda: service.change(change)):
+            with pytest.raises(RequestRefused) as caught:
+                asked()
+            assert caught.value.reason == "store_unreadable"
+    with Store.from_url(primary) as store:
+        assert store.replica() is None
+        assert store.identity().confirmed, "what the replica lacks is no older copy"
 
 
 @pytest.mark.postgres

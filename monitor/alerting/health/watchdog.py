@@ -53,12 +53,16 @@ _REPORTED_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
 
 
-def observed(store: Store, config: Config, now: datetime, *, since: datetime | None = None) -> Observed:
+def observed(
+    store: Store, config: Config, now: datetime, *, since: datetime | None = None, of_replica: bool = False
+) -> Observed:
     """What the history has about the monitor's work; readings of twelve weeks, or from an earlier ``since`` on.
 
-    Raises StoreUnreachable for a read replica: every gate that reads it is closed, whatever its switches say.
+    Raises StoreUnreachable for a read replica, on which every gate is closed, whatever its switches say; unless the
+    caller says so beside what it shows (``of_replica``).
     """
-    store.refuse_replica()
+    if not of_replica:
+        store.refuse_replica()
     begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
     # a window that is not over was judged while a clock was ahead: its real run is still to come
     over = [row for row in store.runs(limit=RUNS, until=now) if row["window_end"] <= now]

@@ -171,6 +171,7 @@ def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageCon
         "context": context,
         "tz": context.config.zone,
         "made_at": made_at,
+        "replica": context.store.replica(),
         "version": version(),
         "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav],
     }
