@@ -113,7 +113,7 @@ class _Nowhere:
         """Never called, since every label is as in the baseline."""
         raise NotImplementedError
 
-    find = check = send
+    find = find_unfinished = check = send
 
 
 def config(case: Case) -> Config:

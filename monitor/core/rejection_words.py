@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.core.records import RejectReason
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 
 NAMED_LABELS = 5
@@ -48,6 +49,11 @@ _REMEDIES: Mapping[RejectionCause, str] = {
         "all of these rows: turn automation off. Else fix the view and run the same window again."
     ),
 }
+_LINES = RejectReason.LINE_UNREADABLE.value
+_QUOTE = (
+    "Let the program that writes the file quote the values that have a separator or a quote in them; `calmon check` "
+    "names the lines. Then run the same window again."
+)
 _OTHER = (
     "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each. Then run the same "
     "window again."
@@ -64,7 +70,7 @@ def fact(rejection: Rejection) -> str:
         return _CONSTANT[rejection.cause]
     lost = f"{rejection.rejected:,} of {rejection.rows:,} rows"
     if rejection.why is Why.LABEL_UNREADABLE:
-        return f"{lost} have no label that can be read"
+        return f"{lost} have no label that can be read{_cause(rejection) if rejection.reason == _LINES else ''}"
     if rejection.local is None or rejection.part is None:
         return f"{lost} ({rejection.share:.1%}) were rejected{_cause(rejection)}"
     low, high = rejection.part
@@ -77,6 +83,8 @@ def fact(rejection: Rejection) -> str:
 
 def remedy(rejection: Rejection) -> str:
     """What to do, in full sentences."""
+    if rejection.reason == _LINES:
+        return _QUOTE
     return _REMEDIES.get(rejection.cause, _OTHER)
 
 
@@ -98,5 +106,7 @@ def sentence(found: Rejections) -> str:
 
 
 def _cause(rejection: Rejection) -> str:
+    if rejection.reason == _LINES:
+        return ": most of them are lines of a file that cannot be divided into its columns"
     reason = (rejection.reason or "").replace("_", " ")
     return _CAUSES.get(rejection.cause, f": most of them for {reason}" if reason else "")

@@ -104,9 +104,9 @@ def for_reading(engine: Engine) -> Engine:
 
 
 def for_writing(engine: Engine) -> Engine:
-    """Transactions that take SQLite's write lock at their start; in PostgreSQL each statement sees what is stored by then.
+    """Transactions that take SQLite's write lock at their start. In PostgreSQL a statement sees what is stored by then.
 
-    So a statement after a lock sees what those have stored for which it waited, whatever the database's own default.
+    So one after a lock sees what those have stored for which it waited, whatever the database's own default.
     """
     if engine.dialect.name == "postgresql":
         return engine.execution_options(isolation_level="READ COMMITTED")

@@ -85,7 +85,9 @@ def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
 
 
 _AT_PLACE = select(table.c.id).where(
-    table.c.external_channel == bindparam("channel"), table.c.external_id == bindparam("ts"), table.c.id != bindparam("but")
+    table.c.external_channel == bindparam("channel"),
+    table.c.external_id == bindparam("ts"),
+    table.c.id != bindparam("but"),
 )
 
 

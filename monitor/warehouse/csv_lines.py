@@ -70,7 +70,7 @@ def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
     files = CsvFiles(path, _merged(_part(each, header) for each, header in headers.items()))
     if _fits(driver, files, into):
         return CsvRows(TableName((into,)) if into else files)
-    found = [_of_file(driver, each, header) for each, header in headers.items()]
+    found = [_of_file(driver, each, head, f"{table}_lines_{n}") for n, (each, head) in enumerate(headers.items())]
     files = CsvFiles(path, _merged(part for part, _ in found))
     if into:
         driver.execute(f"CREATE TEMP TABLE {into} AS {select_of(files)}")
@@ -134,8 +134,8 @@ def _fits(driver: Any, files: CsvFiles, into: str | None = None) -> bool:
     return True
 
 
-def _of_file(driver: Any, path: str, header: Header) -> tuple[CsvPart, UnreadableLines]:
-    """How one file is read, and its lines that are no rows. Raises :class:`UnreadableFile`."""
+def _of_file(driver: Any, path: str, header: Header, kept: str) -> tuple[CsvPart, UnreadableLines]:
+    """How one file is read, and its lines that are no rows, in a table named ``kept``. Raises UnreadableFile."""
     import duckdb  # noqa: PLC0415 - as above
 
     for part in (_part(path, header), _detected(path, header)):
@@ -144,19 +144,19 @@ def _of_file(driver: Any, path: str, header: Header) -> tuple[CsvPart, Unreadabl
     check_packed(path)
     check_names(path, header, _head(driver, path))
     try:
-        found = _padded(driver, path, header)
+        found = _padded(driver, path, header, kept)
     except duckdb.InvalidInputException as error:
         return _without_quotes(driver, path, header, str(error)), NO_LINES
     check(driver, path, header, found)
-    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, found)
+    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, header, found)
 
 
-def _padded(driver: Any, path: str, header: Header) -> Attempt:
+def _padded(driver: Any, path: str, header: Header, kept: str) -> Attempt:
     """A file whose lines may be short. A quote within quotes is doubled, or else has a backslash before it."""
-    first, *others = (_part(path, header, PADDED, ONE_THREAD, escaped=each) for each in _ESCAPES)
-    found = attempt(driver, first)
+    first, other = (_part(path, header, PADDED, ONE_THREAD, escaped=each) for each in _ESCAPES)
+    found = attempt(driver, first, kept)
     if found.has_wrong_quotes:
-        return min((found, *(attempt(driver, each) for each in others)), key=lambda each: each.rejected)
+        return min((found, attempt(driver, other, f"{kept}_escaped")), key=lambda each: each.rejected)
     return found
 
 

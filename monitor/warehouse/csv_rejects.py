@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from glob import escape
 from typing import Any
 
@@ -49,14 +50,25 @@ class UnreadableLine:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptLines:
+    """The text of all lines of a file that are no rows, in the temporary table ``table``, and how it is divided."""
+
+    table: str
+    separator: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class UnreadableLines:
-    """How many lines are no rows, and the first of them."""
+    """How many lines are no rows, the first of them, and where all of them are kept for as long as the session."""
 
     lines: int = 0
     first: tuple[UnreadableLine, ...] = ()
+    kept: tuple[KeptLines, ...] = ()
 
     def __add__(self, other: UnreadableLines) -> UnreadableLines:
-        return UnreadableLines(self.lines + other.lines, (*self.first, *other.first)[:SHOWN])
+        first = (*self.first, *other.first)[:SHOWN]
+        return UnreadableLines(self.lines + other.lines, first, (*self.kept, *other.kept))
 
 
 NO_LINES = UnreadableLines()
@@ -77,6 +89,7 @@ class Attempt:
     """One way to read one file: how many rows and missing values DuckDB reads, and how many lines it rejects.
 
     ``first`` has the first lines that it rejects, the first of each kind, and those that took others with them.
+    ``table`` has the text of all that it rejects, "" if it was not kept.
     """
 
     part: CsvPart
@@ -84,6 +97,7 @@ class Attempt:
     missing: int
     rejected: int
     first: Sequence[Rejected]
+    table: str = ""
 
     @property
     def has_wrong_quotes(self) -> bool:
@@ -100,19 +114,25 @@ class Characters:
     separators: int
 
 
-def attempt(driver: Any, part: CsvPart) -> Attempt:
-    """Read a file without the lines that do not fit. Raises duckdb.InvalidInputException."""
+def attempt(driver: Any, part: CsvPart, table: str = "") -> Attempt:
+    """Read a file without the lines that do not fit, which are kept in ``table``.
+
+    Raises duckdb.InvalidInputException.
+    """
     reading = select_of(CsvFiles("", (replace(part, options=(*part.options, _REJECTING)),)))
     try:
         # count(*) alone would look at no value
         ((rows, *known),) = driver.execute(f"SELECT count(*), count(COLUMNS(*)) FROM ({reading})").fetchall()
         ((rejected,),) = driver.execute(f"SELECT count(DISTINCT line) FROM {_REJECTS}").fetchall()
         first = driver.execute(_FIRST).fetchall()
+        if table:
+            kept = f"SELECT first(csv_line) AS line FROM {_REJECTS} GROUP BY line"
+            driver.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {kept}")
     finally:
         for name in (_REJECTS, _SCANS):
             driver.execute(f"DROP TABLE IF EXISTS {name}")
     missing = rows * len(known) - sum(known)
-    return Attempt(part, rows, missing, rejected, [Rejected(*each) for each in first])
+    return Attempt(part, rows, missing, rejected, [Rejected(*each) for each in first], table)
 
 
 def check(driver: Any, path: str, header: Header, found: Attempt) -> None:
@@ -144,12 +164,37 @@ def _wrong_quotes(driver: Any, path: str, found: Attempt) -> Sequence[Rejected]:
     return attempt(driver, CsvPart(found.part.paths, strict)).first
 
 
-def unreadable(path: str, found: Attempt) -> UnreadableLines:
+def unreadable(path: str, header: Header, found: Attempt) -> UnreadableLines:
     """The lines of one file that are no rows."""
     shown = found.first[:SHOWN]
     numbered = zip(_line_numbers(path, shown), shown, strict=True)
     first = (UnreadableLine(path, line, _WHY.get(each.kind, each.kind)) for line, each in numbered)
-    return UnreadableLines(found.rejected, tuple(first))
+    kept = (KeptLines(found.table, header.separator, header.names),) if found.rejected else ()
+    return UnreadableLines(found.rejected, tuple(first), kept)
+
+
+def lines_between(kept: KeptLines, column: str, form: str | None, start: datetime, end: datetime) -> str:
+    """A SELECT of the number of lines with a date from ``start`` to before ``end``, where ``column`` may be.
+
+    Values beyond the names move the column to the right by as many places at most. Any place counts where the file has
+    no such column, or the line no more values than names. ``form`` is the form of dates that are no ISO dates.
+    """
+    names = [name.casefold() for name in kept.names]
+    place = names.index(column.casefold()) + 1 if column.casefold() in names else 0
+    some = f"list_slice(pieces, {place}, {place} + len(pieces) - {len(names)})"
+    looked_at = f"CASE WHEN {place} > 0 AND len(pieces) > {len(names)} THEN {some} ELSE pieces END"
+    since, until = (f"'{each.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::TIMESTAMPTZ" for each in (start, end))
+    return f"""\
+WITH divided AS (SELECT string_split(line, {literal(kept.separator)}) AS pieces FROM {kept.table}),
+    dated AS (SELECT [{_moment(form)} FOR piece IN {looked_at}] AS moments FROM divided)
+SELECT count(*) FROM dated WHERE len([each FOR each IN moments IF each >= {since} AND each < {until}]) > 0"""
+
+
+def _moment(form: str | None) -> str:
+    """The date that ``piece`` is, or NULL."""
+    bare = "trim(piece, ' \"' || chr(13) || chr(10))"
+    iso = f"CASE WHEN {bare} LIKE '____-__-__%' THEN try_cast({bare} AS TIMESTAMPTZ) END"
+    return iso if form is None else f"coalesce({iso}, try_strptime({bare}, {literal(form)})::TIMESTAMPTZ)"
 
 
 def _line_numbers(path: str, rejected: Sequence[Rejected]) -> list[int]:

@@ -24,9 +24,11 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
+from monitor.core.records import Window
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
-from monitor.warehouse.csv_rejects import UnreadableLines
-from monitor.warehouse.relation import CsvFiles, Relation, TableName, from_clause
+from monitor.warehouse.csv_rejects import UnreadableLines, lines_between
+from monitor.warehouse.parquet_types import with_parts
+from monitor.warehouse.relation import CsvFiles, ParquetFiles, Relation, TableName, from_clause
 
 Kind = Literal[
     "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
@@ -120,6 +122,12 @@ class Dialect:
     def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, UnreadableLines]:
         """The lines that are no rows of the files that a connection has read, by path."""
         return {}
+
+    def lines_between(
+        self, connection: sa.Connection, lines: UnreadableLines, column: str, form: str | None, window: Window
+    ) -> int:
+        """How many of these lines have a date in the window where ``column`` may be; ``form``: of its dates."""
+        return 0
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether a column of unknown kind holds text and no number."""
@@ -419,7 +427,7 @@ class Embedded(Dialect):
         driver.interrupt()
 
 
-CSV_ROWS = "csv rows"
+CSV_ROWS, PARQUET_FILES = "csv rows", "parquet files"
 """The key of a connection's ``info`` for the rows of CSV files that it has read, by path."""
 
 
@@ -450,7 +458,12 @@ class DuckDB(Embedded):
         return [(column[0], duckdb_kind(str(column[1]))) for column in described]
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
-        """CSV files as a temporary table, so that each is parsed once; large files as they are."""
+        """CSV files as a temporary table, so that each is parsed once; large files, and Parquet files, as they are."""
+        if isinstance(relation, ParquetFiles):
+            types: dict[str, ParquetFiles] = connection.info.setdefault(PARQUET_FILES, {})
+            if relation.path not in types:
+                types[relation.path] = with_parts(connection, relation)
+            return from_clause(types[relation.path], name)
         if not isinstance(relation, CsvFiles):
             return from_clause(relation, name)
         known: dict[str, CsvRows] = connection.info.setdefault(CSV_ROWS, {})
@@ -463,6 +476,13 @@ class DuckDB(Embedded):
         """The lines of CSV files that are no rows, by path."""
         known: dict[str, CsvRows] = connection.info.get(CSV_ROWS, {})
         return {path: rows.unreadable for path, rows in known.items()}
+
+    def lines_between(
+        self, connection: sa.Connection, lines: UnreadableLines, column: str, form: str | None, window: Window
+    ) -> int:
+        """By the text of the lines, which is kept for as long as the session."""
+        counts = (lines_between(kept, column, form, window.start, window.end) for kept in lines.kept)
+        return sum(connection.exec_driver_sql(count).scalar_one() for count in counts)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""

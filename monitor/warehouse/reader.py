@@ -24,7 +24,7 @@ from sqlalchemy import exc
 from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
-from monitor.core.records import RejectedRows, RejectReason, Window
+from monitor.core.records import RejectedCell, RejectedRows, RejectReason, Window
 from monitor.core.redaction import shown_address
 from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
@@ -34,6 +34,7 @@ from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
+from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS, NumberStatements
 from monitor.warehouse.kept_statements import statements_of
 from monitor.warehouse.privileges import beyond_select
@@ -90,6 +91,7 @@ class Warehouse:
         self._kept: list[sa.Connection] | None = None
         self._bytes_read: int | None = None
         self._unreadable: dict[str, UnreadableLines] = {}
+        self._lines_of_window = 0
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
@@ -242,13 +244,13 @@ class Warehouse:
         with self._statements(name, source, window, now) as (connection, statements):
             reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
+            found = with_lines(found, self._lines_of_window, source)
         unresolved = None if not whole or source.unresolved is None else self.unresolved(name, source, window)
         return replace(found, unresolved=unresolved, quality=(*self._lines_set_aside(name, source), *found.quality))
 
     def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
         """The lines that are no rows of the files that a source names, as they were read last."""
-        paths = (relation.strip() for relation in dict.fromkeys(source.relations))
-        found = sum((self._unreadable[path] for path in paths if path in self._unreadable), NO_LINES)
+        found = lines_of(self._unreadable, source.relations)
         if not found.lines:
             return ()
         examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in found.first)
@@ -391,12 +393,20 @@ class Warehouse:
         self._relations.update(source.relations)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
+            self._lines_of_window = self._lines_between(connection, source, window)
             plain = statements_of(source, layout, self._dialect, window, now)
             if source.score is None:
                 yield connection, plain
             else:
                 with localised(connection, plain) as (local, statements):
                     yield local, statements
+
+    def _lines_between(self, connection: sa.Connection, source: SourceConfig, window: Window) -> int:
+        """The lines of the window that are no rows, of the files that this connection has read for the source."""
+        resolved = [each for each in source.relations if each != source.unresolved]
+        lines, date = lines_of(self._dialect.unreadable_lines(connection), resolved), source.window_on
+        column, form = source.columns.get(date, date), _form(source.types.get(date))
+        return self._dialect.lines_between(connection, lines, column, form, window)
 
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
@@ -452,6 +462,26 @@ class Warehouse:
         if not isinstance(layout, Layout):
             raise RelationError(layout)
         return layout if every or source.unresolved is None else with_truth(layout)
+
+
+def lines_of(known: Mapping[str, UnreadableLines], relations: Iterable[str]) -> UnreadableLines:
+    """The lines that are no rows of the files of these relations."""
+    paths = (relation.strip() for relation in dict.fromkeys(relations))
+    return sum((known[path] for path in paths if path in known), NO_LINES)
+
+
+def with_lines(reading: Reading, lines: int, source: SourceConfig) -> Reading:
+    """The reading with lines that are no rows, though of the window: each has lost a row, or one for each label."""
+    if not lines:
+        return reading
+    lost = lines * (max(len(reading.labels), 1) if source.wide is not None else 1)
+    cell = RejectedCell(None, RejectReason.LINE_UNREADABLE.value, None, None, lost)
+    return replace(reading, rejected=(*reading.rejected, cell))
+
+
+def _form(given_type: str | None) -> str | None:
+    """The form of a date that ``types`` gives; None for an ISO date."""
+    return None if given_type in (None, NUMBER, TEXT) else given_type
 
 
 # --- errors in plain words

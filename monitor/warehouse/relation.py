@@ -8,6 +8,7 @@ subquery.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,10 +81,22 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True)
+class ParquetPart:
+    """Parquet files that are read alike: their paths, and the columns in single precision that are made double."""
+
+    paths: tuple[str, ...]
+    singles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ParquetFiles:
-    """A path, or a pattern like ``data/*.parquet``, that DuckDB reads as one relation."""
+    """A path, or a pattern like ``data/*.parquet``, that DuckDB reads as one relation.
+
+    ``parts`` is empty unless a column is in single precision in some of the files: see ``parquet_types.py``.
+    """
 
     path: str
+    parts: tuple[ParquetPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +196,8 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     if isinstance(relation, Query):
         # text() reads ":name" as a placeholder, so colons are escaped; the line break keeps the text apart from ")"
         return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
+    if isinstance(relation, ParquetFiles) and relation.parts:
+        return sa.text(_select_of_parts(relation).replace(":", r"\:")).columns().subquery(name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
@@ -199,6 +214,21 @@ def select_of(files: CsvFiles) -> str:
     """A SELECT of all rows of CSV files, with the columns of all of them by name."""
     reads = (f"read_csv([{', '.join(map(literal, part.paths))}], {', '.join(part.options)})" for part in files.parts)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {each}" for each in reads)
+
+
+def _select_of_parts(files: ParquetFiles) -> str:
+    """A SELECT of all rows of Parquet files of several types."""
+    return " UNION ALL BY NAME ".join(
+        f"SELECT *{_made_double(part.singles)} "
+        f"FROM read_parquet([{', '.join(map(literal, part.paths))}], union_by_name = true)"
+        for part in files.parts
+    )
+
+
+def _made_double(names: Sequence[str]) -> str:
+    quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+    made = ", ".join(f"CAST(CAST({name} AS VARCHAR) AS DOUBLE) AS {name}" for name in quoted)
+    return f" REPLACE ({made})" if made else ""
 
 
 def literal(text: str) -> str:

@@ -138,7 +138,10 @@ def test_neither_health_nor_metrics_say_that_automation_is_on(
 
 @pytest.mark.postgres
 def test_the_service_starts_on_a_replica_that_is_behind_and_says_as_of_when_its_pages_are(
-    primary_and_replica: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    primary_and_replica: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     primary, replica = primary_and_replica
     monkeypatch.chdir(tmp_path)

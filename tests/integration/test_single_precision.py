@@ -128,6 +128,44 @@ def test_parquet_files_in_single_precision_are_read_as_in_double(tmp_path: Path)
         assert found(read(warehouse, config)) == automated(frame)
 
 
+def parquet(frame: pd.DataFrame, path: Path, score: str, more: str = "") -> None:
+    path.parent.mkdir(exist_ok=True)
+    with duckdb.connect() as connection:
+        connection.register("frame", frame)
+        kept = str(path).replace("'", "''")
+        connection.execute(f"COPY (SELECT * REPLACE (score::{score} AS score){more} FROM frame) TO '{kept}'")
+
+
+def test_of_parquet_files_of_a_pattern_some_may_be_in_single_precision(tmp_path: Path) -> None:
+    frame = rows()
+    first, rest = frame[::2], frame[1::2]
+    folder = tmp_path / "it's 50%: [new]"
+    for each, (single, other) in {"": ("DOUBLE", "DOUBLE"), "mixed-": ("FLOAT", "DOUBLE")}.items():
+        parquet(first, folder / f"{each}a.parquet", single, ", {'score': 1.5::FLOAT} AS parts, 1::FLOAT AS length")
+        parquet(rest.rename(columns={"item": "Item"}), folder / f"{each}b.parquet", other, ", 'web' AS channel")
+    escaped = str(folder).replace("[", "[[]")
+    readings = []
+    for pattern in ("?.parquet", "mixed-*.parquet"):
+        config = source(relation=f"{escaped}/{pattern}", segments=("channel",), features=("length",))
+        with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
+            assert warehouse.check("tickets", config) == []
+            readings.append(read(warehouse, config))
+    assert found(readings[1]) == automated(frame)
+    double, mixed = ({label: c.digest() for label, c in each.labels.items()} for each in readings)
+    assert mixed == double
+
+
+def test_one_item_in_two_files_of_different_precision_is_a_duplicate_of_equal_rows(tmp_path: Path) -> None:
+    frame = rows()
+    parquet(frame, tmp_path / "a.parquet", "FLOAT")
+    parquet(frame, tmp_path / "b.parquet", "DOUBLE")
+    config = source(relation=f"{tmp_path}/*.parquet")
+    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
+        reading = read(warehouse, config)
+    assert found(reading) == automated(frame)
+    assert {each.reason: each.rows for each in reading.quality} == {"duplicate": len(frame)}
+
+
 def test_the_types_of_single_precision_have_a_kind_of_their_own() -> None:
     assert [spark_kind("float"), clickhouse_kind("Nullable(Float32)"), cloud_kind("real"), cloud_kind("float4")] == [
         "float32"

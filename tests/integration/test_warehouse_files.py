@@ -15,7 +15,7 @@ import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.operations.describe_source import describe, window_in_words
+from monitor.operations.describe_source import describe, not_judged, window_in_words
 from monitor.warehouse import csv_lines
 from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed
 
@@ -119,6 +119,63 @@ def set_aside(reading: Reading) -> list[tuple[str, str]]:
     """The lines that are no rows, and why."""
     found = (each for each in reading.quality if each.reason == "line_unreadable")
     return [(str(example["line"]), str(example["why"])) for each in found for example in each.examples]
+
+
+def lost(reading: Reading) -> dict[str | None, int]:
+    """The rejected rows of the window, by label."""
+    found: dict[str | None, int] = {}
+    for cell in reading.rejected:
+        found[cell.label] = found.get(cell.label, 0) + cell.rows
+    return found
+
+
+IN_WINDOW = (LONG, 't2,refund,"a quote" too many,0.9,1,2026-11-10', "t3,refund,, and, more,0.9,1,2026-11-15 23:59:59")
+BESIDE = (
+    "t4,refund, partly,0.9,1,2026-11-16 00:00",
+    "t5,refund, 2026-11-10, partly,0.9,1,2026-11-03 09:00",
+    "t6,refund,,,,,,x",
+)
+
+
+@pytest.mark.parametrize("copied", [csv_lines.COPIED_BYTES, 0], ids=["copied", "large"])
+def test_lines_of_the_window_that_are_no_rows_are_rejected_rows_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: int
+) -> None:
+    monkeypatch.setattr(csv_lines, "COPIED_BYTES", copied)
+    good = [f"x{n},refund,0.{n % 7 + 1},{n % 2},2026-11-10 09:00" for n in range(200)]
+    path = written(tmp_path / "tickets.csv", [*good, *IN_WINDOW, *BESIDE])
+    reading = read(path)
+    assert bad(reading) == {"line_unreadable": 6}
+    assert lost(reading) == {None: 3}
+    config = SourceConfig.model_validate({"relation": str(path), "score_is": "probability_of_label"})
+    said = not_judged(reading, config, 0.01)
+    assert said.startswith(
+        "not judged: all labels: 3 of 203 rows have no label that can be read: most of them are lines of a file that "
+        "cannot be divided into its columns. Let the program that writes the file quote the values"
+    )
+    assert not_judged(reading, config, 0.02) == ""
+
+
+def test_the_date_of_such_a_line_may_have_a_form_of_its_own_or_be_in_a_file_of_truths(tmp_path: Path) -> None:
+    rows = [f"{n};refund;0,9;1;10.11.2026" for n in range(10)]
+    more = ["a;refund; partly;0,9;1;10.11.2026", "b;refund; partly;0,9;1;10.10.2026", "c;refund;;;;;"]
+    path = written(tmp_path / "german.csv", [*rows, *more], HEAD.replace(",", ";"))
+    assert lost(read(path, types={"resolved_at": "%d.%m.%Y"})) == {None: 1}
+    scores = written(tmp_path / "scores.csv", [f"{n},refund,0.9" for n in range(10)], "item,label,score")
+    truths = [f"{n},1,2026-11-10" for n in range(10)]
+    extra = ["x,1, so to say,2026-11-11", "y,1, so to say,2026-10-11"]
+    joined = written(tmp_path / "truths.csv", [*truths, *extra], "item,actual,resolved_at")
+    reading = read(scores, truth={"relation": str(joined), "on": {"item": "item"}})
+    assert (reading.rows, lost(reading)) == (10, {None: 1})
+
+
+def test_of_a_table_with_a_column_for_each_label_a_line_is_a_row_of_each(tmp_path: Path) -> None:
+    rows = [f"{n},0.9,0.1,refund,2026-11-10" for n in range(10)]
+    path = written(
+        tmp_path / "wide.csv", [*rows, "x,0.9,0.1,refund, partly,2026-11-10"], "item,p_a,p_b,true_label,resolved_at"
+    )
+    reading = read(path, wide={"score": "p_{label}"})
+    assert (reading.rows, lost(reading)) == (20, {None: 2})
 
 
 @pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])

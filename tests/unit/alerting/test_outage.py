@@ -214,9 +214,10 @@ def test_a_message_that_a_process_had_sent_when_it_was_killed_is_found_by_the_ne
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_with(world, workspace)
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+    with monkeypatch.context() as patch:
         patch.setattr(outage, "sender_of", lambda _: KilledSender(slack.TOKEN, workspace.url))
-        outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+        with pytest.raises(SystemExit):
+            outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW + HOUR)
     assert len(workspace.messages) == 1
 

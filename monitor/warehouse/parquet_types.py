@@ -1,0 +1,65 @@
+"""A pattern of Parquet files in which a column has single precision in some files and double in others.
+
+DuckDB would read the numbers of the former as the doubles nearest to them: 0.899999976 where 0.9 was written. Read by
+way of their shortest text they are equal to those of the other files (:meth:`Dialect.number`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from glob import escape
+
+import sqlalchemy as sa
+
+from monitor.warehouse.relation import ParquetFiles, ParquetPart
+
+SINGLE, DOUBLE = "FLOAT", "DOUBLE"
+Types = Mapping[str, str | None]
+_WILD = re.compile(r"[*?\[]")
+_SCHEMAS = sa.text("SELECT file_name, name, type, num_children FROM parquet_schema(:path)")
+
+
+def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
+    """The files of a pattern, in parts that are read alike where a column is single in some and double in others.
+
+    Only the ends of the files are read, where their columns are named. Raises sqlalchemy's errors.
+    """
+    if not _WILD.search(files.path):
+        return files
+    rows: dict[str, list[tuple[str, str | None, int]]] = {}
+    for path, name, kind, children in connection.execute(_SCHEMAS, {"path": files.path}):
+        rows.setdefault(path, []).append((name, kind, children or 0))
+    types = {path: columns_of(nodes) for path, nodes in rows.items()}
+    mixed = _named(types.values(), SINGLE) & _named(types.values(), DOUBLE)
+    if not mixed:
+        return files
+    parts: dict[tuple[str, ...], list[str]] = {}
+    for path, columns in types.items():
+        singles = (name for name, kind in columns.items() if kind == SINGLE and name.casefold() in mixed)
+        parts.setdefault(tuple(sorted(singles)), []).append(escape(path))
+    return replace(files, parts=tuple(ParquetPart(tuple(paths), singles) for singles, paths in parts.items()))
+
+
+def columns_of(nodes: Iterable[tuple[str, str | None, int]]) -> Types:
+    """The type of each column, from the (name, type, number of children) of all parts of a schema, the root first.
+
+    >>> columns_of([("root", None, 2), ("place", None, 1), ("x", "FLOAT", 0), ("score", "DOUBLE", 0)])
+    {'place': None, 'score': 'DOUBLE'}
+    """
+    found: dict[str, str | None] = {}
+    _, *columns = nodes
+    within = 0  # parts of a column that are still to come
+    for name, kind, children in columns:
+        if within:
+            within -= 1
+        else:
+            found[name] = kind if not children else None
+        within += children
+    return found
+
+
+def _named(files: Iterable[Types], kind: str) -> set[str]:
+    """The columns that have a type in some file, by name without regard to case, as DuckDB joins them."""
+    return {name.casefold() for columns in files for name, found in columns.items() if found == kind}
