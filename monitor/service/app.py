@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args
+from urllib.parse import urlencode
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
@@ -133,6 +134,9 @@ class Backend(Protocol):
 
     def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
         """Do what a form asks for; returns the address of the page that shows it."""
+
+    def newest_week(self) -> str | None:
+        """The name of the newest week that was evaluated; None if none was."""
 
     def report(self, week: str) -> str:
         """The report of one week as HTML."""
@@ -756,8 +760,12 @@ def get_static(name: str) -> Response:
 
 
 @router.get("/report", include_in_schema=False, openapi_extra={_SCOPE: _PAGE})
-async def get_report(request: Request, week: str) -> Response:
-    """The report of one week; its own policy is in the page."""
+async def get_report(request: Request, week: str = "") -> Response:
+    """The report of one week, else the way to that of the newest; its own policy is in the page."""
+    if not week:
+        newest = await _made(request, _backend(request).newest_week)
+        to = "weeks" if newest is None else f"report?{urlencode({'week': newest})}"
+        return Response(status_code=307, headers={"Location": to, "Cache-Control": "no-store"})
     text = await _made(request, lambda: _backend(request).report(week))
     return HTMLResponse(text, headers={"Cache-Control": "no-store"})
 

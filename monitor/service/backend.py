@@ -288,6 +288,10 @@ class Service:
         if not self._replays.start((rule, f"{threshold:g}", config.revision), plan.total, work):
             raise RequestRefused(_R.TOO_BUSY)
 
+    def newest_week(self) -> str | None:
+        """The name of the newest week that was evaluated; None if none was. Raises RequestRefused."""
+        return next((window.name for window in self._windows()), None)
+
     def report(self, week: str) -> str:
         """The report of one week, kept for a minute: it takes seconds. Raises RequestRefused for an unknown one."""
         for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:

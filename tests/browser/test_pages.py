@@ -149,11 +149,14 @@ def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(op
     assert int(tiles["Automation off"]) == len(labels)
     names = page.locator("[data-names]").get_attribute("data-names")
     assert names is not None
+    assert any(len(state.clauses) > 1 for state in states.values())
     for subject, state in states.items():
         row = rows.filter(has=page.get_by_role("link", name=subject.label or subject.name, exact=True))
         assert row.locator(".state").inner_text() == state.clauses[0].what
         why = row.locator("td", has=page.locator(".state")).locator(".under").all_inner_texts()
-        assert why == ([] if state.state in (State.OK, State.NO_RULE) else [state.clauses[0].which])
+        first, *more = state.clauses
+        shown = [first.which, *(f"{clause.what}: {clause.which}" for clause in more)]
+        assert why == ([] if state.state in (State.OK, State.NO_RULE) else shown)
         letters = row.locator("svg").get_attribute("data-cells")
         assert letters is not None
         for name, letter in zip(names.split(), letters, strict=True):
@@ -462,6 +465,9 @@ def test_every_week_has_its_report(opened: Opened, service: Running) -> None:
     links = page.locator("main li a")
     assert links.all_inner_texts() == list(reversed(WEEKS[7:12]))
     links.first.click()
+    assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
+    page.goto(f"{service.url}/report")
+    assert page.url == f"{service.url}/report?week={WEEKS[11]}"
     assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
     assert page.locator("svg text").count() > 0
     assert page.evaluate(CUT_TEXTS) == []

@@ -210,6 +210,14 @@ def test_unknown_addresses_sources_and_weeks_are_not_found(service: Running) -> 
     assert _events(service.place) == before
 
 
+def test_the_report_of_no_week_leads_to_the_list_of_weeks_where_none_was_evaluated(service: Running) -> None:
+    with service.client("boss") as client:
+        for asked in ("/report", "/report?week="):
+            found = client.get(asked, follow_redirects=False)
+            assert (found.status_code, found.headers["location"]) == (307, "weeks")
+        assert "No week has been evaluated yet" in client.get("/report", follow_redirects=True).text
+
+
 def test_head_is_get_without_a_body_and_options_says_what_there_is(service: Running) -> None:
     with service.client("router") as client:
         got, head = client.get(BOARD), client.head(BOARD)
