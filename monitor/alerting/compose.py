@@ -15,11 +15,13 @@ from monitor.alerting.incidents import IncidentStep, event_of, last_reported, ne
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import (
     IN_FULL,
+    ended_key,
     ended_message,
     incident_message,
     news_message,
     numbers_message,
     picture,
+    reported_ends,
 )
 from monitor.alerting.slack.labels import AlertItem, by_label
 from monitor.alerting.slack.links import Links, links_of
@@ -317,17 +319,19 @@ class _Composer:
         return [edit, *self._ended(root, findings, members)]
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
-        """The reply that an operator's enable has ended: once, in the thread of its incident, with advice."""
-        found = []
-        for label in by_label(findings):
-            if label.lead.switch is None or not label.lead.switch.ended_by:
-                continue
-            route = self._route(root, [each for each in members if each.label == label.key[1]] or members)
-            about = [each.incident for each in label.findings]
-            calling = [each for each in about if each.state == "open"]
-            payload = ended_message(label, channel=route.channel, root=root, mention=route.mention if calling else None)
-            found.append(self._reply(payload, about, root, calling=calling))
-        return found
+        """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice."""
+        over = [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+        if not over:
+            return []
+        known = reported_ends(self.monitor.store.thread(root, operations=["reply"]), over, root)
+        new = [each for each in over if ended_key(each, root) not in known]
+        if not new:
+            return []
+        keys, about = {each.key for each in new}, [each.incident for label in new for each in label.findings]
+        route = self._route(root, [each for each in members if (each.source, each.label) in keys] or members)
+        calling = [each for each in about if each.state == "open"]
+        payload = ended_message(new, channel=route.channel, root=root, mention=route.mention if calling else None)
+        return [self._reply(payload, about, root, calling=calling)]
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """The items of a message; the worst of each label that is described in full comes with its context."""

@@ -14,6 +14,8 @@ from monitor.alerting import compose
 from monitor.alerting.health import issues
 from monitor.alerting.health.watchdog import observed, watch_data
 from monitor.alerting.incidents import newest, steps_of
+from monitor.alerting.slack.blocks import hashed, payload_of
+from monitor.alerting.slack.message import delivery_of
 from monitor.config.load import load_config
 from monitor.core.records import Delivery, Incident, Window
 from monitor.core.windows import week
@@ -406,6 +408,72 @@ def test_the_end_of_an_enable_is_reported_in_the_thread_of_its_incident_once_wit
     assert "Automation is off since Tue 2026-01-20 06:05 UTC" in read_edit(world, "billing")
     found = issues.findings(observed(world.monitor.store, world.monitor.config, world.clock.now), world.clock.now)
     assert "lease_ended" not in [each.reason.value for each in found]  # not in another channel as well
+
+
+ALSO_OFF = replace(BILLING, label="refund")
+
+
+def ended_replies(world: AlertsWorld) -> list[str]:
+    """What the replies say that report the end of an enable, oldest first."""
+    return [as_read(d.payload) for d in world.deliveries() if change(d) == "ended"]
+
+
+@pytest.mark.parametrize("apart", [timedelta(0), timedelta(minutes=2)], ids=["the same minute", "some minutes apart"])
+def test_enables_that_end_together_are_one_reply_that_names_all_labels_and_calls_once(
+    world: AlertsWorld, apart: timedelta
+) -> None:
+    world.evaluate("2026-W02", [fine(BILLING), fine(ALSO_OFF)])
+    world.evaluate("2026-W03", [BILLING, ALSO_OFF])
+    for label in ("billing", "refund"):
+        change_switch(world.monitor, "tickets", label, enable=True, by="ana", reason="a bad import")
+        world.clock.now += apart
+    world.clock.now += timedelta(hours=25)
+    for _ in range(3):
+        incident_actions.due_repeats(world.monitor)
+    (read,) = ended_replies(world)
+    for label in ("billing", "refund"):
+        assert f"{label}: Automation is off since Tue 2026-01-20 06:0" in read
+        assert f"{label} is still in breach." in read
+    assert read.count("Tonight:") == 1
+    assert "<!subteam^S0123>" in read
+    assert "Before one of them is turned on again:" in read
+    (reply,) = (d for d in world.deliveries() if change(d) == "ended")
+    assert {world.monitor.store.incident(each).label for each in reply.payload["calls"]} == {"billing", "refund"}
+
+
+def test_an_enable_that_ends_later_than_another_of_the_same_message_is_a_reply_of_its_own(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING), fine(ALSO_OFF)])
+    world.evaluate("2026-W03", [BILLING, ALSO_OFF])
+    for label in ("billing", "refund"):
+        change_switch(world.monitor, "tickets", label, enable=True, by="ana", reason="a bad import")
+        world.clock.now += timedelta(hours=5)
+    world.clock.now += timedelta(hours=15)
+    for hours in (0, 5, 5):
+        world.clock.now += timedelta(hours=hours)
+        incident_actions.due_repeats(world.monitor)
+    first, second = ended_replies(world)
+    assert ("billing: Automation is off" in first, "refund: Automation is off" in first) == (True, False)
+    assert ("billing: Automation is off" in second, "refund: Automation is off" in second) == (False, True)
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="once more")
+    world.clock.now += timedelta(hours=25)
+    incident_actions.due_repeats(world.monitor)
+    assert len(ended_replies(world)) == 3, "each end is reported, also that of a second enable of a label"
+
+
+def test_a_reply_of_an_earlier_version_has_reported_its_end(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+    world.clock.now += timedelta(hours=25)
+    root = world.incident("billing").root
+    assert root is not None
+    words = "Automation is off since Tue 2026-01-20 06:05 UTC: the enable by ana has ended"
+    payload = payload_of("#ml-oncall", words, [], hashed("ended", root, words), "ended")
+    world.monitor.store.add_delivery(
+        delivery_of(payload, kind="incidents", now=world.clock.now, operation="reply", root=root)
+    )
+    incident_actions.due_repeats(world.monitor)
+    assert len(ended_replies(world)) == 1
 
 
 def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWorld) -> None:

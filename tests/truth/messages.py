@@ -469,7 +469,7 @@ def check_links(reader: Reader, message: Message) -> None:
 
 
 LINES = Grammar("line of a label's block")
-_TODO = r"(?:Tonight|Tomorrow|Do now|Before it is turned on again): "
+_TODO = r"(?:Tonight|Tomorrow|Do now|Before (?:it|one of them) is turned on again): "
 
 
 def _section(reader: Reader, lines: list[str], living: Living, label: Label | None) -> Label | None:

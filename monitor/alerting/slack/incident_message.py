@@ -7,7 +7,7 @@ what was done and what to do; the statistics are a reply.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from monitor.alerting.slack.blocks import (
@@ -48,7 +48,7 @@ from monitor.alerting.slack.labels import (
 from monitor.alerting.slack.links import Links
 from monitor.config.model import Route
 from monitor.core import windows
-from monitor.core.records import IncidentReason, Verdict, Window
+from monitor.core.records import Delivery, IncidentReason, Verdict, Window
 from monitor.core.wording import (
     LABEL_LENGTH,
     as_judged,
@@ -197,21 +197,49 @@ def repeat_message(
     return payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
 
 
-def ended_message(label: LabelFindings, *, channel: str, root: str, mention: str | None) -> Payload:
-    """The reply that an operator's enable has ended: in the thread of the incident that it was against."""
-    switch = label.lead.switch
-    words = "" if switch is None else switch.words
-    state = f"{escape(label.name)} is still {label.now.value}" if label.now != Now.RESOLVED else ""
-    lines = [
-        f"*{escape(label.name)}*: {escape(words)}.",
-        *([f"{state}."] if state else []),
-        f"*Tonight:* {with_code(tonight(label))}.",
-        "*Before it is turned on again:* fix the cause, or say for how long and why: "
-        "`calmon automation enable --until TIME --reason TEXT`.",
-    ]
-    text = cut(f"{escape(label.name)}: {escape(words)} {mention_text(mention)}".strip(), FALLBACK)
-    blocks = [*mention_block(mention), section("\n".join(lines))]
-    return payload_of(channel, text, blocks, hashed("ended", root, words), "ended")
+def ended_message(labels: Sequence[LabelFindings], *, channel: str, root: str, mention: str | None) -> Payload:
+    """The one reply that operators' enables have ended: in the thread of the incidents that they were against."""
+    advice = list(dict.fromkeys(f"*Tonight:* {with_code(tonight(each))}." for each in labels))
+    lines = [line for each in labels for line in _ended_lines(each, advised=len(advice) > 1)]
+    lines += advice if len(advice) == 1 else []
+    which = "it" if len(labels) == 1 else "one of them"
+    lines.append(
+        f"*Before {which} is turned on again:* fix the cause, or say for how long and why: "
+        "`calmon automation enable --until TIME --reason TEXT`."
+    )
+    said = "; ".join(f"{escape(each.name)}: {escape(_switch_words(each))}" for each in labels)
+    blocks = [*mention_block(mention), *map(section, sections(lines))]
+    keys = [ended_key(each, root) for each in labels]
+    payload = payload_of(
+        channel, cut(f"{said} {mention_text(mention)}".strip(), FALLBACK), blocks, hashed(*sorted(keys)), "ended"
+    )
+    return payload | {"ended": keys}  # stored with the message, not sent
+
+
+def ended_key(label: LabelFindings, root: str) -> str:
+    """The key of the end of a label's enable, which one reply in a thread reports."""
+    return hashed("ended", root, *map(str, label.key), _switch_words(label))
+
+
+def reported_ends(replies: Iterable[Delivery], labels: Iterable[LabelFindings], root: str) -> set[str]:
+    """The keys of ends that these replies of a thread report.
+
+    A reply of earlier versions was about one label, and had the end in its id.
+    """
+    stored = list(replies)
+    found = {key for each in stored for key in each.payload.get("ended", ())}
+    earlier = {each.id for each in stored if "ended" not in each.payload}
+    return found | {ended_key(each, root) for each in labels if hashed("ended", root, _switch_words(each)) in earlier}
+
+
+def _ended_lines(label: LabelFindings, *, advised: bool) -> list[str]:
+    state = [f"{escape(label.name)} is still {label.now.value}."] if label.now != Now.RESOLVED else []
+    advice = [f"*Tonight:* {with_code(tonight(label))}."] if advised else []
+    return [f"*{escape(label.name)}*: {escape(_switch_words(label))}.", *state, *advice]
+
+
+def _switch_words(label: LabelFindings) -> str:
+    return "" if label.lead.switch is None else label.lead.switch.words
 
 
 def picture(
