@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
 from tests.truth.facts import Facts, Row
+from tests.truth.script import AUTOMATE_AT
 from tests.truth.sentences import NUMBER, TIME, WEEK
 from tests.truth.texts import Message
 
@@ -269,6 +270,16 @@ def _ends(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, l
 def _ended(reader: Reader, text: str, _: Any, source: str, at: str, labels: str) -> None:
     _lease(reader, text, source, at, labels)
     reader.check(datetime.strptime(at, "%Y-%m-%d %H:%M") <= reader.facts.now.replace(tzinfo=None), "ended", text, at)
+
+
+@FINDING.add(
+    r"Automation of (?P<source>[\w-]+) ended for (?P<labels>.+?): alerts\.yaml has no source (?P<gone>[\w-]+) any more, so every gate refuses it\."
+)
+def _lost(reader: Reader, text: str, _: Any, source: str, labels: str, gone: str) -> None:
+    reader.check(source == gone and source not in {name for name, _ in AUTOMATE_AT}, "source that is gone", text, gone)
+    names, _more = _names(labels)
+    for name in names:
+        reader.equal("state of the switch", text, "on", reader.facts.switch(source, name).state)
 
 
 def _lease(reader: Reader, text: str, source: str, at: str, labels: str) -> None:

@@ -165,7 +165,7 @@ class Observed:
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
-    label) that have an open message.
+    label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
     """
 
     zone: ZoneInfo
@@ -182,6 +182,11 @@ class Observed:
     judged: Sequence[JudgedSeen] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
     in_threads: frozenset[tuple[str, str | None]] = frozenset()
+    with_scores: frozenset[str] = frozenset()
+
+    def is_lost(self, source: str) -> bool:
+        """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
+        return source not in self.sources and source not in self.with_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,7 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *judged,
         *_deliveries(observed, now),
         *_leases(observed, now),
+        *_lost(observed),
         *_turned_off(observed),
     ]
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
@@ -554,6 +560,7 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
+    off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
     reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
     remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
@@ -588,6 +595,23 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
                 source,
                 until=until,
             )
+
+
+def _lost(observed: Observed) -> Iterable[HealthIssue]:
+    """Sources with automation on that alerts.yaml has lost, as after a new name there: gates refuse them from then on."""
+    on = [s for s in observed.switches if s.state == "on" and s.lease_until is not None and observed.is_lost(s.source)]
+    for source in sorted({state.source for state in on}):
+        names = _names([state.label or "the source as a whole" for state in on if state.source == source])
+        yield HealthIssue(
+            WatchReason.LEASE_ENDED,
+            "critical",
+            f"{source}:lost",
+            f"Automation of {source} ended for {names}: alerts.yaml has no source {source} any more, so every gate "
+            "refuses it.",
+            f"put the source back into alerts.yaml; if it is gone for good or has a new name, `calmon automation disable "
+            f"--source {source} --all --reason TEXT` ends this",
+            source,
+        )
 
 
 def _turned_off(observed: Observed) -> Iterable[HealthIssue]:

@@ -82,6 +82,7 @@ def observed(store: Store, config: Config, now: datetime, *, since: datetime | N
         in_threads=frozenset(
             (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
         ),
+        with_scores=frozenset(source for source, _ in store.thresholds()),
     )
 
 
@@ -379,7 +380,9 @@ def automation_line(records: Observed, now: datetime, source: str = "") -> str:
     if identity is not None and closed_history(identity) is not None:
         return message.CLOSED
     behind = None if identity is None else clock_behind(identity.newest_at, now)
-    return automation_now(records.switches, now, source) if behind is None else message.CLOCK_BEHIND
+    if behind is not None:
+        return message.CLOCK_BEHIND
+    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now, source)
 
 
 def route_for(group: Group, config: Config) -> Route | None:
