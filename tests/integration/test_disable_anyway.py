@@ -89,7 +89,7 @@ def test_without_a_history_nothing_is_created(tmp_path: Path, world: World) -> N
 
 
 def test_a_source_that_alerts_yaml_calls_otherwise_now_is_shown_and_stopped(world: World) -> None:
-    """Gates go by the history, so its labels go on until the next run publishes the new names, or a person stops them."""
+    """Gates go by the history: its labels go on until a run publishes the new names, or a person stops them."""
     file, why = world.folder / "alerts.yaml", ("--reason", "wrong since noon", "--by", "ben")
     file.write_text(CONFIG, "utf-8")
     with world.opened() as monitor:

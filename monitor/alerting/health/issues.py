@@ -598,18 +598,18 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 
 def _lost(observed: Observed) -> Iterable[HealthIssue]:
-    """Sources with automation on that alerts.yaml has lost, as after a new name there: gates refuse them from then on."""
-    on = [s for s in observed.switches if s.state == "on" and s.lease_until is not None and observed.is_lost(s.source)]
-    for source in sorted({state.source for state in on}):
-        names = _names([state.label or "the source as a whole" for state in on if state.source == source])
+    """Sources with automation on that alerts.yaml has lost, as after a new name there: gates refuse them since then."""
+    on = [(s.source, s.label) for s in observed.switches if s.state == "on" and observed.is_lost(s.source)]
+    for source in sorted({source for source, label in on if label is not None}):
+        names = _names([label for of, label in on if of == source and label is not None])
         yield HealthIssue(
             WatchReason.LEASE_ENDED,
             "critical",
             f"{source}:lost",
             f"Automation of {source} ended for {names}: alerts.yaml has no source {source} any more, so every gate "
             "refuses it.",
-            f"put the source back into alerts.yaml; if it is gone for good or has a new name, `calmon automation disable "
-            f"--source {source} --all --reason TEXT` ends this",
+            "put the source back into alerts.yaml; if it is gone for good or has a new name, "
+            f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
             source,
         )
 

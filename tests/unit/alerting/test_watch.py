@@ -305,16 +305,18 @@ def test_every_reason_has_a_runbook_page_and_is_in_the_overview(reason: WatchRea
 
 def test_automation_of_a_source_that_alerts_yaml_has_lost_ends_once_gates_have_lost_it_too():
     on = SwitchState("letters", "billing", "on", lease_until=MONDAY + timedelta(days=5))
-    known = seen(switches=[on], with_scores=frozenset({"tickets", "letters"}))
+    whole = SwitchState("letters", None, "on")
+    known = seen(switches=[on, whole], with_scores=frozenset({"tickets", "letters"}))
     assert findings(known, MONDAY) == []  # until a run publishes the new file, its labels go on
     lost = replace(known, with_scores=frozenset({"tickets"}))
     for now in (MONDAY, MONDAY + timedelta(days=4, hours=12), MONDAY + timedelta(days=90)):
         (found,) = [each for each in findings(lost, now) if each.source == "letters"]
         assert (found.reason, found.severity, found.key) == (WatchReason.LEASE_ENDED, "critical", "letters:lost")
         assert found.text == (
-            "Automation of letters ended for billing: alerts.yaml has no source letters any more, so every gate refuses it."
+            "Automation of letters ended for billing: alerts.yaml has no source letters any more, so every gate "
+            "refuses it."
         )
         assert "`calmon automation disable --source letters --all --reason TEXT`" in found.do_now
-    assert findings(replace(lost, switches=[replace(on, state="off")]), MONDAY) == []
+    assert findings(replace(lost, switches=[replace(on, state="off"), whole]), MONDAY) == []
     assert automation_line(known, MONDAY).startswith("Automation is on for 1 label")
     assert automation_line(lost, MONDAY) == "No label acts alone now."
