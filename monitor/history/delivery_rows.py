@@ -172,6 +172,29 @@ def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any])
     return connection.execute(update(table).where(waits).values(payload=plain(payload))).rowcount == 1
 
 
+def shut(connection: Connection, codes: Collection[str]) -> list[Delivery]:
+    """The messages that failed with one of these error codes, or of which an edit, a reply or a file did."""
+    return _deliveries(connection, _SHUT, {"codes": list(codes)})
+
+
+_FAILED_WITH = select(func.coalesce(table.c.root, table.c.id)).where(
+    table.c.state == "failed", among(table.c.error_code, "codes")
+)
+_SHUT = _IN_ORDER.where(table.c.operation == "post", table.c.id.in_(_FAILED_WITH))
+
+
+def move(connection: Connection, post: Delivery, *, channel: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Let a message be posted in another channel, with what waits of its thread. False if it has changed meanwhile."""
+    anew: Row = _NO_ERROR | {"channel": channel, "state": "pending", "attempts": 0, "next_attempt_at": now}
+    is_unchanged = and_(table.c.id == post.id, table.c.state == post.state, table.c.channel == post.channel)
+    place: Row = {"payload": plain(payload), "sent_at": None, "external_channel": None, "external_id": None}
+    if connection.execute(update(table).where(is_unchanged).values(anew | place)).rowcount != 1:
+        return False
+    waits = and_(table.c.root == post.id, table.c.state.in_(_UNSENT))
+    connection.execute(update(table).where(waits).values(anew))
+    return True
+
+
 _SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))
 _DUE = _IN_ORDER.where(
     or_(

@@ -529,6 +529,8 @@ class Store:
     conclude_delivery = _writing(delivery_rows.conclude)
     note_edit_shown = _writing(delivery_rows.note_shown)
     recompose_delivery = _writing(delivery_rows.recompose)
+    shut_messages = _reading(delivery_rows.shut)
+    move_message = _writing(delivery_rows.move)
     claim_delivery = _writing(delivery_rows.claim)
     settle_delivery = _writing(delivery_rows.settle)
 
