@@ -57,7 +57,7 @@ _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
 _UNDELIVERED = _IN_ORDER.where(
     or_(
         table.c.state.in_([*_UNSENT, "sending"]),
-        and_(table.c.state == "dead", table.c.created_at >= bindparam("since")),
+        and_(table.c.state.in_(["dead", "not_sent"]), table.c.created_at >= bindparam("since")),
     )
 )
 
@@ -65,6 +65,17 @@ _UNDELIVERED = _IN_ORDER.where(
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The deliveries that wait or are being sent, and those composed since then that were given up."""
     return _deliveries(connection, _UNDELIVERED, {"since": since})
+
+
+_SENT_BETWEEN = select(  # each by itself: then an index has it
+    select(func.min(table.c.sent_at)).scalar_subquery(), select(func.max(table.c.sent_at)).scalar_subquery()
+)
+
+
+def sent_between(connection: Connection) -> tuple[datetime, datetime] | None:
+    """When the first and the last delivery were sent; None if none was."""
+    first, last = connection.execute(_SENT_BETWEEN).one()
+    return None if first is None else (first, last)
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:

@@ -522,6 +522,7 @@ class Store:
     deliveries = _reading(delivery_rows.deliveries)
     undelivered = _reading(delivery_rows.undelivered)
     delivery_counts = _reading(delivery_rows.counts)
+    sent_between = _reading(delivery_rows.sent_between)
     due_deliveries = _reading(delivery_rows.due_deliveries)
     delivery_roots = _reading(delivery_rows.roots)
     known_channels = _reading(delivery_rows.known_channels)

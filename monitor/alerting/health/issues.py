@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import median
 from zoneinfo import ZoneInfo
 
+from monitor.alerting.slack.client import TOKEN_ERRORS
 from monitor.automation.state import clock_behind
 from monitor.core import windows
 from monitor.core.records import (
@@ -47,6 +48,8 @@ SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
 WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
 """The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+NOBODY = " No message reaches Slack now."
+"""What is added where people are notified of nothing."""
 NEVER_RUN = "nothing has been run yet"
 """What is said of a history without a run and without issues: neither that it is healthy nor that nothing is wrong."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
@@ -78,12 +81,15 @@ class WatchReason(StrEnum):
     SCORES_MOVED = "scores_moved"
     DELIVERY_STUCK = "delivery_stuck"
     DELIVERY_REFUSED = "delivery_refused"
+    DELIVERY_NOT_SENT = "delivery_not_sent"
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
     HISTORY_RESTORED = "history_restored"
     CLOCK_BEHIND = "clock_behind"
     TURNED_OFF = "turned_off_unjudged"
 
+
+_NO_MESSAGES = (WatchReason.DELIVERY_STUCK, WatchReason.DELIVERY_NOT_SENT)
 
 UNJUDGED = frozenset(
     {WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED}
@@ -166,6 +172,7 @@ class Observed:
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
     label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
+    ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
     """
 
     zone: ZoneInfo
@@ -183,6 +190,8 @@ class Observed:
     notes: Mapping[str, Note] = field(default_factory=dict)
     in_threads: frozenset[tuple[str, str | None]] = frozenset()
     with_scores: frozenset[str] = frozenset()
+    channels: frozenset[str] = frozenset()
+    sent: tuple[datetime, datetime] | None = None
 
     def is_lost(self, source: str) -> bool:
         """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
@@ -231,6 +240,12 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *_turned_off(observed),
     ]
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
+
+
+def not_heard(found: Iterable[HealthIssue]) -> str | None:
+    """That no message reaches Slack, so that only another service can notify people; None if messages do."""
+    silent = (each.text for each in found if each.reason in _NO_MESSAGES and each.severity == "critical")
+    return next(silent, None)
 
 
 def _history(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -555,7 +570,40 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             waiting = [d for d in group if d.channel == channel]
             error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
             messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
-            yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {error}", do_now, channel=channel)
+            nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
+            severity: Severity = "critical" if nobody else "warning"
+            text = f"{messages} {what}: {error}{NOBODY * nobody}"
+            yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
+    yield from _not_sent(observed, now)
+
+
+def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
+    """Whether no message reaches Slack: it refuses the token, or messages of every route wait."""
+    refuses_all = any(each.error_code in TOKEN_ERRORS for each in waiting)
+    return refuses_all or (bool(observed.channels) and observed.channels <= {each.channel for each in stuck})
+
+
+def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Messages that were given up for want of a token, by a monitor that had one before."""
+    if observed.sent is None:
+        return
+    first, last = observed.sent
+    recent = [d for d in observed.deliveries if d.state == "not_sent" and now - d.created_at <= RECENT]
+    lost = [d for d in recent if d.created_at > first]
+    for channel in sorted({d.channel for d in lost}):
+        mine = [d for d in lost if d.channel == channel]
+        nobody = max(d.created_at for d in mine) > last
+        messages = f"{count_of(len(mine), 'message')} to {channel} {'was' if len(mine) == 1 else 'were'}"
+        yield HealthIssue(
+            WatchReason.DELIVERY_NOT_SENT,
+            "critical" if nobody else "warning",
+            channel,
+            f"{messages} not sent and will not be: a process had no token, although messages had been sent before."
+            f"{NOBODY * nobody}",
+            "set CALMON_SLACK_BOT_TOKEN wherever calmon runs (`calmon check` says whose it is); "
+            "`calmon incidents list` shows what the messages were about",
+            channel=channel,
+        )
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:

@@ -83,6 +83,8 @@ def observed(store: Store, config: Config, now: datetime, *, since: datetime | N
             (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
         ),
         with_scores=frozenset(source for source, _ in store.thresholds()),
+        channels=frozenset(route.channel for route in config.routes),
+        sent=store.sent_between(),
     )
 
 

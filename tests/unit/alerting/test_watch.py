@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings
+from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings, not_heard
 from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
 from monitor.core.records import Delivery, Schedule, SwitchState, Window
@@ -178,6 +178,43 @@ def test_messages_that_do_not_get_through_are_found_once_a_channel():
     found = findings(seen(deliveries=waiting), MONDAY)
     assert [(f.reason, f.channel) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
     assert found[1].text.startswith("2 messages to #a")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "severities"),
+    [
+        ([message("failed", 2)], ["warning"]),  # a route's other channel can say so
+        ([message("failed", 2), message("failed", 3, "#b")], ["critical", "critical"]),
+        ([message("failed", 2), message("failed", 0.5, "#b")], ["warning"]),
+        ([replace(message("failed", 2), error_code="token_revoked")], ["critical"]),
+        ([replace(message("failed", 2), error_code="is_archived")], ["warning"]),
+        ([replace(message("failed", 2), error_code="missing_scope")], ["warning"]),
+    ],
+)
+def test_that_no_message_reaches_slack_is_critical_and_another_service_hears_of_it(
+    waiting: list[Delivery], severities: list[str]
+):
+    found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"})), MONDAY)
+    assert [each.severity for each in found] == severities
+    nobody = severities[0] == "critical"
+    assert all(each.text.endswith("No message reaches Slack now.") == nobody for each in found)
+    assert not_heard(found) == (found[0].text if nobody else None)
+
+
+def test_messages_that_were_given_up_without_a_token_are_found_where_there_was_one_before():
+    lost = [message("not_sent", 30), message("not_sent", 5), message("not_sent", 24 * 8)]
+    week = timedelta(weeks=1)
+    never = seen(deliveries=lost)
+    assert findings(never, MONDAY) == []
+    ever = replace(never, sent=(MONDAY - 9 * week, MONDAY - 2 * week))
+    (found,) = findings(ever, MONDAY)
+    assert (found.reason, found.severity, found.channel) == (WatchReason.DELIVERY_NOT_SENT, "critical", "#a")
+    assert found.text.startswith("2 messages to #a were not sent and will not be: a process had no token")
+    assert not_heard([found]) == found.text
+    (again,) = findings(replace(ever, sent=(MONDAY - 9 * week, MONDAY - timedelta(hours=1))), MONDAY)
+    assert (again.severity, "No message" in again.text, not_heard([again])) == ("warning", False, None)
+    later = replace(ever, sent=(MONDAY - timedelta(hours=20), MONDAY - timedelta(hours=1)))
+    assert findings(later, MONDAY)[0].text.startswith("1 message to #a was not sent")  # the first had none before it
 
 
 def test_a_message_that_a_person_has_deleted_is_no_refusal():
