@@ -36,6 +36,14 @@ def _run(facts: Facts, schedule: str, window: str) -> Row | None:
     return next((r for r in facts.runs if (r["schedule"], r["window_name"]) == (schedule, window)), None)
 
 
+@FINDING.add(rf"{_RUN} left out (?P<sources>.+?): it was of other sources alone\.")
+def _left_out(reader: Reader, text: str, _: Any, schedule: str, window: str, sources: str) -> None:
+    start = f"{window_start(window):%Y-%m-%d %H:%M}"
+    mine = [r for r in reader.facts.readings if r["schedule"] == schedule and str(r["window_start"])[:16] == start]
+    names, _more = _names(sources)
+    reader.check(not names & {r["source"] for r in mine}, "sources that were not read", text, mine)
+
+
 @FINDING.add(
     rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
 )

@@ -231,6 +231,7 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     found = [
         *_history(observed, now),
         *_runs(observed, now),
+        *_left_out(observed, now),
         *_flows(observed, now),
         *data,
         *judged,
@@ -287,6 +288,33 @@ def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             yield _missing(schedule, late, max(runs, default=None), observed.zone)
         if runs:
             yield from _state(runs[max(judged)] if judged else max(runs.values(), key=lambda r: r.started_at), now)
+
+
+def _left_out(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Sources that the newest run of a schedule did not read, as where runs of single sources take the place of it.
+
+    Only a run by the present rules counts, since a source may be new in alerts.yaml.
+    """
+    for schedule in observed.scheduled:
+        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
+        judged = (
+            r for r in observed.runs if (r.schedule, r.state) == (schedule, "done") and r.window_start <= late.start
+        )
+        newest = max(judged, key=lambda run: run.window_start, default=None)
+        if newest is None or newest.rules_revision != observed.rules_revision:
+            continue
+        read = {r.source for r in observed.readings if (r.schedule, r.window_start) == (schedule, newest.window_start)}
+        missing = [source for source in observed.sources if source not in read]
+        run = f"The {schedule} run of {newest.window_name}"
+        if read and missing:
+            yield HealthIssue(
+                WatchReason.RUN_MISSING,
+                "critical",
+                f"{schedule}:sources",
+                f"{run} left out {_names(missing)}: it was of other sources alone.",
+                f"{_again(schedule, newest.window_name)}; if each source has a deployment of its own, check that none "
+                "is paused",
+            )
 
 
 def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:

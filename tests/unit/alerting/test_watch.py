@@ -69,6 +69,21 @@ def test_a_window_is_late_by_the_zone_of_the_file():
     assert reasons(findings(replace(gone, zone=BERLIN), at)) == ["run_missing"]
 
 
+def test_a_source_that_runs_leave_out_is_found_once_the_run_is_late():
+    both = {"sources": ("mails", "tickets"), "readings": [reading(1000)], "scheduled": ("weekly",)}
+    late = MONDAY.replace(hour=12, minute=1)
+    assert findings(seen(**both), MONDAY) == []  # the run of all sources may be still to come
+    (found,) = findings(seen(**both), late)
+    assert (found.reason, found.severity) == (WatchReason.RUN_MISSING, "critical")
+    assert found.text == "The weekly run of 2026-W46 left out mails: it was of other sources alone."
+    assert "`calmon run weekly --week 2026-W46`" in found.do_now
+    read = [*both["readings"], replace(reading(1000), source="mails")]
+    failed = [*both["readings"], replace(reading(0, state="relation_error"), source="mails")]
+    assert findings(seen(**both | {"readings": read}), late) == []
+    assert reasons(findings(seen(**both | {"readings": failed}), late)) == ["source_not_read"]
+    assert findings(seen(**both, rules_revision="newer"), late) == []  # mails may be new in alerts.yaml
+
+
 def test_a_failed_run_is_found_with_what_it_left():
     failed = seen(runs=[run(state="failed", error="no such column"), run(DAY)])
     (found,) = findings(failed, MONDAY)
