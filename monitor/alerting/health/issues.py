@@ -46,8 +46,9 @@ NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
-WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
-"""The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE, SILENT_NOTE = "watchdog", "waiting", "failed:", "watchdog silent"
+"""The notes of the flows: when the watchdog last looked, which runs wait, which flow failed (key and name), and since
+when the drain has seen that the watchdog is silent."""
 NOBODY = " No message reaches Slack now."
 """What is added where people are notified of nothing."""
 NEVER_RUN = "nothing has been run yet"
