@@ -15,7 +15,7 @@ from flows.stages import opened
 from flows.waiting import note_waiting_runs
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
-from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
+from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE, not_heard
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.config.env_file import read_into
 from monitor.core.records import Note
@@ -41,7 +41,7 @@ def watchdog() -> list[str]:
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
             found = watch_monitor(monitor)
             deliver(monitor, due_only=True)
-            beat(monitor.settings.watchdog_heartbeat_url)
+            beat(monitor.settings.watchdog_heartbeat_url, failed=not_heard(found))  # Slack cannot report this
     except StoreMissing as error:  # no history yet; a lost one fails this flow, and its hook reports that
         logger.warning("nothing to watch yet: %s", error)
         return []

@@ -78,14 +78,46 @@ def steps_of(verdicts: Iterable[Verdict], known: Mapping[str, Incident], now: da
     """
     found: list[IncidentStep] = []
     for verdict in verdicts:
-        subject = verdict.subject
-        incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
+        incident = known.get(_key(verdict))
         woken = None if incident is None else wake(incident, now)
         if woken is not None and woken.changes:
             found.append(IncidentStep(woken, verdict))
             incident = woken.incident
         found.append(IncidentStep(decide(verdict, incident, now), verdict))
     return found
+
+
+def of_schedule(known: Iterable[Incident], schedule: Schedule) -> list[Incident]:
+    """The incidents that windows of this schedule may change.
+
+    Where alerts.yaml gives a rule another schedule, its earlier incidents keep theirs: windows of the two do not count
+    together.
+    """
+    return [incident for incident in known if incident.schedule == schedule]
+
+
+def moved(
+    verdicts: Iterable[Verdict], known: Iterable[Incident], schedule: Schedule, now: datetime
+) -> list[IncidentStep]:
+    """Ends the incidents of rules that are judged on another schedule now, once a window of that is ok or a breach.
+
+    A breach then opens a new incident.
+    """
+    judged = {_key(verdict) for verdict in verdicts if verdict.outcome in ("ok", "breach")}
+    former = (i for i in known if i.state != "resolved" and i.schedule != schedule and i.fingerprint in judged)
+    return [not_watched(each, f"{each.schedule} rule {each.rule}", now) for each in former]
+
+
+def not_watched(incident: Incident, what: str, now: datetime) -> IncidentStep:
+    """The end of an incident that no window can end, since alerts.yaml has lost ``what`` it was about."""
+    why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
+    return IncidentStep(retire(incident, now), actor="run", why=why)
+
+
+def _key(verdict: Verdict) -> str:
+    """The fingerprint of an incident that this verdict is about."""
+    subject = verdict.subject
+    return f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}"
 
 
 _EVENT_KINDS = {

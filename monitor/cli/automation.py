@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import clean, duration, segment_name
-from monitor.operations.change_switch import change_switch, known_labels
+from monitor.operations.change_switch import change_switch, known_labels, stored_sources
 from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
 from monitor.operations.label_evidence import known_of
@@ -88,8 +88,9 @@ SegmentOption = Annotated[
 def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_output: cli.JsonFlag = False) -> None:
     """What may act now, label by label: from which score, why, for how long, and who changed it."""
     with cli.monitor(writes=False, reads=False) as opened:
-        names = cli.check_source(opened.config, source) or list(opened.config.sources)
         found = opened.store.stored_switches()
+        names = [source] if source in lost_sources(opened) else cli.check_source(opened.config, source)
+        names = names or [*opened.config.sources, *_still_on(opened, found.switches)]
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
     if opened.config.automation.dry_run:
@@ -108,6 +109,20 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     cli.out.print(
         f"As of {_local(snapshot.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False
     )
+
+
+def lost_sources(opened: Monitor) -> list[str]:
+    """The sources of the history's switches and scores that alerts.yaml does not have, as after it was renamed there.
+
+    Gates know the history alone, so that what is on there is on.
+    """
+    return sorted(stored_sources(opened.store) - set(opened.config.sources))
+
+
+def _still_on(opened: Monitor, switches: Iterable[SwitchState]) -> list[str]:
+    """The lost sources of which a label is on."""
+    on = {each.source for each in switches if each.state == "on" and each.label is not None}
+    return [name for name in lost_sources(opened) if name in on]
 
 
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
@@ -153,11 +168,18 @@ def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: s
         keys.append(label)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
     evidence = {key: known_of(config, source, key, stored, snapshot.at) for key in keys}
-    return [_status_row(snapshot, source, key, found, config.automation.dry_run) for key, found in evidence.items()]
+    no_threshold = NO_THRESHOLD if source in config.sources else f"alerts.yaml has no source {source}: gates refuse"
+    dry = config.automation.dry_run
+    return [_status_row(snapshot, source, key, found, dry, no_threshold) for key, found in evidence.items()]
 
 
 def _status_row(
-    snapshot: SwitchSnapshot, source: str, label: str | None, known: Sequence[RuleEvidence], dry_run: bool
+    snapshot: SwitchSnapshot,
+    source: str,
+    label: str | None,
+    known: Sequence[RuleEvidence],
+    dry_run: bool,
+    no_threshold: str,
 ) -> dict[str, Any]:
     state, whole = snapshot.switches.get((source, label), SwitchState(source, label)), None
     if label is not None:
@@ -167,7 +189,7 @@ def _status_row(
     # where the source's own switch forbids, the reason of the label's switch is not why it is off
     forbidden = found.reason == GateReason.SOURCE_OFF
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
-        found = Allowed(False, GateReason.NO_THRESHOLD, NO_THRESHOLD)
+        found = Allowed(False, GateReason.NO_THRESHOLD, no_threshold)
     closed = closed_by_history(snapshot, snapshot.at)  # a restored history closes every gate
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
     off, blocked = off_segments(state, snapshot.at), [list(r) for r in found.blocked]
@@ -253,7 +275,8 @@ def _change(
     with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
         config, actor = read_only.config, cli.who(by)
         check_words(source, label, reason, every=every)
-        names = cli.check_source(config, source)
+        lost = [] if enable else lost_sources(read_only)  # what gates still know must be stopped all the same
+        names = [source] if source is not None and source in lost else cli.check_source(config, source)
         if label is None and not every:
             targets: list[tuple[str, str | None]] = [(name, None) for name in names or ()]
         else:
@@ -266,8 +289,7 @@ def _change(
         for name, each in targets:
             was = opened.store.switch(name, each)
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
-            settings, state = config.sources[name], opened.store.switch(name, each)
-            critical = settings.any_critical if each is None else settings.is_critical(each)
+            state, critical = opened.store.switch(name, each), _is_critical(config, name, each)
             if part is None:
                 follows = _what_follows(state, config.zone, critical=critical)
             else:
@@ -279,6 +301,13 @@ def _change(
     for name in names or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
+
+
+def _is_critical(config: Config, source: str, label: str | None) -> bool:
+    settings = config.sources.get(source)
+    if settings is None:
+        return False
+    return settings.any_critical if label is None else settings.is_critical(label)
 
 
 def _segment(text: str | None) -> tuple[str, str] | None:
@@ -301,8 +330,9 @@ def segment_targets(
     if until is not None and not enable:
         raise cli.UsageError("a segment is off until somebody enables it again: no --until")
     for name in dict.fromkeys(name for name, _ in labels):
-        known = config.sources[name].segments
-        if not enable and segment[0] not in known:
+        settings = config.sources.get(name)
+        known = () if settings is None else settings.segments
+        if not enable and settings is not None and segment[0] not in known:
             columns = ", ".join(known) or "none"
             raise cli.UsageError(f"{name} has no segment column {segment[0]!r} in alerts.yaml (it has: {columns})")
     return [*labels]
@@ -374,13 +404,20 @@ def check_change(config: Config, *, enable: bool, by: str, reason: str, until: d
 def targets_of(
     opened: Monitor, sources: list[str] | None, label: str | None, *, enable: bool
 ) -> list[tuple[str, str | None]]:
-    """The switches to change: (source, label), where the label None is the source's own. Raises UsageError."""
+    """The switches to change: (source, label), where the label None is the source's own. Raises UsageError.
+
+    To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.
+    """
     targets = [
         (name, each)
         for name in sources or opened.config.sources
         for each in ([label] if label is not None else switch_labels(opened, name, enable=enable))
         if sources or label is None or each in known_labels(opened, name)
     ]
+    if not enable and not sources:
+        lost = set(lost_sources(opened))
+        on = [(each.source, each.label) for each in opened.store.switches() if each.state == "on"]
+        targets += [key for key in on if key[0] in lost and key[1] is not None and label in (None, key[1])]
     if not targets:
         raise cli.UsageError(
             f"no source knows the label {label!r}; add --source S to set it all the same"

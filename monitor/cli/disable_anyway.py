@@ -21,7 +21,7 @@ from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, segment_name
 from monitor.history.errors import StoreMissing
 from monitor.history.store import Store
-from monitor.operations.change_switch import ChangeRefused, SwitchChange, operate
+from monitor.operations.change_switch import ChangeRefused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_store
 
 _NO_RULES = Config(
@@ -82,7 +82,7 @@ def _settings_of_history() -> Settings:
 
 def _targets(store: Store, source: str | None, label: str | None, *, every: bool) -> list[tuple[str, str | None]]:
     """The switches to turn off, of those that the history knows. Raises UsageError where it knows none."""
-    sources = {name for name, _ in store.thresholds()} | {each.source for each in store.switches()}
+    sources = stored_sources(store)
     if source is not None and source not in sources:
         raise cli.UsageError(f"the history has no source {source!r}; it has: {', '.join(sorted(sources)) or 'none'}")
     chosen = sorted(sources) if source is None else [source]

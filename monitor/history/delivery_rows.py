@@ -57,7 +57,7 @@ _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
 _UNDELIVERED = _IN_ORDER.where(
     or_(
         table.c.state.in_([*_UNSENT, "sending"]),
-        and_(table.c.state == "dead", table.c.created_at >= bindparam("since")),
+        and_(table.c.state.in_(["dead", "not_sent"]), table.c.created_at >= bindparam("since")),
     )
 )
 
@@ -65,6 +65,17 @@ _UNDELIVERED = _IN_ORDER.where(
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The deliveries that wait or are being sent, and those composed since then that were given up."""
     return _deliveries(connection, _UNDELIVERED, {"since": since})
+
+
+_SENT_BETWEEN = select(  # each by itself: then an index has it
+    select(func.min(table.c.sent_at)).scalar_subquery(), select(func.max(table.c.sent_at)).scalar_subquery()
+)
+
+
+def sent_between(connection: Connection) -> tuple[datetime, datetime] | None:
+    """When the first and the last delivery were sent; None if none was."""
+    first, last = connection.execute(_SENT_BETWEEN).one()
+    return None if first is None else (first, last)
 
 
 def counts(connection: Connection) -> dict[DeliveryState, int]:
@@ -182,6 +193,29 @@ def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any])
     """Replace the content of a delivery that waits. False if it does not wait any more."""
     waits = and_(table.c.id == delivery, table.c.state.in_(_UNSENT))
     return connection.execute(update(table).where(waits).values(payload=plain(payload))).rowcount == 1
+
+
+def shut(connection: Connection, codes: Collection[str]) -> list[Delivery]:
+    """The messages that failed with one of these error codes, or of which an edit, a reply or a file did."""
+    return _deliveries(connection, _SHUT, {"codes": list(codes)})
+
+
+_FAILED_WITH = select(func.coalesce(table.c.root, table.c.id)).where(
+    table.c.state == "failed", among(table.c.error_code, "codes")
+)
+_SHUT = _IN_ORDER.where(table.c.operation == "post", table.c.id.in_(_FAILED_WITH))
+
+
+def move(connection: Connection, post: Delivery, *, channel: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Let a message be posted in another channel, with what waits of its thread. False if it has changed meanwhile."""
+    anew: Row = _NO_ERROR | {"channel": channel, "state": "pending", "attempts": 0, "next_attempt_at": now}
+    is_unchanged = and_(table.c.id == post.id, table.c.state == post.state, table.c.channel == post.channel)
+    place: Row = {"payload": plain(payload), "sent_at": None, "external_channel": None, "external_id": None}
+    if connection.execute(update(table).where(is_unchanged).values(anew | place)).rowcount != 1:
+        return False
+    waits = and_(table.c.root == post.id, table.c.state.in_(_UNSENT))
+    connection.execute(update(table).where(waits).values(anew))
+    return True
 
 
 _SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))

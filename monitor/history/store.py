@@ -526,6 +526,7 @@ class Store:
     deliveries = _reading(delivery_rows.deliveries)
     undelivered = _reading(delivery_rows.undelivered)
     delivery_counts = _reading(delivery_rows.counts)
+    sent_between = _reading(delivery_rows.sent_between)
     due_deliveries = _reading(delivery_rows.due_deliveries)
     delivery_roots = _reading(delivery_rows.roots)
     is_message_at = _reading(delivery_rows.is_message_at)
@@ -534,6 +535,8 @@ class Store:
     conclude_delivery = _writing(delivery_rows.conclude)
     note_edit_shown = _writing(delivery_rows.note_shown)
     recompose_delivery = _writing(delivery_rows.recompose)
+    shut_messages = _reading(delivery_rows.shut)
+    move_message = _writing(delivery_rows.move)
     claim_delivery = _writing(delivery_rows.claim)
     settle_delivery = _writing(delivery_rows.settle)
 

@@ -10,11 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
-from monitor.alerting.incidents import IncidentStep, newest, recalled_from, retire, steps_of
+from monitor.alerting.incidents import (
+    IncidentStep,
+    moved,
+    newest,
+    not_watched,
+    of_schedule,
+    recalled_from,
+    steps_of,
+)
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
+from monitor.config.model import Config
 from monitor.context import ActMode, Monitor
-from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Verdict, Window
+from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Subject, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations.label_evidence import known_now, known_of
 
@@ -206,8 +215,9 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
     verdicts = [verdict for part in parts for verdict in part.verdicts]
 
     def decided(known: Sequence[Incident]) -> list[IncidentStep]:
-        steps = steps_of(verdicts, newest(known), monitor.clock())
-        return [*steps, *_retired(monitor, window, parts, known)]
+        now = monitor.clock()
+        steps = steps_of(verdicts, newest(of_schedule(known, window.schedule)), now)
+        return [*moved(verdicts, known, window.schedule, now), *steps, *_retired(monitor, window, parts, known)]
 
     return apply_steps(monitor, window, decided)
 
@@ -238,20 +248,28 @@ def _retired(
     monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]
 ) -> list[IncidentStep]:
     """Ends incidents of rules or sources that alerts.yaml no longer has: no window could resolve them."""
-    if not parts:
-        return []
-    rules = {rule.id: rule for rule in monitor.config.rules_for(window.schedule)}
-    evaluated, configured = {part.source for part in parts}, monitor.config.sources
-    steps = []
-    for each in known:
-        gone = each.source not in configured
-        if each.state == "resolved" or each.schedule != window.schedule or not (gone or each.source in evaluated):
-            continue
-        if gone or each.rule not in rules:
-            what = f"source {each.source}" if gone else f"{each.schedule} rule {each.rule}"
-            why = f"alerts.yaml has no {what} any more; whether it is good again is not known"
-            steps.append(IncidentStep(retire(each, monitor.clock()), actor="run", why=why))
+    evaluated, steps = {part.source for part in parts}, []
+    for each in known if parts else ():
+        is_read = each.source in evaluated or each.source not in monitor.config.sources
+        what = _lost(monitor.config, each) if each.state != "resolved" and each.schedule == window.schedule else None
+        if is_read and what is not None:
+            steps.append(not_watched(each, what, monitor.clock()))
     return steps
+
+
+def _lost(config: Config, incident: Incident) -> str | None:
+    """What alerts.yaml has lost, so that nothing judges the subject of an incident any more; None if it has it all."""
+    source = config.sources.get(incident.source)
+    if source is None:
+        return f"source {incident.source}"
+    what = f"{incident.schedule} rule {incident.rule}"
+    rule = next((rule for rule in config.rules_for(incident.schedule) if rule.id == incident.rule), None)
+    if rule is None:
+        return what
+    label = incident.label
+    critical = source.any_critical if label is None else source.is_critical(label)
+    applies = rule.applies_to(incident.source, label, critical=critical)
+    return None if applies else f"{what} for {Subject(incident.source, label).name}"
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:

@@ -68,9 +68,15 @@ class Changed:
 
 def known_labels(opened: Monitor, source: str) -> list[str | None]:
     """Labels that were seen by a run, pinned in a baseline, configured or switched."""
-    labels: set[str | None] = set(opened.config.sources[source].labels)
+    settings = opened.config.sources.get(source)  # None where alerts.yaml has lost the source
+    labels: set[str | None] = set() if settings is None else set(settings.labels)
     labels |= opened.store.known_labels(source)
     return sorted(labels, key=lambda label: (label is None, label or ""))
+
+
+def stored_sources(store: Store) -> set[str]:
+    """Sources that gates may say yes for: with a switch or a published score, whether or not alerts.yaml has them."""
+    return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}
 
 
 def change_switch(

@@ -22,6 +22,7 @@ from monitor.alerting.slack.incident_message import repeat_message
 from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
+from monitor.operations.move_messages import move_messages
 
 Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
 TRIES = 20  # a try takes a second or two with hundreds of open incidents, and somebody else may be faster
@@ -139,8 +140,10 @@ def _store(monitor: Monitor, composed: Composed) -> bool:
 def due_repeats(monitor: Monitor) -> list[Delivery]:
     """Messages that are due by time alone: ended silences, ended switches, reminders of unacknowledged incidents.
 
-    They are stored as pending, each once, even if other processes do the same now. Call this before each drain.
+    They are stored as pending, each once, even if other processes do the same now. Call this before each drain: it
+    also lets messages be posted where their route sends them now, if Slack refuses their channel.
     """
+    move_messages(monitor)
     edits = [*end_silences(monitor), *compose.show_switches(monitor)]
     waiting = monitor.store.incidents("open")
     roots = dict.fromkeys(each.root for each in waiting if each.root is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from monitor.config.model import Config
@@ -22,9 +23,9 @@ def known_of(
 ) -> tuple[RuleEvidence, ...]:
     """The evidence of the label's acting rules in alerts.yaml; a new rule starts now, with empty evidence.
 
-    ``stored`` is by (label, rule). Rules that are no longer in alerts.yaml are left out.
+    ``stored`` is by (label, rule). Rules that are no longer in alerts.yaml are left out. The schedule is that of
+    alerts.yaml, which may give a rule another one than it had when its evidence was stored.
     """
-    return tuple(
-        stored.get((label, rule.id), RuleEvidence(source, label, rule.id, rule.schedule, since=now))
-        for rule in acting_rules(config, source, label)
-    )
+    rules = acting_rules(config, source, label)
+    new = {rule.id: RuleEvidence(source, label, rule.id, rule.schedule, since=now) for rule in rules}
+    return tuple(replace(stored.get((label, rule.id), new[rule.id]), schedule=rule.schedule) for rule in rules)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from monitor.alerting.incidents import IncidentStep, corrected, newest, steps_of
+from monitor.alerting.incidents import IncidentStep, corrected, moved, newest, of_schedule, steps_of
 from monitor.context import Monitor
 from monitor.core.records import Incident, Reason, Verdict
 from monitor.evaluation.evaluate import Evaluated
@@ -63,9 +63,10 @@ def _change_incidents(
     final = {maturity.subject.label for maturity in past.maturity if maturity.is_final}
 
     def decided(known: Sequence[Incident]) -> list[IncidentStep]:
-        by_key = newest(known)
+        schedule, now = past.window.schedule, monitor.clock()
+        by_key = newest(of_schedule(known, schedule))
         corrects = [v for v in corrections if v.outcome in ("ok", "breach") and _counted_last(by_key, v)]
-        steps = steps_of([*acts, *corrects], by_key, monitor.clock())
+        steps = [*moved(acts, known, schedule, now), *steps_of([*acts, *corrects], by_key, now)]
         return [corrected(s) if s.verdict is not None and s.verdict.subject.label in final else s for s in steps]
 
     acting.apply_steps(monitor, past.window, decided)

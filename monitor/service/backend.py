@@ -37,7 +37,7 @@ from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissi
 from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate, remove
-from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate
+from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
 from monitor.operations.replay.other_threshold import OtherThreshold, plan_other, replay_other
@@ -377,13 +377,9 @@ def week_path(subject: Subject, week: str) -> str:
 def _check_known(store: Store, config: Config | None, source: str, label: str | None, *, enable: bool = False) -> None:
     """Refuse an unknown name: a person who mistypes a label must not believe that it is off now."""
     configured = config.sources.get(source) if config is not None else None
-    if configured is None and (enable or source not in _known_sources(store)):
+    if configured is None and (enable or source not in stored_sources(store)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)
     if label is None or (configured is not None and label in configured.labels):
         return
     if not store.switch(source, label).version and label not in store.known_labels(source):
         raise RequestRefused(_R.UNKNOWN_LABEL)
-
-
-def _known_sources(store: Store) -> set[str]:
-    return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}

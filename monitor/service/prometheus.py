@@ -147,7 +147,8 @@ def _switches(shown: Shown) -> Iterator[Metric]:
     on, leases, segments = {}, {}, {}
     for s in switches:
         key, source_switch = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
-        on[key] = float(effective(s, shown.at, whole=source_switch, identity=shown.seen.identity).allowed)
+        allowed = effective(s, shown.at, whole=source_switch, identity=shown.seen.identity).allowed
+        on[key] = float(allowed and not shown.seen.is_lost(s.source))
         if s.label is not None:
             segments[key] = float(len(off_segments(s, shown.at)))
         if s.state == "on" and s.lease_until is not None:

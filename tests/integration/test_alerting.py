@@ -17,13 +17,14 @@ from monitor.alerting.incidents import newest, steps_of
 from monitor.alerting.slack.blocks import hashed, payload_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.load import load_config
-from monitor.core.records import Delivery, Incident, Window
+from monitor.core import windows
+from monitor.core.records import Delivery, Incident, Schedule, Window
 from monitor.core.windows import week
 from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
 from monitor.operations import act, incident_actions
 from monitor.operations.change_switch import SwitchChange, change_switch, operate
-from monitor.run import run_window
+from monitor.run import record, run_window
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
 from tests.fakes.world import WEEKS, make_world
@@ -602,7 +603,7 @@ def test_what_comes_back_calls_its_own_people_also_beside_a_lesser_finding(world
     assert world.deliveries()[-1].payload["text"].endswith("<!subteam^S0123>")
 
 
-@pytest.mark.parametrize("gone", ["rule", "source"])
+@pytest.mark.parametrize("gone", ["rule", "source", "label"])
 def test_an_incident_that_nothing_judges_any_more_ends_and_says_why(
     gone: str, world: AlertsWorld, tmp_path: Path
 ) -> None:
@@ -611,22 +612,66 @@ def test_an_incident_that_nothing_judges_any_more_ends_and_says_why(
     if gone == "source":
         shown = CONFIG.replace("  tickets:", "  mail:")
         world.monitor.store.apply_incidents([], [replace(world.incident("billing"), state="resolved", version=2)], [])
+    if gone == "label":
+        shown = CONFIG.replace("{id: ece-increase,", "{id: ece-increase, match: {label: billing},")
     with_config(world, tmp_path, shown)
     window = week("2026-W03", UTC_ZONE)
-    source = "tickets" if gone == "rule" else "mail"
+    source = "mail" if gone == "source" else "tickets"
     for _ in range(2):  # once, however often it is run
         act.act(world.monitor, window, [replace(world.evaluated(window, []), source=source)], {source: ""})
     found = world.incident("refund")
     assert (found.state, found.resolved_by, found.resolved_window) == ("resolved", "calmon", None)
-    what = "weekly rule ece-increase" if gone == "rule" else "source tickets"
+    rule = "weekly rule ece-increase"
+    what = {"rule": rule, "source": "source tickets", "label": f"{rule} for tickets/refund"}[gone]
     assert f"resolved by calmon: alerts.yaml has no {what} any more" in read_edit(world, "refund")
     mine = [d for d in world.deliveries() if d.operation == "reply" and d.root == found.root]
     replies = [d.payload["text"] for d in mine if change(d) == "news"]
     assert len(replies) == 1
     assert "no rule watches it any more" in replies[0]
     assert [i.state for i in world.monitor.store.incidents() if i.label == "billing"] == [
-        "open" if gone == "rule" else "resolved"
+        "resolved" if gone == "source" else "open"
     ]
+
+
+ON_ANOTHER = CONFIG.replace(
+    "automation: {",
+    "  - {id: moving, metric: ece, condition: above, threshold: 0.08, schedule: SCHEDULE, severity: critical, "
+    "actions: [slack, disable_automation]}\nautomation: {",
+)
+MOVING = Judged("billing", "moving", "breach", 0.12)
+
+
+@pytest.mark.parametrize("to", ["weekly", "daily"])
+@pytest.mark.parametrize("outcome", ["breach", "ok", "unconfirmed"])
+def test_an_incident_of_a_rule_with_another_schedule_now_ends_and_a_breach_opens_a_new_one(
+    to: Schedule, outcome: str, tmp_path: Path
+) -> None:
+    """Two weeks, or two days, of the former schedule; then windows of the new one, each of which a run completes."""
+    before: Schedule = "daily" if to == "weekly" else "weekly"
+    named = {"weekly": ("2026-W02", "2026-W03"), "daily": ("2026-01-11", "2026-01-19")}
+    with alerts_world(tmp_path, config=ON_ANOTHER.replace("SCHEDULE", before), sends=False) as world:
+        evaluate_window(world, windows.named(before, named[before][0], UTC_ZONE), [MOVING])
+        first = world.incident("billing")
+        with_config(world, tmp_path, ON_ANOTHER.replace("SCHEDULE", to))
+        judged = replace(MOVING, outcome=outcome)
+        evaluate_window(world, windows.named(to, named[to][1], UTC_ZONE), [judged])
+        last, former = world.incident("billing"), world.monitor.store.incident(first.id)
+        if outcome == "unconfirmed":  # resolves nothing
+            assert former == first
+            return
+        assert (former.state, former.resolved_by, former.schedule) == ("resolved", "calmon", before)
+        assert (last.id == first.id) == (outcome == "ok")
+        if outcome == "breach":
+            assert (last.state, last.schedule, last.opened_window, last.root) == ("open", to, named[to][1], first.root)
+            (reply,) = [d for d in world.deliveries() if d.root == first.root and change(d) == "call"]
+            assert "new" in reply.payload["text"]
+
+
+def evaluate_window(world: AlertsWorld, window: Window, judged: list[Judged]) -> None:
+    world.clock.now = max(world.clock.now, window.end + timedelta(hours=6, minutes=5))
+    part = world.evaluated(window, judged)
+    record(world.monitor, window, [part])
+    act.act(world.monitor, window, [part], {"tickets": ""})
 
 
 def test_a_run_that_may_not_act_ends_nothing(world: AlertsWorld, tmp_path: Path) -> None:

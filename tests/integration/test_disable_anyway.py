@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from monitor.automation import Gate
 from monitor.cli import app
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
@@ -85,3 +86,28 @@ def test_without_a_history_nothing_is_created(tmp_path: Path, world: World) -> N
     assert code == 2
     assert "alerts.yaml" in said
     assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_source_that_alerts_yaml_calls_otherwise_now_is_shown_and_stopped(world: World) -> None:
+    """Gates go by the history: its labels go on until a run publishes the new names, or a person stops them."""
+    file, why = world.folder / "alerts.yaml", ("--reason", "wrong since noon", "--by", "ben")
+    file.write_text(CONFIG, "utf-8")
+    with world.opened() as monitor:
+        change_switch(monitor, "tickets", None, enable=True, by="ana", reason="go live")
+        for label in ("rare", "slipping"):
+            change_switch(monitor, "tickets", label, enable=True, by="ana", reason="go live")
+    file.write_text(CONFIG.replace("  tickets:", "  letters:"), "utf-8")
+    gate = Gate.from_env({"CALMON_STORE_URL": world.store_url})
+    assert gate.allows("tickets", "slipping", 0.95)
+    gate.close()
+    assert "tickets slipping on" in calmon(world, "status")[1]
+    assert calmon(world, "enable", "--source", "tickets", "--label", "slipping", *why)[0] == 2
+    one = calmon(world, "disable", "--source", "tickets", "--label", "slipping", *why)
+    assert one[:2] == (0, "tickets/slipping: turned off")
+    assert calmon(world, "disable", "--all", *why)[:2] == (0, "tickets/rare: turned off")
+    gate = Gate.from_env({"CALMON_STORE_URL": world.store_url})
+    assert not gate.allows("tickets", "rare", 0.95)
+    gate.close()
+    assert "rare" not in calmon(world, "status")[1]
+    assert "tickets rare off" in calmon(world, "status", "--source", "tickets")[1]
+    assert calmon(world, "disable", "--source", "tickets", *why)[:2] == (0, "tickets/(the whole source): turned off")

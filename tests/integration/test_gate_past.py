@@ -295,7 +295,7 @@ def test_by_a_clock_far_behind_everything_says_that_automation_is_off(tmp_path: 
     off = "the clock is behind the newest change of a switch"
     assert switch_line(state, now, whole=None, identity=identity).words == f"Automation is off: {off}"
     assert report_line(state, now, identity=identity).state == f"off ({off})"
-    seen = Observed(ZoneInfo("UTC"), (), (), switches=[state], since=now, identity=identity)
+    seen = Observed(ZoneInfo("UTC"), (), (state.source,), switches=[state], since=now, identity=identity)
     (found,) = findings(seen, now)
     assert (found.reason, found.severity) == ("clock_behind", "critical")
     assert automation_line(seen, now).startswith("Every gate is closed, since the clock is behind")

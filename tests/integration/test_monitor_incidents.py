@@ -14,11 +14,12 @@ from typing import ClassVar
 
 import pytest
 
-from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.health.issues import SILENT_NOTE, WATCHDOG_NOTE
+from monitor.alerting.health.watchdog import stand_in, watch_monitor
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import Monitor
-from monitor.core.records import Incident, Reason, RejectedRows, Subject, Verdict, Window
+from monitor.core.records import Incident, Note, Reason, RejectedRows, Subject, Verdict, Window
 from monitor.core.windows import day, last_ready, week
 from monitor.history.readings import StoredReading
 from monitor.operations import incident_actions
@@ -114,6 +115,46 @@ def come_back(life: Life) -> None:
 
 def due(now: datetime, monitor: Monitor) -> list[Window]:
     return [last_ready(schedule, now, monitor.config.zone) for schedule in ("weekly", "daily")]
+
+
+def test_where_the_watchdog_is_paused_the_drain_says_so_and_does_its_work_until_it_is_back(life: Life) -> None:
+    begun = life.now
+    life.look(lambda monitor: monitor.store.put_note(Note(WATCHDOG_NOTE, begun)))
+
+    def drain_for(minutes: int, step: int = 5) -> None:
+        for _ in range(minutes // step):
+            life.now += timedelta(minutes=step)
+            life.look(stand_in)
+
+    drain_for(90)
+    assert life.roots() == []
+    drain_for(10)
+    (root,) = life.roots()
+    assert root.startswith("Monitor: the watchdog is silent: The watchdog last looked at ")
+    drain_for(30 * 60, step=25)
+    (root,) = life.roots()
+    assert "run of" in root  # a daily run is missing by now
+    life.look(lambda monitor: [*(run_window(monitor, window) for window in due(life.now, monitor))])
+    life.look(lambda monitor: monitor.store.put_note(Note(WATCHDOG_NOTE, life.now)))
+    life.look()
+    drain_for(30)
+    assert [text.startswith("Back at work since") for text in life.roots()].count(True) == 1
+    assert not_running(life).state == "resolved"
+
+
+def test_a_machine_that_was_off_for_a_night_says_nothing_of_a_silent_watchdog(life: Life) -> None:
+    life.look(lambda monitor: monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock())))
+    for night in range(2):  # the second time, the drain has a note of the first
+        life.now += timedelta(hours=9)
+        for _ in range(3):
+            life.look(stand_in)
+            life.now += timedelta(minutes=5)
+        if night:
+            life.look(lambda monitor: monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock())))
+            life.look(stand_in)
+    assert life.roots() == []
+    with life.world.opened() as monitor:
+        assert SILENT_NOTE not in monitor.store.notes()
 
 
 def test_nine_days_of_a_dead_monitor_are_one_message_nine_reminders_at_most_and_one_back(life: Life) -> None:

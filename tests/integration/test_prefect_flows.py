@@ -29,11 +29,11 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.alerting.health.message import on_demand_failed
-from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.config.load import load_config
 from monitor.core.records import Delivery
 from monitor.core.windows import week
-from monitor.run import Stage, StageName, run_window
+from monitor.run import Stage, StageName, deliver, run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.installed import Installed
@@ -826,6 +826,32 @@ def test_a_watchdog_that_fails_every_quarter_of_an_hour_is_one_message_with_remi
     quarters = [begun + timedelta(minutes=15 * n) for n in range(1, 9 * 24 * 4)]
     assert [fail(at, f"no answer after {at.minute} s") for at in quarters[::12]][-1] == (1, 8)
     (world.folder / "alerts.yaml").write_text(repeating, "utf-8")
+    watchdog()
+    assert heart.made[-1] == ("/ping/secret-1234", "")
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_watchdogs_heartbeat_reports_what_slack_cannot(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, heart: heartbeat.Calls
+) -> None:
+    """The token was revoked: Slack shows nothing of it, and a heartbeat that goes on would say that all is well."""
+    from flows.watchdog import watchdog
+
+    monkeypatch.setenv("CALMON_WATCHDOG_HEARTBEAT_URL", heart.url)
+    workspace.always["chat.postMessage"] = slack.Fault.slack_error("token_revoked")
+    at = datetime.now(UTC) - timedelta(hours=2)
+    waiting = trial_message("#ml-monitoring", "critical", "ana", at)
+    with world.opened() as monitor:
+        monitor.store.add_delivery(delivery_of(waiting, kind="monitor", now=at))
+    watchdog()
+    watchdog()
+    path, body = heart.made[-1]
+    assert path == "/ping/secret-1234/fail"
+    assert "token was revoked" in body
+    assert body.endswith("No message reaches Slack now.")
+    workspace.always.clear()
+    with world.opened(slack_bot_token=slack.TOKEN, slack_api_url=workspace.url) as monitor:
+        deliver(monitor)
     watchdog()
     assert heart.made[-1] == ("/ping/secret-1234", "")
 

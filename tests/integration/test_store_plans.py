@@ -58,6 +58,8 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "decisions with an edit": lambda s: s.apply_incidents([INCIDENT], [], [edit("e1")]),
     "what is to be sent": lambda s: s.deliveries(["pending", "failed", "sending"]),
     "what was not sent": lambda s: s.undelivered(NOW),
+    "when messages were sent": lambda s: s.sent_between(),
+    "messages that Slack refuses in their channel": lambda s: s.shut_messages(["is_archived"]),
     "edits that a later one replaces": lambda s: s.supersede_edits(),
     "channels": lambda s: s.known_channels({"#ml"}),
     "the roots": lambda s: s.delivery_roots({"r1"}),

@@ -278,7 +278,7 @@ class Facts:
 
     @cached_property
     def deliveries(self) -> list[Row]:
-        columns = "id, kind, channel, state, created_at, operation, root, sequence, error"
+        columns = "id, kind, channel, state, created_at, operation, root, sequence, error, error_code, sent_at"
         return self.rows(f"SELECT {columns} FROM deliveries ORDER BY created_at, sequence")
 
     def new_deliveries(self, after: int) -> list[Row]:

@@ -9,12 +9,14 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
 from tests.truth.facts import Facts, Row
+from tests.truth.script import AUTOMATE_AT
 from tests.truth.sentences import NUMBER, TIME, WEEK
 from tests.truth.texts import Message
 
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
 _SINCE = rf"(?: \(since (?P<since>{WEEK})\))?"
+ROUTED = {"#ml-oncall", "#ml-monitoring"}
 _IN_NO_WINDOW = ("line_unreadable", "date_missing", "date_malformed", "date_in_future")
 _RUN = rf"The (?P<schedule>weekly|daily) run of (?P<window>{WEEK})"
 
@@ -32,6 +34,14 @@ def window_after(name: str) -> str:
 
 def _run(facts: Facts, schedule: str, window: str) -> Row | None:
     return next((r for r in facts.runs if (r["schedule"], r["window_name"]) == (schedule, window)), None)
+
+
+@FINDING.add(rf"{_RUN} left out (?P<sources>.+?): it was of other sources alone\.")
+def _left_out(reader: Reader, text: str, _: Any, schedule: str, window: str, sources: str) -> None:
+    start = f"{window_start(window):%Y-%m-%d %H:%M}"
+    mine = [r for r in reader.facts.readings if r["schedule"] == schedule and str(r["window_start"])[:16] == start]
+    names, _more = _names(sources)
+    reader.check(not names & {r["source"] for r in mine}, "sources that were not read", text, mine)
 
 
 @FINDING.add(
@@ -226,9 +236,9 @@ def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, sinc
 
 
 @FINDING.add(
-    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+)"
+    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?P<nobody> No message reaches Slack now\.)?"
 )
-def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str) -> None:
+def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str, nobody: Any) -> None:
     waits = "waited" in what
     states = ("pending", "failed", "sending") if waits else ("dead",)
     mine = [
@@ -239,6 +249,32 @@ def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str
     reader.equal("messages", text, int(n), len(mine))
     known = {d["error"] for d in mine} | {"no error was noted"}
     reader.check(error in known or error.rstrip(".") in known, "error", text, known)
+    if nobody:
+        _reaches_nobody(reader, text)
+
+
+@FINDING.add(
+    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?P<nobody> No message reaches Slack now\.)?"
+)
+def _not_sent(reader: Reader, text: str, _: Any, n: str, channel: str, nobody: Any) -> None:
+    sent = [d["sent_at"] for d in reader.facts.deliveries if d["sent_at"]]
+    mine = [
+        d["created_at"] for d in reader.facts.deliveries
+        if (d["channel"], d["state"]) == (channel, "not_sent") and d["created_at"] > min(sent)
+        and reader.facts.now - d["created_at"] <= timedelta(days=7)
+    ]  # fmt: skip
+    reader.equal("messages", text, int(n), len(mine))
+    reader.equal("whether any is sent now", text, bool(nobody), max(mine) > max(sent))
+
+
+def _reaches_nobody(reader: Reader, text: str) -> None:
+    """Slack refuses the token, or each channel in which a message ever was has one that waits for an hour."""
+    waits = [
+        d for d in reader.facts.deliveries
+        if d["state"] in ("pending", "failed", "sending") and reader.facts.now - d["created_at"] > timedelta(hours=1)
+    ]  # fmt: skip
+    refused = any(d["error_code"] in ("invalid_auth", "token_revoked", "token_expired") for d in waits)
+    reader.check(refused or {d["channel"] for d in waits} >= ROUTED, "that nothing reaches Slack", text, waits)
 
 
 def _names(said: str) -> tuple[set[str], int]:
@@ -269,6 +305,16 @@ def _ends(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, l
 def _ended(reader: Reader, text: str, _: Any, source: str, at: str, labels: str) -> None:
     _lease(reader, text, source, at, labels)
     reader.check(datetime.strptime(at, "%Y-%m-%d %H:%M") <= reader.facts.now.replace(tzinfo=None), "ended", text, at)
+
+
+@FINDING.add(
+    r"Automation of (?P<source>[\w-]+) ended for (?P<labels>.+?): alerts\.yaml has no source (?P<gone>[\w-]+) any more, so every gate refuses it\."
+)
+def _lost(reader: Reader, text: str, _: Any, source: str, labels: str, gone: str) -> None:
+    reader.check(source == gone and source not in {name for name, _ in AUTOMATE_AT}, "source that is gone", text, gone)
+    names, _more = _names(labels)
+    for name in names:
+        reader.equal("state of the switch", text, "on", reader.facts.switch(source, name).state)
 
 
 def _lease(reader: Reader, text: str, source: str, at: str, labels: str) -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import median
 from zoneinfo import ZoneInfo
 
+from monitor.alerting.slack.client import TOKEN_ERRORS
 from monitor.automation.state import clock_behind
 from monitor.core import windows
 from monitor.core.records import (
@@ -45,8 +46,11 @@ NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
-WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE = "watchdog", "waiting", "failed:"
-"""The notes of the flows: when the watchdog last looked, which runs wait, and which flow failed (key and name)."""
+WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE, SILENT_NOTE = "watchdog", "waiting", "failed:", "watchdog silent"
+"""The notes of the flows: when the watchdog last looked, which runs wait, which flow failed (key and name), and since
+when the drain has seen that the watchdog is silent."""
+NOBODY = " No message reaches Slack now."
+"""What is added where people are notified of nothing."""
 NEVER_RUN = "nothing has been run yet"
 """What is said of a history without a run and without issues: neither that it is healthy nor that nothing is wrong."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
@@ -78,12 +82,15 @@ class WatchReason(StrEnum):
     SCORES_MOVED = "scores_moved"
     DELIVERY_STUCK = "delivery_stuck"
     DELIVERY_REFUSED = "delivery_refused"
+    DELIVERY_NOT_SENT = "delivery_not_sent"
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
     HISTORY_RESTORED = "history_restored"
     CLOCK_BEHIND = "clock_behind"
     TURNED_OFF = "turned_off_unjudged"
 
+
+_NO_MESSAGES = (WatchReason.DELIVERY_STUCK, WatchReason.DELIVERY_NOT_SENT)
 
 UNJUDGED = frozenset(
     {WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED}
@@ -165,7 +172,8 @@ class Observed:
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
-    label) that have an open message.
+    label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
+    ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
     """
 
     zone: ZoneInfo
@@ -182,6 +190,13 @@ class Observed:
     judged: Sequence[JudgedSeen] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
     in_threads: frozenset[tuple[str, str | None]] = frozenset()
+    with_scores: frozenset[str] = frozenset()
+    channels: frozenset[str] = frozenset()
+    sent: tuple[datetime, datetime] | None = None
+
+    def is_lost(self, source: str) -> bool:
+        """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
+        return source not in self.sources and source not in self.with_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +232,22 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     found = [
         *_history(observed, now),
         *_runs(observed, now),
+        *_left_out(observed, now),
         *_flows(observed, now),
         *data,
         *judged,
         *_deliveries(observed, now),
         *_leases(observed, now),
+        *_lost(observed),
         *_turned_off(observed),
     ]
     return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
+
+
+def not_heard(found: Iterable[HealthIssue]) -> str | None:
+    """That no message reaches Slack, so that only another service can notify people; None if messages do."""
+    silent = (each.text for each in found if each.reason in _NO_MESSAGES and each.severity == "critical")
+    return next(silent, None)
 
 
 def _history(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -266,6 +289,33 @@ def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             yield _missing(schedule, late, max(runs, default=None), observed.zone)
         if runs:
             yield from _state(runs[max(judged)] if judged else max(runs.values(), key=lambda r: r.started_at), now)
+
+
+def _left_out(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Sources that the newest run of a schedule did not read, as where runs of single sources take the place of it.
+
+    Only a run by the present rules counts, since a source may be new in alerts.yaml.
+    """
+    for schedule in observed.scheduled:
+        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
+        judged = (
+            r for r in observed.runs if (r.schedule, r.state) == (schedule, "done") and r.window_start <= late.start
+        )
+        newest = max(judged, key=lambda run: run.window_start, default=None)
+        if newest is None or newest.rules_revision != observed.rules_revision:
+            continue
+        read = {r.source for r in observed.readings if (r.schedule, r.window_start) == (schedule, newest.window_start)}
+        missing = [source for source in observed.sources if source not in read]
+        run = f"The {schedule} run of {newest.window_name}"
+        if read and missing:
+            yield HealthIssue(
+                WatchReason.RUN_MISSING,
+                "critical",
+                f"{schedule}:sources",
+                f"{run} left out {_names(missing)}: it was of other sources alone.",
+                f"{_again(schedule, newest.window_name)}; if each source has a deployment of its own, check that none "
+                "is paused",
+            )
 
 
 def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:
@@ -549,11 +599,45 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             waiting = [d for d in group if d.channel == channel]
             error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
             messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
-            yield HealthIssue(reason, "warning", channel, f"{messages} {what}: {error}", do_now, channel=channel)
+            nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
+            severity: Severity = "critical" if nobody else "warning"
+            text = f"{messages} {what}: {error}{NOBODY * nobody}"
+            yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
+    yield from _not_sent(observed, now)
+
+
+def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
+    """Whether no message reaches Slack: it refuses the token, or messages of every route wait."""
+    refuses_all = any(each.error_code in TOKEN_ERRORS for each in waiting)
+    return refuses_all or (bool(observed.channels) and observed.channels <= {each.channel for each in stuck})
+
+
+def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Messages that were given up for want of a token, by a monitor that had one before."""
+    if observed.sent is None:
+        return
+    first, last = observed.sent
+    recent = [d for d in observed.deliveries if d.state == "not_sent" and now - d.created_at <= RECENT]
+    lost = [d for d in recent if d.created_at > first]
+    for channel in sorted({d.channel for d in lost}):
+        mine = [d for d in lost if d.channel == channel]
+        nobody = max(d.created_at for d in mine) > last
+        messages = f"{count_of(len(mine), 'message')} to {channel} {'was' if len(mine) == 1 else 'were'}"
+        yield HealthIssue(
+            WatchReason.DELIVERY_NOT_SENT,
+            "critical" if nobody else "warning",
+            channel,
+            f"{messages} not sent and will not be: a process had no token, although messages had been sent before."
+            f"{NOBODY * nobody}",
+            "set CALMON_SLACK_BOT_TOKEN wherever calmon runs (`calmon check` says whose it is); "
+            "`calmon incidents list` shows what the messages were about",
+            channel=channel,
+        )
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
+    off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
     reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
     remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
@@ -588,6 +672,23 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
                 source,
                 until=until,
             )
+
+
+def _lost(observed: Observed) -> Iterable[HealthIssue]:
+    """Sources with automation on that alerts.yaml has lost, as after a new name there: gates refuse them since then."""
+    on = [(s.source, s.label) for s in observed.switches if s.state == "on" and observed.is_lost(s.source)]
+    for source in sorted({source for source, label in on if label is not None}):
+        names = _names([label for of, label in on if of == source and label is not None])
+        yield HealthIssue(
+            WatchReason.LEASE_ENDED,
+            "critical",
+            f"{source}:lost",
+            f"Automation of {source} ended for {names}: alerts.yaml has no source {source} any more, so every gate "
+            "refuses it.",
+            "put the source back into alerts.yaml; if it is gone for good or has a new name, "
+            f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
+            source,
+        )
 
 
 def _turned_off(observed: Observed) -> Iterable[HealthIssue]:

@@ -54,6 +54,7 @@ _TITLES: Mapping[WatchReason, str] = {
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
     _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
+    _R.DELIVERY_NOT_SENT: "messages to {} were not sent",
     _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip

@@ -43,6 +43,7 @@ TROUBLE_OF: Mapping[WatchReason, Trouble] = {
     _R.NOTHING_JUDGED: Trouble.DATA, _R.REJECTED_ROWS: Trouble.DATA,
     _R.SCORES_MOVED: Trouble.SCORES,
     _R.DELIVERY_STUCK: Trouble.DELIVERY, _R.DELIVERY_REFUSED: Trouble.DELIVERY,
+    _R.DELIVERY_NOT_SENT: Trouble.DELIVERY,
     _R.LEASE_ENDING: Trouble.AUTOMATION, _R.LEASE_ENDED: Trouble.AUTOMATION, _R.TURNED_OFF: Trouble.AUTOMATION,
 }  # fmt: skip
 

@@ -48,6 +48,8 @@ SINCE_BACK = 26
 """How many windows back the start of a lasting condition is searched for."""
 EXAMPLES = 3
 TRIES = 20
+STAND_IN_AFTER = timedelta(minutes=30)
+"""For how long the drain sees a silent watchdog before it does its work: two of its looks."""
 ERROR_LENGTH = 2_000
 _REPORTED_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
@@ -86,6 +88,9 @@ def observed(
         in_threads=frozenset(
             (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
         ),
+        with_scores=frozenset(source for source, _ in store.thresholds()),
+        channels=frozenset(route.channel for route in config.routes),
+        sent=store.sent_between(),
     )
 
 
@@ -142,6 +147,31 @@ def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str
 def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
     """What is wrong with the monitor now; its incidents and their messages are stored."""
     return _update(monitor, lambda _: True)
+
+
+def stand_in(monitor: Monitor) -> bool:
+    """Do the watchdog's work where it is silent, as if somebody paused it; returns whether it was done.
+
+    For the drain, which runs every five minutes. It waits for ``STAND_IN_AFTER`` of such calls: after a machine has
+    started, the watchdog's first look may be still to come.
+    """
+    now, notes = monitor.clock(), monitor.store.notes()
+    looked, seen = notes.get(issues.WATCHDOG_NOTE), notes.get(issues.SILENT_NOTE)
+    if looked is None or now - looked.at <= issues.SILENT:
+        if seen is not None:
+            monitor.store.drop_note(issues.SILENT_NOTE)
+        return False
+    since = now if seen is None or not timedelta(0) <= now - seen.at <= STAND_IN_AFTER else _begun(seen)
+    monitor.store.put_note(Note(issues.SILENT_NOTE, now, {"since": since.isoformat()}))
+    if now - since < STAND_IN_AFTER:
+        return False
+    watch_monitor(monitor)
+    return True
+
+
+def _begun(seen: Note) -> datetime:
+    """Since when the drain has seen a silent watchdog, without a pause of its own."""
+    return datetime.fromisoformat(seen.detail["since"])
 
 
 def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[HealthIssue]:
@@ -383,7 +413,9 @@ def automation_line(records: Observed, now: datetime, source: str = "") -> str:
     if identity is not None and closed_history(identity) is not None:
         return message.CLOSED
     behind = None if identity is None else clock_behind(identity.newest_at, now)
-    return automation_now(records.switches, now, source) if behind is None else message.CLOCK_BEHIND
+    if behind is not None:
+        return message.CLOCK_BEHIND
+    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now, source)
 
 
 def route_for(group: Group, config: Config) -> Route | None:

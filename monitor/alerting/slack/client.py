@@ -68,6 +68,8 @@ REMEDIES = {
 }
 #: Those of them that keep every message from one channel.
 CHANNEL_ERRORS = ("channel_not_found", "is_archived", "not_in_channel", "restricted_action")
+#: Those of them that keep every message, whatever its channel.
+TOKEN_ERRORS = frozenset(REMEDIES) - {*CHANNEL_ERRORS, "missing_scope"}
 #: Searching is not possible with this token or server, however often it is tried.
 _CANNOT_SEARCH = frozenset({
     "missing_scope", "not_allowed_token_type", "unknown_method", "method_deprecated", "channel_not_found",

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings
+from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings, not_heard
+from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
 from monitor.core.records import Delivery, Schedule, SwitchState, Window
 
@@ -66,6 +67,21 @@ def test_a_window_is_late_by_the_zone_of_the_file():
     gone = seen(scheduled=("weekly",), runs=[run(windows.week("2026-W45", zone)) for zone in (ZoneInfo("UTC"), BERLIN)])
     assert findings(gone, at) == []
     assert reasons(findings(replace(gone, zone=BERLIN), at)) == ["run_missing"]
+
+
+def test_a_source_that_runs_leave_out_is_found_once_the_run_is_late():
+    both = {"sources": ("mails", "tickets"), "readings": [reading(1000)], "scheduled": ("weekly",)}
+    late = MONDAY.replace(hour=12, minute=1)
+    assert findings(seen(**both), MONDAY) == []  # the run of all sources may be still to come
+    (found,) = findings(seen(**both), late)
+    assert (found.reason, found.severity) == (WatchReason.RUN_MISSING, "critical")
+    assert found.text == "The weekly run of 2026-W46 left out mails: it was of other sources alone."
+    assert "`calmon run weekly --week 2026-W46`" in found.do_now
+    read = [*both["readings"], replace(reading(1000), source="mails")]
+    failed = [*both["readings"], replace(reading(0, state="relation_error"), source="mails")]
+    assert findings(seen(**both | {"readings": read}), late) == []
+    assert reasons(findings(seen(**both | {"readings": failed}), late)) == ["source_not_read"]
+    assert findings(seen(**both, rules_revision="newer"), late) == []  # mails may be new in alerts.yaml
 
 
 def test_a_failed_run_is_found_with_what_it_left():
@@ -177,6 +193,43 @@ def test_messages_that_do_not_get_through_are_found_once_a_channel():
     found = findings(seen(deliveries=waiting), MONDAY)
     assert [(f.reason, f.channel) for f in found] == [("delivery_refused", "#b"), ("delivery_stuck", "#a")]
     assert found[1].text.startswith("2 messages to #a")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "severities"),
+    [
+        ([message("failed", 2)], ["warning"]),  # a route's other channel can say so
+        ([message("failed", 2), message("failed", 3, "#b")], ["critical", "critical"]),
+        ([message("failed", 2), message("failed", 0.5, "#b")], ["warning"]),
+        ([replace(message("failed", 2), error_code="token_revoked")], ["critical"]),
+        ([replace(message("failed", 2), error_code="is_archived")], ["warning"]),
+        ([replace(message("failed", 2), error_code="missing_scope")], ["warning"]),
+    ],
+)
+def test_that_no_message_reaches_slack_is_critical_and_another_service_hears_of_it(
+    waiting: list[Delivery], severities: list[str]
+):
+    found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"})), MONDAY)
+    assert [each.severity for each in found] == severities
+    nobody = severities[0] == "critical"
+    assert all(each.text.endswith("No message reaches Slack now.") == nobody for each in found)
+    assert not_heard(found) == (found[0].text if nobody else None)
+
+
+def test_messages_that_were_given_up_without_a_token_are_found_where_there_was_one_before():
+    lost = [message("not_sent", 30), message("not_sent", 5), message("not_sent", 24 * 8)]
+    week = timedelta(weeks=1)
+    never = seen(deliveries=lost)
+    assert findings(never, MONDAY) == []
+    ever = replace(never, sent=(MONDAY - 9 * week, MONDAY - 2 * week))
+    (found,) = findings(ever, MONDAY)
+    assert (found.reason, found.severity, found.channel) == (WatchReason.DELIVERY_NOT_SENT, "critical", "#a")
+    assert found.text.startswith("2 messages to #a were not sent and will not be: a process had no token")
+    assert not_heard([found]) == found.text
+    (again,) = findings(replace(ever, sent=(MONDAY - 9 * week, MONDAY - timedelta(hours=1))), MONDAY)
+    assert (again.severity, "No message" in again.text, not_heard([again])) == ("warning", False, None)
+    later = replace(ever, sent=(MONDAY - timedelta(hours=20), MONDAY - timedelta(hours=1)))
+    assert findings(later, MONDAY)[0].text.startswith("1 message to #a was not sent")  # the first had none before it
 
 
 def test_a_message_that_a_person_has_deleted_is_no_refusal():
@@ -300,3 +353,22 @@ def test_every_reason_has_a_runbook_page_and_is_in_the_overview(reason: WatchRea
     docs = Path(__file__).parents[3] / "docs"
     assert (docs / "runbook" / f"{reason.value}.md").is_file()
     assert f"runbook/{reason.value}.md" in (docs / "watching.md").read_text("utf-8")
+
+
+def test_automation_of_a_source_that_alerts_yaml_has_lost_ends_once_gates_have_lost_it_too():
+    on = SwitchState("letters", "billing", "on", lease_until=MONDAY + timedelta(days=5))
+    whole = SwitchState("letters", None, "on")
+    known = seen(switches=[on, whole], with_scores=frozenset({"tickets", "letters"}))
+    assert findings(known, MONDAY) == []  # until a run publishes the new file, its labels go on
+    lost = replace(known, with_scores=frozenset({"tickets"}))
+    for now in (MONDAY, MONDAY + timedelta(days=4, hours=12), MONDAY + timedelta(days=90)):
+        (found,) = [each for each in findings(lost, now) if each.source == "letters"]
+        assert (found.reason, found.severity, found.key) == (WatchReason.LEASE_ENDED, "critical", "letters:lost")
+        assert found.text == (
+            "Automation of letters ended for billing: alerts.yaml has no source letters any more, so every gate "
+            "refuses it."
+        )
+        assert "`calmon automation disable --source letters --all --reason TEXT`" in found.do_now
+    assert findings(replace(lost, switches=[replace(on, state="off"), whole]), MONDAY) == []
+    assert automation_line(known, MONDAY).startswith("Automation is on for 1 label")
+    assert automation_line(lost, MONDAY) == "No label acts alone now."

@@ -1,0 +1,135 @@
+"""A channel that is archived: what was kept for it goes where alerts.yaml sends it now, and calls people there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.slack.message import delivery_of, trial_message
+from monitor.operations import incident_actions
+from tests.fakes import slack
+from tests.fakes.alerts_world import CONFIG, START, AlertsWorld, Judged, alerts_world
+
+BREACH = Judged("billing", "automated-shortfall", "breach", 0.12)
+FINE = replace(BREACH, outcome="ok", value=0.01)
+ELSEWHERE = CONFIG.replace('"#ml-oncall"', '"#new-oncall"')
+HOUR = timedelta(hours=1)
+MENTION = "<!subteam^S0123>"
+
+
+@pytest.fixture
+def workspace() -> Iterator[slack.FakeSlack]:
+    with slack.running() as fake:
+        fake.channels["new-oncall"] = "C003"
+        yield fake
+
+
+@contextmanager
+def life(folder: Path, workspace: slack.FakeSlack, config: str, now: datetime = START) -> Iterator[AlertsWorld]:
+    """The world by this alerts.yaml, from ``now`` on."""
+    with alerts_world(folder, config=config, slack_bot_token=slack.TOKEN, slack_api_url=workspace.url) as world:
+        world.clock.now = now
+        yield world
+
+
+def roots(workspace: slack.FakeSlack, channel: str) -> list[str]:
+    return [m["text"] for m in workspace.shown(channel) if m.get("thread_ts", m["ts"]) == m["ts"]]
+
+
+def replies(workspace: slack.FakeSlack, channel: str) -> list[str]:
+    return [m["text"] for m in workspace.shown(channel) if m.get("thread_ts", m["ts"]) != m["ts"]]
+
+
+def test_a_message_that_was_never_sent_goes_to_the_channel_that_routes_name_now_with_its_thread(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    workspace.archived.add("ml-oncall")
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        world.clock.now += 2 * HOUR
+        watch_monitor(world.monitor)
+        world.drain(world.clock.now)
+        now = world.clock.now
+    assert roots(workspace, "ml-monitoring")[0].startswith("Monitor: messages to #ml-oncall wait")
+    with life(tmp_path, workspace, ELSEWHERE, now) as world:
+        world.drain(now + HOUR)
+        watch_monitor(world.monitor)
+        world.drain(now + 2 * HOUR)
+        assert {d.state for d in world.deliveries()} <= {"sent", "superseded"}
+        world.drain(now + 26 * HOUR)
+    (root,) = roots(workspace, "new-oncall")
+    assert root.startswith("billing is overconfident")
+    assert MENTION in root
+    numbers, picture, reminder = replies(workspace, "new-oncall")
+    assert numbers.startswith("Numbers of 2026-W02")
+    assert (picture, "not acknowledged yet" in reminder) == ("", True)
+    assert roots(workspace, "ml-monitoring")[0].startswith("No message to #ml-oncall waits")
+
+
+def test_a_message_whose_channel_was_archived_later_is_posted_anew_as_it_is_now(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        workspace.archived.add("ml-oncall")
+        world.evaluate("2026-W03", [BREACH])
+        now = world.clock.now
+    with life(tmp_path, workspace, ELSEWHERE, now) as world:
+        world.drain(now + HOUR)
+        world.evaluate("2026-W04", [FINE])
+    (root,) = roots(workspace, "new-oncall")
+    first = workspace.first_texts[workspace.shown("new-oncall")[0]["ts"]]
+    assert ("(2026-W03)" in first, MENTION in first) == (True, True)
+    assert root.startswith("billing resolved")
+    assert replies(workspace, "new-oncall")[0].startswith("billing still in breach (2026-W03)")
+
+
+def test_nobody_is_called_for_a_message_that_goes_elsewhere_once_somebody_has_it(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        workspace.archived.add("ml-oncall")
+        world.person("acknowledges", "billing", "ana")
+        world.drain(world.clock.now + HOUR)
+        now = world.clock.now
+    with life(tmp_path, workspace, ELSEWHERE, now) as world:
+        world.drain(now + HOUR)
+    (root,) = roots(workspace, "new-oncall")
+    assert MENTION not in root + str(workspace.shown("new-oncall")[0]["blocks"])
+
+
+def test_what_a_route_still_names_waits_there_and_so_does_everything_while_alerts_yaml_is_broken(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    workspace.archived.add("ml-oncall")
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        world.drain(world.clock.now + HOUR)
+        broken = world.monitor.config.model_copy(update={"sources": {}, "routes": world.monitor.config.routes[1:]})
+        incident_actions.due_repeats(replace(world.monitor, config=broken))
+        (post,) = [d for d in world.deliveries() if d.operation == "post"]
+        assert (post.channel, post.state, post.error_code) == ("#ml-oncall", "failed", "is_archived")
+        workspace.archived.clear()
+        world.drain(world.clock.now + 2 * HOUR)
+    assert len(roots(workspace, "ml-oncall")) == 1
+
+
+def test_a_test_of_a_channel_that_no_route_names_any_more_is_not_sent(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    workspace.archived.add("ml-oncall")
+    with life(tmp_path, workspace, CONFIG) as world:
+        payload = trial_message("#ml-oncall", "critical", "ana", START)
+        world.monitor.store.add_delivery(delivery_of(payload, kind="test", now=START))
+        world.drain(START)
+    with life(tmp_path, workspace, ELSEWHERE) as world:
+        world.drain(START + HOUR)
+        assert [d.state for d in world.deliveries()] == ["superseded"]
+    assert roots(workspace, "new-oncall") == []
