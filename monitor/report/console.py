@@ -38,7 +38,7 @@ def plain_table(*columns: str, title: str | Text | None = None) -> Table:
 class _WholeTable(Table):
     """A table that is never cut.
 
-    Rich cuts the columns that are not wrapped where a terminal is too narrow for them, and of a number 0.083 leaves 0.0.
+    Where a terminal is too narrow for the columns that are not wrapped, Rich cuts them, and leaves 0.0 of 0.083.
     There they are wrapped like the others, of which the widest get narrower first.
     """
 

@@ -400,4 +400,5 @@ def test_a_narrow_terminal_wraps_numbers_and_never_cuts_them(width: int, data: R
 
 def test_the_numbers_of_labels_are_whole_on_sixty_columns(data: ReportData) -> None:
     values = {f"{value:.3f}" for report in data.by_attention if (value := report.value("ece")) is not None}
-    assert values and values <= set(re.findall(r"(?<![\d.+−])\d\.\d+", drawn(label_table(data), 60)))
+    assert values
+    assert values <= set(re.findall(r"(?<![\d.+−])\d\.\d+", drawn(label_table(data), 60)))
