@@ -145,6 +145,26 @@ def on_spans(
     ]
 
 
+def any_on(
+    own: Iterable[Sequence[SwitchStep]],
+    whole: Sequence[SwitchStep],
+    history: Sequence[SwitchStep],
+    start: datetime,
+    end: datetime,
+) -> list[tuple[datetime, datetime]]:
+    """The spans between ``start`` and ``end`` in which automation was on for one label of a source or more.
+
+    ``own`` are the events of each label's switch; the others are as for :func:`on_spans`.
+    """
+    found: list[tuple[datetime, datetime]] = []
+    for since, until in sorted(span for steps in own for span in on_spans(steps, whole, history, start, end)):
+        if found and since <= found[-1][1]:
+            found[-1] = found[-1][0], max(until, found[-1][1])
+        else:
+            found.append((since, until))
+    return found
+
+
 def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
     """The spans in which a switch is on and its lease has not ended; adjacent spans are merged."""
     found: list[tuple[datetime, datetime]] = []

@@ -103,13 +103,7 @@ def effective(
     against the evidence ends there too. Nothing may act on a copy of a history, or by a clock that is behind:
     ``identity`` says whether it is one, and when a switch was changed last.
     """
-    copied = None if identity is None else closed_history(identity)
-    if copied is not None:
-        return Allowed(False, copied, CLOSED_HISTORY[copied])
-    behind = None if identity is None else clock_behind(identity.newest_at, now)
-    if behind is not None:
-        return Allowed(False, GateReason.CLOCK_BEHIND, behind)
-    closed = closed_by_source(whole, now) or _closed(state, now)
+    closed = _closed_to_all(whole, now, identity) or _closed(state, now)
     if closed is not None:
         return closed
     parts = off_segments(state, now)
@@ -117,6 +111,36 @@ def effective(
         return Allowed(True, GateReason.ON, "on", state.lease_until, merged(state.blocked), parts)
     ends = [lease for lease in (state.lease_until, whole.lease_until if whole.verdict else None) if lease is not None]
     return Allowed(True, GateReason.ON, "on", min(ends), merged(state.blocked + whole.blocked), parts)
+
+
+def of_source(
+    source: str, switches: Mapping[tuple[str, str | None], SwitchState], now: datetime, *, identity: Identity
+) -> Allowed:
+    """What may act of a source now: nothing where its own switch forbids it, else what its labels' switches say.
+
+    ``switches`` are those that were ever set, by source and label. A source's own switch that is not, forbids nothing.
+    """
+    whole = switches.get((source, None))
+    closed = _closed_to_all(whole, now, identity)
+    if closed is not None:
+        return closed
+    own = [state for (its, label), state in switches.items() if its == source and label is not None]
+    on = sum(effective(state, now, whole=whole, identity=identity).allowed for state in own)
+    if not on:
+        return Allowed(False, GateReason.OFF, "off for every label")
+    blocked = () if whole is None else merged(whole.blocked)
+    return Allowed(True, GateReason.ON, f"on for {on} {'label' if on == 1 else 'labels'}", blocked=blocked)
+
+
+def _closed_to_all(whole: SwitchState | None, now: datetime, identity: Identity | None) -> Allowed | None:
+    """Why no label of a source may act now, whatever its own switch; None if some may."""
+    copied = None if identity is None else closed_history(identity)
+    if copied is not None:
+        return Allowed(False, copied, CLOSED_HISTORY[copied])
+    behind = None if identity is None else clock_behind(identity.newest_at, now)
+    if behind is not None:
+        return Allowed(False, GateReason.CLOCK_BEHIND, behind)
+    return closed_by_source(whole, now)
 
 
 def off_segments(state: SwitchState, now: datetime) -> tuple[tuple[str, str], ...]:

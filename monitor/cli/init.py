@@ -24,7 +24,7 @@ from monitor.context import utc_now
 from monitor.core.redaction import shown_address
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.operations.propose_evaluation import Weeks, aside_of, tuning_of, typical_of, weeks_of
-from monitor.operations.propose_source import OURS, Proposal, Unclear, propose, with_truth
+from monitor.operations.propose_source import NAMED, OURS, Proposal, Unclear, propose, with_truth
 from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
@@ -164,6 +164,9 @@ def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
         ours, is_pair, theirs = pair.partition("=")
         if not is_pair:
             raise cli.UsageError(f"--column {pair}: write ours=theirs, such as item=ticket_id")
+        if ours.strip() not in {*NAMED, "predicted_label", "confidence"}:
+            known = f"it is one of {', '.join(NAMED)} (others: `columns` in alerts.yaml, once it is written)"
+            raise cli.UsageError(f"--column {pair}: init knows no {ours.strip()}; before the = {known}")
         named[ours.strip()] = theirs.strip()
     return named
 

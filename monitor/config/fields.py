@@ -106,7 +106,8 @@ class Typing:
         if known is None or key in known:
             return True
         place = f" of {_name(path)}" if path else ""
-        remedy = _ELSEWHERE.get((*pattern(path), key)) or meant(key, known)
+        of_number = f"a decimal point in the number before it (.{key}): a comma begins another key"
+        remedy = _ELSEWHERE.get((*pattern(path), key)) or (of_number if key.isdecimal() else meant(key, known))
         self._note("CAL004", (*path, key), f"unknown key {key!r}{place}", remedy, at_key=True)
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ _DEEPEST = 50
 _MOST_TABS = 50
 _TOO_LARGE = 10**15  # more than this file ever needs; larger numbers are not exact as floats
 _SHOWN = 40
+_REMARK_WITHIN = 30  # lines above a mistake in which a remark is looked for that explains it
 _TAB = "a tab: YAML is indented with spaces only"
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
@@ -247,6 +249,11 @@ _SYNTAX = (
 def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     message = " ".join(str(error).split())
     line, column = _where(error, text)
+    remark = _remark_in_braces(error, text)
+    if remark is not None:
+        at, word = remark
+        summary = "not YAML: a remark begins at this '#', so the brace before it is never closed"
+        return Problem("CAL001", summary, f'"{word}", in quotes', file, *at, len(word), severity="fatal")
     for part, summary, remedy in _SYNTAX:
         if part in message:
             return Problem("CAL001", f"not YAML: {summary}", remedy, file, line, column, severity="fatal")
@@ -254,6 +261,38 @@ def _syntax_problem(error: yaml.YAMLError, text: str, file: str) -> Problem:
     return Problem(
         "CAL001", f"not YAML: {detail}", "the YAML syntax on this line", file, line, column, severity="fatal"
     )
+
+
+def _remark_in_braces(error: yaml.YAMLError, text: str) -> tuple[tuple[int, int], str] | None:
+    """Place and text of a name such as ``#ml-oncall`` that has no quotes in braces, in the lines up to the error.
+
+    YAML takes it and the rest of its line for a remark, and finds the brace open in a later line.
+    """
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    last = text.count("\n") if mark is None else mark.line
+    numbered = list(enumerate(lines_of(text)[: last + 1], 1))[-_REMARK_WITHIN:]
+    for number, line in reversed(numbered):
+        at = _remark(line)
+        if at is not None:
+            return (number, at + 1), re.split(r"[\s,}\]]", line[at:], maxsplit=1)[0]
+    return None
+
+
+def _remark(line: str) -> int | None:
+    """Where a remark without a space after its # takes away the end of what is open in its line.
+
+    >>> _remark("  - {channel: #ml, repeat: 1w}"), _remark('  - {channel: "#ml"}  #why'), _remark("#- {a: 1}")
+    (14, None, None)
+    """
+    quote, opened = "", 0
+    for at, letter in enumerate(line):
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        elif letter == "#" and line[:at][-1:] in ("", " ", "\t"):
+            name, rest = line[at + 1 : at + 2], line[at:]
+            return at if opened > 0 and name.isalnum() and ("}" in rest or "]" in rest) else None
+        opened += (letter in "{[") - (letter in "}]") if not quote else 0
+    return None
 
 
 def _where(error: yaml.YAMLError, text: str) -> tuple[int, int]:

@@ -169,20 +169,31 @@ def _weeks(span: SpanSeen) -> Iterator[_Pair]:
 
 
 def _concern(pair: _Pair, what: str, change: float, p_adjusted: float, evaluation: EvaluationConfig) -> Concern:
-    """The concern about a pair; of two halves, about the weeks before and after its likely start, if they differ more.
+    """The concern about a pair; if they differ more, about the weeks before and after the likely start of its change.
 
-    The halves only test: a change in the last weeks is diluted in the second half.
+    The pair only tests: a change in the last weeks is diluted in the second half, or in the weeks after the span.
     """
-    if pair.between is Between.HALVES:
-        inside = list(pair.span.inside)
-        at = _likely_start(inside, what)
-        split = _pair(pair.span, Between.HALVES, inside[:at], inside[at:])
+    split = _at_its_start(pair, what)
+    if split is not None:
         size = (
             (ks(split.now, split.then).statistic or 0.0) if what == "scores" else _change(*_tables(split, evaluation))
         )
         if abs(size) >= abs(change):
             pair, change = split, size
     return Concern(pair.span.subject, what, pair.between, pair.week, change, p_adjusted, pair.versions)
+
+
+def _at_its_start(pair: _Pair, what: str) -> _Pair | None:
+    """The weeks before and after the likely start of a change, within the span or in the weeks after it."""
+    inside, after = list(pair.span.inside), list(pair.span.after)
+    if pair.between is Between.HALVES:
+        at = _likely_start(inside, what)
+        return _pair(pair.span, Between.HALVES, inside[:at], inside[at:])
+    if pair.between is Between.AFTER:
+        weeks = [*inside, *after]
+        at = _likely_start(weeks, what, first=len(inside))
+        return _pair(pair.span, Between.AFTER, weeks[:at], weeks[at:])
+    return None
 
 
 def _enough(counts: Counts) -> bool:
@@ -224,8 +235,11 @@ def _change(now: BinCounts, then: BinCounts) -> float:
     return 0.0 if value0 is None or value1 is None else value1 - value0
 
 
-def _likely_start(weeks: Sequence[WeekSeen], what: str) -> int:
-    """The index of the week from which on the weeks differ most from those before, in scores or in calibration."""
+def _likely_start(weeks: Sequence[WeekSeen], what: str, *, first: int = 1) -> int:
+    """The index, ``first`` or later, of the week from which on the weeks differ most from those before.
+
+    They differ in scores or in calibration.
+    """
 
     def distance(at: int) -> float:
         then, now = _pooled(weeks[:at]), _pooled(weeks[at:])
@@ -235,7 +249,7 @@ def _likely_start(weeks: Sequence[WeekSeen], what: str) -> int:
         gaps = [float((part.wy - part.ws).sum()) / max(float(part.w.sum()), 1e-9) for part in (then, now)]
         return abs(gaps[1] - gaps[0]) * weight
 
-    return max(range(1, len(weeks)), key=distance)
+    return max(range(first, len(weeks)), key=distance)
 
 
 def _versions(weeks: Sequence[WeekSeen]) -> str:

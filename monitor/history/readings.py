@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, select
@@ -207,13 +208,22 @@ def quality(
 
 
 def rejected_by_reason(connection: Connection, since: datetime, until: datetime) -> list[Row]:
-    """How many rows of each source were rejected for each reason, in windows from ``since`` to ``until``."""
+    """How many rows of each source were rejected for each reason, in windows from ``since`` to ``until``.
+
+    Rows that lie in no window are counted over the whole source in every reading, so of these it is the newest count.
+    """
     table = tables.quality
     columns = (table.c.schedule, table.c.source, table.c.reason)
     within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    counted = (func.sum(table.c.rows).label("rows"), func.count().label("windows"))
-    statement = select(*columns, *counted).where(within).group_by(*columns).order_by(*columns)
-    return [dict(row) | {"rows": int(row["rows"])} for row in connection.execute(statement).mappings()]
+    statement = select(*columns, table.c.rows).where(within).order_by(*columns, table.c.window_start)
+    found = []
+    for (schedule, source, reason), each in groupby(connection.execute(statement).all(), key=lambda row: row[:3]):
+        counts, whole = [row.rows for row in each], reason in IN_NO_WINDOW
+        rows, over = (counts[-1], "the whole source") if whole else (sum(counts), "its windows")
+        found.append(
+            {"schedule": schedule, "source": source, "reason": reason, "rows": rows, "windows": len(counts), "of": over}
+        )
+    return found
 
 
 def rejected(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Rejections:

@@ -26,7 +26,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "resolved_at": (
         "resolved_at", "closed_at", "reviewed_at", "labelled_at", "labeled_at", "annotated_at", "resolved", "closed",
         "corrected_at", "completed_at", "resolution_date", "updated_at", "date", "timestamp", "datum", "day", "ts",
-        "time", "created_at", "created",
+        "time", "created_at", "created",  # from updated_at on, any date may be called so: see _OF_ANY_DATE
     ),
     "score": (
         "score", "confidence", "probability", "prob", "proba", "confidence_score", "model_confidence", "certainty",
@@ -50,6 +50,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 OURS = frozenset({*NAMES, "label", "confidence", "predicted"})
 """The canonical names of columns."""
+NAMED = ("item", "label", "score", "true_label", "actual", "resolved_at", "model_version")
+"""The canonical names of columns that a person may name; predicted_label is a label, and confidence a score."""
+_OF_ANY_DATE = NAMES["resolved_at"][NAMES["resolved_at"].index("updated_at") :]
+_OF_PREDICTIONS = ("predicted_at", "scored_at", "classified_at", "received_at", "opened_at", "opened", "sent_at")
 _CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated", "loaded_at", "inserted_at")
 SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team", "product")
 YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
@@ -172,9 +176,10 @@ def propose(
     found = [_Column(column) for column in columns]
     named = {_SAME.get(name, name): given_name for name, given_name in given.items()}
     pattern = named.pop("date_format", None)
-    unknown = [given_name for given_name in named.values() if given_name not in {column.name for column in found}]
+    names = tuple(column.name for column in found)
+    unknown = [(ours, theirs) for ours, theirs in given.items() if ours != "date_format" and theirs not in names]
     if unknown:
-        return Unclear("item", f"there is no column {unknown[0]}", tuple(column.name for column in found))
+        return Unclear(unknown[0][0], f"there is no column {unknown[0][1]}.", names)
     if not found or found[0].sample.rows == 0:
         return Unclear("rows", "there is no row, so nothing can be recognised")
     return _Table(found, named, files, pattern, repeated).proposal()
@@ -211,7 +216,7 @@ class _Table:
 
     def proposal(self) -> Proposal | Unclear:
         when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
-        if when is None:
+        if when is None or self._may_be_another_date(when):
             return self._unclear("resolved_at", "which column says when the truth became known?", self._dates())
         patterns = when.patterns if self.pattern is None else (self.pattern,)
         if len(patterns) > 1 and patterns[1].startswith("%m"):
@@ -284,6 +289,17 @@ class _Table:
         segments = [c.name for c in rest if plain_name(c.name) in SEGMENTS]
         settings = {**more, "columns": columns, "segments": segments}
         return Proposal(shape, {key: value for key, value in settings.items() if value})
+
+    def _may_be_another_date(self, when: _Column) -> bool:
+        """Whether ``when`` has a name that any date may have, beside a date of which nothing is known.
+
+        Of ``created`` and ``erledigt_am`` the second is when the truth became known, which its name does not say here.
+        """
+        if "resolved_at" in self.given or plain_name(when.name) not in _OF_ANY_DATE:
+            return False
+        known = {*NAMES["resolved_at"], *_OF_PREDICTIONS, *_CHANGES}
+        others = [c for c in self._dates() if c is not when and not c.is_empty]
+        return any(plain_name(c.name) not in known for c in others)
 
     def _dates(self) -> list[_Column]:
         return [c for c in self.columns if c.patterns]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from copy import copy
+from dataclasses import replace
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 WIDE = 140
+_WIDER_THAN_ANY = 10_000
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -24,9 +27,24 @@ def console(*, stderr: bool = False) -> Console:
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:
     """A table of texts. A narrow terminal wraps a text and never cuts it: two texts may differ only at their ends."""
-    table = Table(
+    table = _WholeTable(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
     )
     for name in columns:
         table.add_column(name, overflow="fold")
     return table
+
+
+class _WholeTable(Table):
+    """A table that is never cut.
+
+    Where a terminal is too narrow for the columns that are not wrapped, Rich cuts them, and leaves 0.0 of 0.083.
+    There they are wrapped like the others, of which the widest get narrower first.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needed = self.__rich_measure__(console, options.update(width=_WIDER_THAN_ANY)).minimum
+        shown = copy(self)
+        if needed > options.max_width:
+            shown.columns = [replace(column, no_wrap=False, min_width=None) for column in self.columns]
+        return super(_WholeTable, shown).__rich_console__(console, options)

@@ -81,6 +81,25 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.parametrize("address", [*ADDRESSES, f"report?week={WEEKS[11]}"])
+def test_a_name_of_one_long_word_widens_no_page(opened: Opened, service: Running, incident: str, address: str) -> None:
+    page = opened.page
+    page.goto(f"{service.url}/{address.format(incident=incident)}")
+    page.evaluate("document.querySelectorAll('bdi').forEach(each => each.textContent = 'W'.repeat(180))")
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_monitor_page_has_room_for_its_tables_on_a_wide_screen(opened: Opened, service: Running) -> None:
+    opened.page.set_viewport_size({"width": 1400, "height": 900})
+    opened.page.goto(f"{service.url}/monitor")
+    widths = opened.page.evaluate("[...document.querySelectorAll('.pair > section')].map(each => each.clientWidth)")
+    opened.page.set_viewport_size({"width": 1280, "height": 900})
+    assert min(widths) >= 550  # six columns, the names of sources and reasons among them
+
+
 @pytest.mark.parametrize("address", ["", "label/tickets/slipping", "incidents", "automation"])
 def test_figures_and_tables_fit_a_sheet_of_paper(opened: Opened, service: Running, address: str) -> None:
     page = opened.page

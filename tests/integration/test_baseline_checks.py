@@ -115,6 +115,19 @@ def test_weeks_before_a_swap_differ_from_the_weeks_after(tmp_path: Path) -> None
     assert {c.between for c in pinned(tmp_path, frame(overconfident), 0, 5).concerns} == {Between.AFTER}
 
 
+@pytest.mark.parametrize(("change", "what"), [(overconfident, "calibration"), (other_scores, "scores")])
+def test_a_change_after_the_weeks_is_named_with_the_week_in_which_it_begins(
+    change: Change, what: str, tmp_path: Path
+) -> None:
+    data = frame()
+    chosen = (data["label"] == "steady") & (data["resolved_at"] >= week(WEEKS[8]).start)
+    data.loc[chosen] = change(data[chosen].copy(), np.random.default_rng(3))
+    found = pinned(tmp_path, data, 0, 5)
+    (concern,) = [each for each in found.concerns if each.subject.label == "steady" and each.what == what]
+    assert (concern.between, concern.week) == (Between.AFTER, WEEKS[8])
+    assert f"after the span, from {WEEKS[8]} on" in str(concern)
+
+
 def test_scores_that_moved_are_named_although_they_are_right(tmp_path: Path) -> None:
     found = pinned(tmp_path, frame(other_scores), 3, 8)
     assert ("steady", "scores", Between.HALVES) in kinds(found)

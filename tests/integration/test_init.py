@@ -180,6 +180,10 @@ UNCLEAR: dict[str, tuple[Rows, str]] = {
         renamed(single(), {"resolved_at": "a"}, b=lambda r: r["resolved_at"]),
         "resolved_at",
     ),
+    "a date of the item, and one of an unknown name": (
+        renamed(single(), {"resolved_at": "erledigt_am"}, created=lambda r: r["resolved_at"]),
+        "resolved_at",
+    ),
     "no label": ([{k: v for k, v in row.items() if "label" not in k} for row in single()], "label"),
     "labels of unknown names": (renamed(single(), {"predicted_label": "a", "true_label": "b"}), "label"),
     "no truth": ([{k: v for k, v in row.items() if k != "true_label"} for row in single()], "true_label"),
@@ -194,6 +198,24 @@ def test_what_cannot_be_recognised_is_the_question(shape: str, tmp_path: Path) -
     found = proposed(written(tmp_path / "t.csv", rows))
     assert isinstance(found, Unclear), found
     assert found.missing == missing
+
+
+@pytest.mark.parametrize("other", ["created_at", "predicted_at", "updated_at"])
+def test_a_date_of_a_known_name_is_taken_beside_one_that_is_known_to_mean_another_time(
+    other: str, tmp_path: Path
+) -> None:
+    rows = renamed(single(), {"resolved_at": "date"}, **{other: lambda r: r["resolved_at"]})
+    found = proposed(written(tmp_path / "t.csv", rows))
+    assert isinstance(found, Proposal), found
+    assert found.settings["columns"]["resolved_at"] == ("updated_at" if other == "updated_at" else "date")
+
+
+def test_a_date_that_a_person_named_is_no_question(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", UNCLEAR["a date of the item, and one of an unknown name"][0])
+    for name in ("created", "erledigt_am"):
+        found = proposed(path, {"resolved_at": name})
+        assert isinstance(found, Proposal), found
+        assert found.settings["columns"]["resolved_at"] == name
 
 
 def test_an_answer_is_taken(tmp_path: Path) -> None:
@@ -321,7 +343,16 @@ def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: P
     assert "if another table says it: --truth TABLE" in found.stderr
     wrong = calmon("init", "tickets.csv", "--yes", "--column", "score=nothing")
     assert wrong.exit_code == 2
-    assert "there is no column nothing" in wrong.stderr
+    assert "there is no column nothing. Give --column score=NAME; it could be: " in wrong.stderr
+
+
+def test_a_column_that_init_does_not_know_is_refused_and_not_ignored(folder: Path) -> None:
+    written(folder / "tickets.csv", single())
+    for name in ("id", "cluster"):
+        found = calmon("init", "tickets.csv", "--yes", "--column", f"{name}=ticket_id")
+        assert found.exit_code == 2
+        assert f"init knows no {name}; before the = it is one of item, label, score, true_label" in found.stderr
+    assert not (folder / "alerts.yaml").exists()
 
 
 @pytest.mark.parametrize(

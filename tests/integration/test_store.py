@@ -495,6 +495,21 @@ def test_reading_again_replaces_only_that_source_in_that_window(store: Store):
         assert set(kept.labels) == {"a", "b"}
 
 
+def test_rows_that_lie_in_no_window_are_not_added_up_over_windows(store: Store):
+    """Each reading counts them over the whole source, so that the newest count is what there is."""
+    for number, (duplicates, undated) in enumerate([(1, 312), (2, 312), (4, 300)]):
+        bad = (RejectedRows("tickets", "duplicate", duplicates), RejectedRows("tickets", "date_missing", undated))
+        store.save_reading(week(number), StoredReading("tickets", quality=bad), NOW)
+    found = {each["reason"]: each for each in store.rejected_by_reason(week(0).start, week(2).start)}
+    assert (found["duplicate"]["rows"], found["duplicate"]["windows"], found["duplicate"]["of"]) == (
+        7,
+        3,
+        "its windows",
+    )
+    missing = found["date_missing"]
+    assert (missing["rows"], missing["windows"], missing["of"]) == (300, 3, "the whole source")
+
+
 def test_names_as_long_as_they_may_be_are_kept_in_every_table(store: Store):
     # no repetitions: PostgreSQL would compress them, and its index entries hold about 2,700 bytes
     digits = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(60))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from itertools import accumulate
+from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
@@ -13,7 +15,8 @@ from monitor.report.figures.svg import Plot, figure, number, text
 LINE_HEIGHT, WIDTH, NAMES = 24, 1180, 210
 _LANES = {"critical": 0.74, "warning": 0.42, "info": 0.16}
 """The height of a bar's middle in its line, so that incidents of one label at one time do not overlap."""
-NAME_LENGTH = 30
+_WIDE, _BROAD, _USUAL = 11.5, 8.5, 6.5
+"""How wide a letter of a name is at most, in pixels: one of Chinese, a capital or an m, and any other."""
 _YEAR_MONTHS = 18
 
 
@@ -40,10 +43,27 @@ def incident_timeline(bars: Sequence[IncidentBar], start: datetime, end: datetim
     plot = Plot(NAMES, 6, WIDTH - NAMES - 10, height, start.timestamp(), end.timestamp(), 0, len(lines))
     parts = [_months(plot, start, end, zone)]
     for place, name in enumerate(lines):
-        shown = name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
-        parts.append(text(NAMES - 8, 6 + LINE_HEIGHT * (place + 0.7), shown, "end", "ink"))
+        parts.append(text(NAMES - 8, 6 + LINE_HEIGHT * (place + 0.7), _fitting(name, NAMES - 12), "end", "ink"))
     parts += [_bar(plot, bar, len(lines) - lines.index(bar.line), start, end) for bar in bars]
     return figure(WIDTH, height + 30, parts, f"Timeline of {len(bars)} incidents of {len(lines)} labels")
+
+
+def _fitting(name: str, room: float) -> str:
+    """The name, or as much of it as has room, in pixels.
+
+    >>> _fitting("mail/complaint", 198), _fitting("tickets/" + "M" * 40, 198)
+    ('mail/complaint', 'tickets/MMMMMMMMMMMMMMM…')
+    """
+    widths = list(accumulate(map(_width, name)))
+    if not widths or widths[-1] <= room:
+        return name
+    return f"{name[: sum(width <= room - _WIDE for width in widths)]}…"
+
+
+def _width(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return _WIDE
+    return _BROAD if letter.isupper() or letter in "mw@%—" else _USUAL
 
 
 def _bar(plot: Plot, bar: IncidentBar, above: int, start: datetime, end: datetime) -> str:

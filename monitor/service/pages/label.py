@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from monitor.automation.as_of import on_spans
-from monitor.automation.state import Allowed, effective
+from monitor.automation.as_of import any_on, on_spans
+from monitor.automation.state import Allowed, effective, of_source
 from monitor.config.model import Rule, SourceConfig
 from monitor.core import documents, windows
 from monitor.core.baseline import Baseline, edges_of
@@ -35,6 +35,7 @@ from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
 from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
+from monitor.history.grid import steps_by_label
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
@@ -240,11 +241,13 @@ class LabelHistory:
 
     @property
     def automation(self) -> Allowed:
-        """Whether the label may act now."""
-        stored = {(each.source, each.label): each for each in self.context.store.switches()}
-        state = self.context.store.switch(self.subject.source, self.subject.label)
-        whole = None if self.subject.label is None else stored.get((self.subject.source, None))
-        return effective(state, self.context.now.astimezone(UTC), whole=whole, identity=self.context.store.identity())
+        """Whether the label may act now, or for which part of a source's labels automation is on."""
+        store, (source, label), now = self.context.store, (self.subject.source, self.subject.label), self.context.now
+        stored, identity = {(each.source, each.label): each for each in store.switches()}, store.identity()
+        if label is None:
+            return of_source(source, stored, now.astimezone(UTC), identity=identity)
+        whole = stored.get((source, None))
+        return effective(store.switch(source, label), now.astimezone(UTC), whole=whole, identity=identity)
 
 
 def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
@@ -347,20 +350,29 @@ def _panels(history: LabelHistory, trends: Sequence[Trend], events: Sequence[Lab
     return time_panels(trends, missing, flags, list(_spans(history)), history.week.name, history.windows[-1].end)
 
 
+def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
+    """When automation was on: for the label, or for one label of the source or more."""
+    (source, label), store = (history.subject.source, history.subject.label), history.context.store
+    gates = store.gate_events()
+    if label is not None:
+        return on_spans(store.switch_events(source, label), store.switch_events(source, None), gates, start, end)
+    steps = steps_by_label(store.switch_steps(source))
+    whole = steps.pop("", [])
+    return any_on(steps.values(), whole, gates, start, end)
+
+
 def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
     start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
     source, label, store = history.subject.source, history.subject.label, history.context.store
-    steps_of_label = store.switch_events(source, label)
-    whole = store.switch_events(source, None) if label else []
-    zone = history.context.config.zone
+    steps_of_label, zone = store.switch_events(source, label), history.context.config.zone
 
     def span_text(what: str, since: datetime, until: datetime) -> str:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
     yield SwitchSpan(start, end, "isoff", span_text("off where nothing else is said,", start, end))
-    for since, until in on_spans(steps_of_label, whole, store.gate_events(), start, end):
-        yield SwitchSpan(since, until, "ison", span_text("on", since, until))
+    for since, until in _on(history, start, end):
+        yield SwitchSpan(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
     for place, step in enumerate(steps_of_label):
         following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
         if step.blocked and step.to_state == "on" and following > start:

@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from monitor.automation.as_of import on_spans
-from monitor.automation.state import Allowed, effective
+from monitor.automation.as_of import any_on, on_spans
+from monitor.automation.state import Allowed, effective, of_source
 from monitor.config.model import Rule
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -113,11 +113,12 @@ class Overview:
         return states_of(self.verdicts)
 
     def allowed(self, subject: Subject) -> Allowed:
-        """Whether automation may act for a label now."""
-        key = (subject.source, subject.label)
-        state = self.switches.get(key, SwitchState(*key))
-        whole = None if subject.label is None else self.switches.get((subject.source, None))
-        return effective(state, self.context.now.astimezone(UTC), whole=whole, identity=self.identity)
+        """Whether automation may act now for a label, or for which part of a source's labels."""
+        key, now = (subject.source, subject.label), self.context.now.astimezone(UTC)
+        if subject.label is None:
+            return of_source(subject.source, self.switches, now, identity=self.identity)
+        state, whole = self.switches.get(key, SwitchState(*key)), self.switches.get((subject.source, None))
+        return effective(state, now, whole=whole, identity=self.identity)
 
     @cached_property
     def events(self) -> list[TimelineEvent]:
@@ -151,12 +152,20 @@ def make(context: PageContext) -> PageContent:
         "severities": list(SEVERITY_RANK), "rows": first, "hidden": len(chosen) - len(first), "total": len(chosen),
         "letters": heat.LETTERS, "drawn": _grid(overview, first) if windows else {}, "windows": windows,
         "tiles": _tiles(overview) if windows else [], "as_text": context.choice("as", ["text"], "drawing") == "text",
-        "bands": _BANDS,
+        "bands": _BANDS, "counted": _counted(chosen),
     }  # fmt: skip
     values |= {"events": overview.events, "strip": _strip(overview)} if windows else {"events": [], "strip": Markup()}
     values["before"] = {event: _week_before(windows, event.at) for event in values["events"]}
     tables = {"labels": lambda: _labels_table(chosen), "grid": lambda: _grid_table(overview, chosen)}
     return PageContent("overview.html.j2", "Overview", values, tables)
+
+
+def _counted(rows: Sequence[OverviewRow]) -> str:
+    """How many labels, and how many sources as a whole, the rows are of."""
+    wholes = sum(row.subject.label is None for row in rows)
+    labels = len(rows) - wholes
+    found = f"{labels:,} {'label' if labels == 1 else 'labels'}"
+    return f"{found} and {wholes} {'source' if wholes == 1 else 'sources'} as a whole" if wholes else found
 
 
 def _rows(overview: Overview) -> Iterable[OverviewRow]:
@@ -216,13 +225,15 @@ def _grid(overview: Overview, rows: Sequence[OverviewRow]) -> dict[Subject, tupl
     starts, end = [window.start for window in overview.windows], overview.week.end
     found, gates = {}, overview.context.store.gate_events()
     for source, subjects in _by_source(letters):
-        steps = overview.context.store.switch_steps(source, [each.label for each in subjects])
+        labels = [each.label for each in subjects]
+        steps = overview.context.store.switch_steps(source, None if None in labels else labels)
         by_label = steps_by_label(steps)
-        whole = by_label.get("", [])
+        whole, until = by_label.pop("", []), min(end, overview.context.now)
         for subject in subjects:
-            steps_of_label = by_label.get(subject.label or "", [])
-            until = min(end, overview.context.now)
-            on = on_spans(steps_of_label, whole if subject.label else [], gates, starts[0], until)
+            if subject.label is None:
+                on = any_on(by_label.values(), whole, gates, starts[0], until)
+            else:
+                on = on_spans(by_label.get(subject.label, []), whole, gates, starts[0], until)
             off = [(_place(starts, end, a), _place(starts, end, b)) for a, b in _between(on, starts[0], end)]
             drawn = heat.heat_row(letters[subject], off, f"{subject.name}: {heat.in_words(letters[subject], names)}")
             found[subject] = letters[subject], drawn

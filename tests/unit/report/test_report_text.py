@@ -384,3 +384,21 @@ def test_parquet_reads_back_the_same_rows(tmp_path: Path) -> None:
         relation = connection.read_parquet(str(path))
         rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     assert rows == export.history_records(estimates)
+
+
+def marks(text: str) -> list[str]:
+    """Every letter, digit and sign of a table, sorted: what wrapping keeps and cutting loses."""
+    return sorted(re.sub(r"[\s─…]", "", text))
+
+
+@pytest.mark.parametrize("width", [34, 50, 60, 79])
+def test_a_narrow_terminal_wraps_numbers_and_never_cuts_them(width: int, data: ReportData) -> None:
+    table = verdict_table([v for report in data.by_attention for v in report.verdicts])
+    assert marks(drawn(table, width)) == marks(drawn(table, 300))
+    assert all(len(line) <= width for line in drawn(table, width).splitlines())
+
+
+def test_the_numbers_of_labels_are_whole_on_sixty_columns(data: ReportData) -> None:
+    values = {f"{value:.3f}" for report in data.by_attention if (value := report.value("ece")) is not None}
+    assert values
+    assert values <= set(re.findall(r"(?<![\d.+−])\d\.\d+", drawn(label_table(data), 60)))
