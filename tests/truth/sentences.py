@@ -474,7 +474,7 @@ HARM = re.compile(
     + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
     r"\((?:(?:(?P<share>\d+)|(?P<almost>less than 1|more than 99))% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
     r"(?:, (?:scores (?P<blocked>[^()=]+?) blocked)?(?: and )?(?:(?P<parts>[^()]+? = .+?) off)? "
-    r"for (?P<throughout>all|some) of it, but counted)?\)(?:; .*)?)"
+    r"for (?P<throughout>all|some) of it, but counted)?(?:, from higher scores for some of it)?\)(?:; .*)?)"
 )  # fmt: skip
 
 
