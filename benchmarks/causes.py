@@ -34,6 +34,8 @@ VERSIONS = {"v1": 0.5, "v2": 0.5}
 BASELINE_WEEKS, WEEKS = 8, 12
 LEAST_BASELINE = 10_000
 MEDIAN_SCORE = 0.79
+SLOPE, SLOPE_WEEKS, GROWTHS, CLEAR = 0.1, 26, (1, 2, 4, 8, 16), 3.5
+"""A change that grows: its full size, the weeks looked at, over how many it grows, and how clear a week must be."""
 WORSE_CHANNEL = 0.3
 """The shortfall that the growing channel had before, in worlds of kind "mix"."""
 
@@ -188,6 +190,49 @@ def onset_off(n: int, rng: Rng) -> tuple[int, bool]:
     return abs(int(began.window) - true), int(began.low) <= true <= int(began.high)
 
 
+def slope_off(n: int, growth: int, rng: Rng) -> tuple[bool, bool] | None:
+    """Whether the stated span of a change that grows over ``growth`` weeks holds its first week.
+
+    First with the weeks from which on it may have grown, then of a change all at once. It is judged up to three weeks
+    after the first week that is clearly above the baseline; None where none is.
+    """
+    planted = world("none", rng)
+    true = int(rng.integers(1, SLOPE_WEEKS - 3))
+    base = _level(drawn(planted, max(LEAST_BASELINE, n * BASELINE_WEEKS), rng, changed=False), "baseline")
+    levels: list[Level] = []
+    judged = SLOPE_WEEKS
+    for week in range(SLOPE_WEEKS):
+        share = min(max((week - true + 1) / growth, 0.0), 1.0)
+        planted = replace(planted, everywhere=SLOPE * share)
+        levels.append(_level(drawn(planted, n, rng, changed=True), f"{week:02}"))
+        noise = np.sqrt(levels[-1].variance + base.variance)
+        if judged == SLOPE_WEEKS and week >= true and levels[-1].value - base.value > CLEAR * noise:
+            judged = week + int(rng.integers(0, 4))
+        if week >= judged:
+            break
+    began = onset(base, levels) if judged < SLOPE_WEEKS else None
+    if began is None:
+        return None
+    earliest = int(began.earliest or began.low)
+    return earliest <= true <= int(began.high), int(began.low) <= true <= int(began.high)
+
+
+def slopes_table(seeds: int, sizes: Sequence[int]) -> Table:
+    """The table of how often the stated span of a growing change holds its first week."""
+    lines = []
+    for n in sizes:
+        cells = [f"{n:,}"]
+        for growth in GROWTHS:
+            worlds = (np.random.default_rng([SEED, n, 97, growth, seed]) for seed in range(seeds))
+            found = [each for each in (slope_off(n, growth, rng) for rng in worlds) if each is not None]
+            held, at_once = np.mean(found, axis=0) if found else (np.nan, np.nan)
+            cells.append(f"{held:.3f} ({at_once:.3f})")
+        lines.append(tuple(cells))
+    heads = ("rows", *(f"{growth} weeks" if growth > 1 else "at once" for growth in GROWTHS))
+    title = f"The span of a change of {SLOPE} that grows over so many weeks holds its first week; {seeds} worlds"
+    return Table(f"{title} (in brackets: the span of a change all at once)", heads, tuple(lines))
+
+
 def is_version_named(n: int, late: int, share: float, rng: Rng) -> bool:
     """Whether a version of all rows is named that arrives ``late`` weeks after a change, with ``share`` at first.
 
@@ -269,6 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for metric in ("shortfall", "ece") if chosen.metric == "both" else (chosen.metric,):
         table(chosen.seeds, metric, chosen.rows, crossed=chosen.crossed).show(out)
     versions_table(chosen.seeds, chosen.rows).show(out)
+    slopes_table(chosen.seeds, chosen.rows).show(out)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.worst_segment import worst_segment
 from monitor.alerting.switch_line import switch_line
+from monitor.automation.acting_scores import NOT_KNOWN, PublishedScores
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
 from monitor.automation.harm import Harm, TimeOn, together
 from monitor.automation.state import effective
@@ -183,22 +184,75 @@ class IncidentContext:
         found = _automated(verdict, estimates)
         if found is None or found.interval.value is None:
             return None
-        on = self._time_on(verdict.subject.source, verdict.subject.label, verdict.window)
-        return Harm(found.interval.value * found.n, on, verdict.window.schedule, rows=found.n)
+        source, label, schedule = verdict.subject.source, verdict.subject.label, verdict.window.schedule
+        on = self._time_on(source, label, verdict.window)
+        as_configured = self._acted_as_configured(verdict, on)
+        if as_configured and verdict.rules_revision == self.monitor.config.revision:
+            return Harm(found.interval.value * found.n, on, schedule, rows=found.n)
+        reading = self._reading(verdict.window, source)
+        if reading is not None and label in reading.labels:
+            return self._harm_of_rows(verdict, on, reading)
+        return Harm(found.interval.value * found.n, on, schedule, rows=found.n) if as_configured else None
+
+    def _acted_as_configured(self, verdict: Verdict, on: TimeOn) -> bool:
+        """Whether gates acted from ``automate_at`` of the present alerts.yaml, all through the verdict's window."""
+        config, subject, published = self.monitor.config, verdict.subject, self._published()
+        if subject.label is not None:
+            configured = config.thresholds.get((subject.source, subject.label))
+            configured = config.thresholds.get((subject.source, None)) if configured is None else configured
+            return all(score == configured for score, _ in on.scores)
+        changed = any(p.at > verdict.window.start and p.kind != "refused" for p in published.publications)
+        now, wanted = (
+            {key: score for key, score in scores.items() if key[0] == subject.source}
+            for scores in (published.now, config.thresholds)
+        )
+        return published == NOT_KNOWN or (now == wanted and not changed)
+
+    def _harm_of_rows(self, verdict: Verdict, on: TimeOn, reading: StoredReading) -> Harm | None:
+        """The harm counted from the score from which gates acted."""
+        from monitor.report.acting_harm import (  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+            ActingLabel,
+            counted_harm,
+            counted_together,
+        )
+
+        config, subject, window = self.monitor.config, verdict.subject, verdict.window
+        source, counts = config.sources.get(subject.source), reading.labels[subject.label]
+        if source is None:
+            return None
+        confidence, done = config.evaluation.confidence, None
+        if subject.label is None:
+            on_of = self._on_of(subject.source, None, window)
+            parts = [
+                ActingLabel(each, on_of(label), source.automate_from(label))
+                for label, each in reading.labels.items()
+                if label is not None
+            ]
+            done = counted_together(parts, window.schedule, confidence)
+        if done is None:
+            done = counted_harm(counts, on, source.automate_from(subject.label), window.schedule, confidence)
+        return None if done is None else done.harm
+
+    def _published(self) -> PublishedScores:
+        store = self.monitor.store
+        return self._once("published", make=lambda: PublishedScores(store.thresholds(), store.publications()))
 
     def _time_on(self, source: str, label: str | None, window: Window) -> TimeOn:
         """The share of the window in which automation was on; of a source as a whole, weighted by automated rows."""
+        on_of = self._on_of(source, label, window)
+        if label is not None:
+            return on_of(label)
+        reading = self._reading(window, source)
+        return together((rows, on_of(each)) for each, rows in (reading.automated_rows if reading is not None else ()))
 
-        def on(each: str) -> TimeOn:
-            return time_on(events, (source, each), window.start, window.end)
-
+    def _on_of(self, source: str, label: str | None, window: Window) -> Callable[[str], TimeOn]:
+        """The function from a label to when it was on: of ``label`` alone, or (None) of any of the source."""
         if label is not None:
             events = self._events(source, label, window.start)
-            return on(label)
-        reading = self._reading(window, source)
-        store = self.monitor.store
-        events = by_switch([*store.switch_events(source, since=window.start), *store.gate_events()])
-        return together((rows, on(each)) for each, rows in (reading.automated_rows if reading is not None else ()))
+        else:
+            store = self.monitor.store
+            events = by_switch([*store.switch_events(source, since=window.start), *store.gate_events()])
+        return lambda each: time_on(events, (source, each), window.start, window.end, self._published())
 
     def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates that say the state from ``since`` on."""

@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Protocol, cast
 
+from monitor.automation.acting_scores import NOT_KNOWN, PublishedScores, Span
 from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
@@ -86,20 +87,44 @@ def _closed_spans(steps: Iterable[SwitchStep]) -> list[tuple[datetime, datetime 
     return found
 
 
-def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> TimeOn:
-    """The share of ``start <= t < end`` in which automation was on for a label, by leases and the source's switch."""
+def time_on(
+    events: Mapping[Key, Sequence[SwitchEvent]],
+    key: tuple[str, str],
+    start: datetime,
+    end: datetime,
+    published: PublishedScores = NOT_KNOWN,
+) -> TimeOn:
+    """The share of ``start <= t < end`` in which automation was on for a label, and from which scores it acted.
+
+    That goes by leases, the source's switch and ``published``: without a published score the gate is closed.
+    """
     if end <= start:
         return TimeOn(0.0)
-    cuts = [start, *sorted(moment for moment in _moments(events, key) if start < moment < end), end]
-    on = [(until - since, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
-    spans = [(length, found) for length, found in on if found.allowed]
+    acting = published.spans(*key, start, end)
+    moments = {*_moments(events, key), *(since for since, _, _ in acting)}
+    cuts = [start, *sorted(moment for moment in moments if start < moment < end), end]
+    on = [(since, until - since, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
+    scored = [(length, found, _score_at(acting, since)) for since, length, found in on if found.allowed]
+    scored = [each for each in scored if not acting or each[2] is not None]
+    spans = [(length, found) for length, found, _ in scored]
     seconds = sum(length.total_seconds() for length, _ in spans)
     blocked = merged(each for _, found in spans for each in found.blocked)
     parts = tuple(dict.fromkeys(each for _, found in spans for each in found.segments))
     throughout = bool(blocked or parts) and all(
         (merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, found in spans
     )
-    return TimeOn(seconds / (end - start).total_seconds(), blocked, segments=parts, throughout=throughout)
+    shares: dict[float, float] = {}
+    for length, _, score in scored:
+        if score is not None:
+            shares[score] = shares.get(score, 0.0) + length / (end - start)
+    return TimeOn(
+        seconds / (end - start).total_seconds(), blocked, segments=parts, throughout=throughout,
+        scores=tuple(sorted(shares.items())),
+    )  # fmt: skip
+
+
+def _score_at(acting: Sequence[Span], at: datetime) -> float | None:
+    return next((score for since, until, score in acting if since <= at < until), None)
 
 
 class SwitchStep(Protocol):

@@ -23,7 +23,8 @@ class TimeOn:
     """The share of a window, 0 to 1, in which automation was on.
 
     ``blocked`` are score ranges and ``segments`` (column, value) that were closed meanwhile: for some of that time, or
-    for all of it (``throughout``). ``mixed``: the share is over several labels, weighted by their rows.
+    for all of it (``throughout``). ``mixed``: the share is over several labels, weighted by their rows. ``scores`` are
+    those from which the label acted meanwhile, each with its share of the window; empty: not known.
     """
 
     share: float
@@ -31,6 +32,7 @@ class TimeOn:
     mixed: bool = False
     segments: tuple[tuple[str, str], ...] = ()
     throughout: bool = False
+    scores: tuple[tuple[float, float], ...] = ()
 
     @property
     def closed(self) -> bool:
@@ -62,7 +64,9 @@ class Harm:
     """Errors beyond those that scores claimed, among the rows with scores from ``automate_at`` on, whoever decided.
 
     ``excess`` is a number of rows (negative: fewer errors than claimed), with its limits; ``wrong`` of ``rows`` were
-    wrong, ``expected`` were expected. None: not known. ``on`` says how long automation was on.
+    wrong, ``expected`` were expected. None: not known. ``on`` says how long automation was on. Where gates acted from
+    another score, the rows are those from that score on (of several the lowest), and ``counted_from`` names it. Where
+    they acted from several, ``made`` is how many of the excess errors automation made.
     """
 
     excess: float
@@ -73,18 +77,22 @@ class Harm:
     wrong: float | None = None
     expected: float | None = None
     rows: int | None = None
+    counted_from: str = ""
+    made: float | None = None
 
     @property
     def kind(self) -> HarmKind:
         """Whether automation made all of these errors, a part, or none."""
         if self.on.share <= _NEVER:
             return HarmKind.AVERTED
-        return HarmKind.HAPPENED if self.on.share >= _ALWAYS and not self.on.closed else HarmKind.ESTIMATED
+        whole = self.on.share >= _ALWAYS and not self.on.closed and self.made is None
+        return HarmKind.HAPPENED if whole else HarmKind.ESTIMATED
 
     @property
     def done(self) -> float:
         """How many of the excess errors automation made, as far as known: all, a share by time, or none."""
-        return {HarmKind.HAPPENED: self.excess, HarmKind.AVERTED: 0.0}.get(self.kind, self.excess * self.on.share)
+        part = self.excess * self.on.share if self.made is None else self.made
+        return {HarmKind.HAPPENED: self.excess, HarmKind.AVERTED: 0.0}.get(self.kind, part)
 
     @property
     def short(self) -> str:
@@ -107,7 +115,13 @@ class Harm:
         'about 38 more wrong than scores claimed (21 to 56): 68 of 900 automated were wrong, 30 were to be expected'
         >>> Harm(37.8, TimeOn(0.0), "weekly", 21.0, 56.2, 68.0, 30.2, 900).sentence.split("; ")[1]
         '68 of 900 items were wrong, 30 were to be expected'
+        >>> Harm(37.8, TimeOn(1.0), "weekly", counted_from="0.9, the score from which gates acted").sentence
+        'about 38 more wrong than scores claimed; counted from 0.9, the score from which gates acted'
         """
+        source = f"; counted from {self.counted_from}" if self.counted_from else ""
+        return self._counted() + source
+
+    def _counted(self) -> str:
         limits = "" if self.low is None or self.high is None else f" ({self.low:,.0f} to {self.high:,.0f})"
         text = self._clause(limits)
         if self.wrong is None or self.rows is None or self.expected is None:
@@ -128,6 +142,7 @@ class Harm:
         when = f"{_part(self.on.share)} of the {unit}" if self.on.share < _ALWAYS else f"the whole {unit}"
         when = f"some labels or some of the {unit}" if self.on.mixed else when
         when += f", {self.on.closed_text}" if self.on.closed and not self.on.mixed else ""
+        when += ", from higher scores for some of it" if self.made is not None and not self.on.mixed else ""
         part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
         return f"{count} wrong than scores claimed{limits}, {part}"
 
@@ -147,7 +162,7 @@ def together(parts: Iterable[tuple[float, TimeOn]]) -> TimeOn:
     """The time on of several labels together, weighted by their rows; off without rows.
 
     >>> together([(300, TimeOn(1.0)), (100, TimeOn(0.0))])
-    TimeOn(share=0.75, blocked=(), mixed=True, segments=(), throughout=False)
+    TimeOn(share=0.75, blocked=(), mixed=True, segments=(), throughout=False, scores=())
     """
     known = [(rows, on) for rows, on in parts if rows > 0]
     whole = sum(rows for rows, _ in known)

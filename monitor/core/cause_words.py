@@ -40,7 +40,7 @@ def short_cause_line(verdict: Verdict) -> str:
         for c in found.causes
     ]
     began = next((c.began for c in found.causes if c.began is not None), found.began)
-    since = f", since {began.window}" if began is not None else ""
+    since = "" if began is None else f", {_most_likely(began)}since {began.window}{_little(began)}"
     none = f"none found{'' if found.columns else ' (no segments to look in)'}"
     return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or none}{since}"
 
@@ -118,8 +118,25 @@ def _moved(change: float) -> str:
 
 
 def _when(began: Began) -> str:
-    events = " and ".join(began.events)
-    if began.low == began.high:
-        return f"{began.window}, when {events}" if events else began.window
-    then = f"; in that time {events}" if events else ""
-    return f"{began.window} (between {began.low} and {began.high}{then})"
+    """When a change began, with the span that the data allow.
+
+    >>> _when(Began("2026-W37", "2026-W35", "2026-W37", earliest="2026-W31"))
+    '2026-W37 (between 2026-W35 and 2026-W37; or from 2026-W31 on, if it grew little by little)'
+    >>> _when(Began("2026-W31", "2026-W30", "2026-W33", gradual=True))
+    '2026-W31, little by little (between 2026-W30 and 2026-W33)'
+    """
+    events, single = " and ".join(began.events), began.low == began.high
+    parts = [] if single else [f"between {began.low} and {began.high}"]
+    parts += [f"in that time {events}"] if events and not single else []
+    parts += [f"or from {began.earliest} on, if it grew little by little"] if began.earliest else []
+    then = f", when {events}" if events and single else ""
+    span = f" ({'; '.join(parts)})" if parts else ""
+    return f"{began.window}{_little(began)}{then}{span}"
+
+
+def _little(began: Began) -> str:
+    return ", little by little" if began.gradual else ""
+
+
+def _most_likely(began: Began) -> str:
+    return "" if began.low == began.high and not began.earliest else "most likely "

@@ -64,12 +64,16 @@ class Began:
     """The window in which a change began: the most likely one, and the first and last that the data allow.
 
     ``events`` are other events from ``low`` to ``high``, such as new model versions and pinned baselines.
+    ``gradual``: it grew over several windows, since a change all at once does not fit. Where both fit, ``low`` and
+    ``high`` are of a change all at once, and ``earliest`` is the first window that a growing one allows ("": ``low``).
     """
 
     window: str
     low: str
     high: str
     events: tuple[str, ...] = ()
+    gradual: bool = False
+    earliest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,12 @@ def _cause(cause: Cause) -> dict[str, Any]:
 def _began(began: Began | None) -> dict[str, Any] | None:
     if began is None:
         return None
-    return {"window": began.window, "low": began.low, "high": began.high, "events": list(began.events)}
+    span = {"window": began.window, "low": began.low, "high": began.high, "events": list(began.events)}
+    return {**span, "gradual": began.gradual, "earliest": began.earliest}
 
 
 def _began_of(stored: Mapping[str, Any] | None) -> Began | None:
-    return None if stored is None else Began(stored["window"], stored["low"], stored["high"], tuple(stored["events"]))
+    if stored is None:
+        return None
+    grown = stored.get("gradual", False), stored.get("earliest", "")  # verdicts of older versions have neither
+    return Began(stored["window"], stored["low"], stored["high"], tuple(stored["events"]), *grown)

@@ -214,13 +214,16 @@ class _Search:
 
     def _with_unmeasured(self, began: Began, series: Sequence[Level], subject: Subject) -> Began:
         """The same onset, which may also lie in the windows without a level just before the first possible one."""
-        zone, schedule = self.monitor.config.zone, self.evaluated.window.schedule
-        at = [level.window for level in series].index(began.low)
-        known_until = self.source.data.baselines[subject.label].end
-        if at:
-            known_until = windows.named(schedule, series[at - 1].window, zone).end
-        first = windows.containing(schedule, known_until, zone)
-        return replace(began, low=min(first.name, began.low))
+
+        def unmeasured(name: str) -> str:
+            zone, schedule = self.monitor.config.zone, self.evaluated.window.schedule
+            at = [level.window for level in series].index(name)
+            known_until = self.source.data.baselines[subject.label].end
+            if at:
+                known_until = windows.named(schedule, series[at - 1].window, zone).end
+            return min(windows.containing(schedule, known_until, zone).name, name)
+
+        return replace(began, low=unmeasured(began.low), earliest=began.earliest and unmeasured(began.earliest))
 
     def _noted(self, began: Began, subject: Subject) -> Iterator[str]:
         """Annotations from the time in which the change may have begun, and the baseline if it was pinned then."""

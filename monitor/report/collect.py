@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from monitor.automation.acting_scores import PublishedScores
 from monitor.automation.as_of import Key, by_switch, identity_as_of, switch_as_of, time_on
 from monitor.automation.harm import TimeOn, together
 from monitor.config.model import Config, Rule
@@ -34,6 +35,7 @@ from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
 from monitor.report import words
+from monitor.report.acting_harm import ActingLabel
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchRow, switch_line
 from monitor.report.detail import TARGET_ACCURACY, LabelContext, detail_of
 from monitor.report.figures.reliability import Reliability, reliability_data
@@ -79,6 +81,7 @@ class _Material:
     now: datetime
     maturity: Mapping[Subject, Maturity]
     removed: bool
+    published: PublishedScores
 
 
 def collect_report(
@@ -153,6 +156,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         now=now,
         maturity={m.subject: m for name in config.sources for m in _maturities(store, window, name)},
         removed=store.is_removed(window),
+        published=PublishedScores(store.thresholds(), store.publications()),
     )
 
 
@@ -246,6 +250,7 @@ def _label_context(material: _Material, report: SubjectReport) -> LabelContext:
         schedule=material.window.schedule,
         pairs=pairs,
         new_version=_new_version(material, report),
+        labels=tuple(_acting_labels(material, subject)),
     )
 
 
@@ -261,14 +266,25 @@ def _new_version(material: _Material, report: SubjectReport) -> str:
 
 def _time_on(material: _Material, subject: Subject) -> TimeOn:
     """The share of the window in which automation was on; for a source as a whole, weighted by automated rows."""
-
-    def on(label: str) -> TimeOn:
-        return time_on(material.events, (subject.source, label), material.window.start, material.window.end)
-
     if subject.label is not None:
-        return on(subject.label)
+        return _label_on(material, subject.source, subject.label)
     reading = material.readings.get(subject.source)
-    return together((rows, on(label)) for label, rows in (reading.automated_rows if reading is not None else ()))
+    rows_of = () if reading is None else reading.automated_rows
+    return together((rows, _label_on(material, subject.source, label)) for label, rows in rows_of)
+
+
+def _label_on(material: _Material, source: str, label: str) -> TimeOn:
+    window = material.window
+    return time_on(material.events, (source, label), window.start, window.end, material.published)
+
+
+def _acting_labels(material: _Material, subject: Subject) -> Iterable[ActingLabel]:
+    """Every label of a source as a whole; none for a label."""
+    source, reading = material.config.sources.get(subject.source), material.readings.get(subject.source)
+    if subject.label is None and source is not None and reading is not None:
+        for label, counts in reading.labels.items():
+            if label is not None:
+                yield ActingLabel(counts, _label_on(material, subject.source, label), source.automate_from(label))
 
 
 def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:

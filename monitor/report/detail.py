@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from monitor.automation.harm import Harm, TimeOn
 from monitor.core.counts import Counts
 from monitor.core.records import WHERES, Estimate, Interval, Schedule, Verdict, Where
-from monitor.inference.selective import ExcessErrors, OperatingPoint, excess_errors, threshold_for
+from monitor.inference.selective import ExcessErrors, OperatingPoint, threshold_for
 from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
+from monitor.report.acting_harm import ActingLabel, counted_harm, counted_together
 from monitor.report.conclusions import Conclusion, conclude, facts_of
 from monitor.report.figures.boxes import ScoreBoxes, score_boxes
 from monitor.report.figures.curves import Curve, precision_recall_data, risk_coverage_data, roc_data
@@ -30,7 +31,8 @@ class LabelContext:
 
     ``days`` are the debiased ECE of the day before the window's last day, and of that last day; None: not evaluated.
     ``on`` is the share of the window in which automation was on, ``pairs`` the pairs of all labels of its source,
-    ``new_version`` how the main model version changed since the baseline ("" where it did not).
+    ``new_version`` how the main model version changed since the baseline ("" where it did not). ``labels`` are those of
+    a source as a whole.
     """
 
     automate_at: float
@@ -44,6 +46,7 @@ class LabelContext:
     schedule: Schedule = "weekly"
     pairs: int | None = None
     new_version: str = ""
+    labels: tuple[ActingLabel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +104,16 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], context: Lab
 
 def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, context: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
-    excess = excess_errors(counts, confidence=context.confidence)
-    harm = None
-    if excess is not None:
-        counted = excess.low, excess.high, excess.observed, excess.promised, excess.rows
-        harm = Harm(excess.excess, context.on, context.schedule, *counted)
+    done = counted_together(context.labels, context.schedule, context.confidence)
+    if done is None:
+        done = counted_harm(counts, context.on, context.automate_at, context.schedule, context.confidence)
     risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=context.automate_at)
     precise, boxes = precision_recall_data(counts, threshold=context.automate_at), score_boxes(counts)
     return replace(
         plain,
         operating=operating,
-        excess=excess,
-        harm=harm,
+        excess=None if done is None else done.excess,
+        harm=None if done is None else done.harm,
         risk_coverage=risk,
         roc=roc,
         precision_recall=precise,

@@ -14,6 +14,8 @@ from monitor.report.element import Cell, Element
 from monitor.report.elements import of_all, of_one
 from monitor.report.figures.sparkline import sparkline
 
+SENTENCES = 1_500
+"""The most characters of a finding: its words, and up to three causes with when each began."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
 _SHORTFALL = f"\n\nShortfall: {SHORTFALL}, of automated items."
@@ -115,18 +117,18 @@ def trend_markdown(data: ReportData, metric: str = "ece", where: Where = "all") 
     return f"{_table(head, rows, numbers=(2, 3, 4, 5))}\n\n{note}" if rows else "Nothing in the history yet."
 
 
-def escape(text: str) -> str:
+def escape(text: str, length: int = 400) -> str:
     """A text from the data in one line, escaped so that Markdown shows every character of it.
 
     >>> escape("a|b <img> [x](y)")
     'a\\\\|b \\\\<img\\\\> \\\\[x\\\\]\\\\(y\\\\)'
     """
-    return _SPECIAL.sub(r"\\\1", clean(text, length=400))
+    return _SPECIAL.sub(r"\\\1", clean(text, length))
 
 
 def _findings(data: ReportData) -> Iterator[str]:
     for v in data.breaches:
-        text = escape(finding_text(v, data.unit))
+        text = escape(finding_text(v, data.unit), SENTENCES)  # with three causes and their spans
         yield f"**{escape(v.rule)}** ({v.severity}): {text} Reason: `{v.reason}`, verdict `{v.id[:12]}`."
 
 

@@ -157,7 +157,7 @@ def _switches(shown: Shown) -> Iterator[Metric]:
     yield _gauge("calmon_automation_on", words, ("source", "label"), on)
     words = "Segments of a label that are off by themselves: where automation is on, it is not for these"
     yield _gauge("calmon_segments_off", words, ("source", "label"), segments)
-    words = "Seconds until automation ends by itself; negative: it has ended"
+    words = "Seconds until the lease ends, and automation with it; negative: it has ended"
     yield _gauge("calmon_lease_seconds", words, ("source", "label"), leases)
 
 

@@ -165,7 +165,7 @@ def test_nine_days_of_a_dead_monitor_are_one_message_nine_reminders_at_most_and_
     assert len(calls) == 7
     assert all("Not acknowledged yet" in text for text in calls)
     assert sum("in less than 48 hours" in text and "New:" in text for text in life.replies()) == 1
-    assert sum("ended by itself" in text and "New:" in text for text in life.replies()) == 1
+    assert sum("The lease of tickets ended at" in text and "New:" in text for text in life.replies()) == 1
     assert (not_running(life).state, not_running(life).severity) == ("open", "critical")
     come_back(life)
     life.live(0.5)

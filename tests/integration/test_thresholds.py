@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,12 @@ import pytest
 from monitor.core.windows import week
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
+from monitor.operations.change_switch import change_switch
 from monitor.operations.publish_thresholds import publish
-from monitor.run import begin
+from monitor.report.collect import collect_report
+from monitor.run import begin, run_window
 from tests.fakes import forked
-from tests.fakes.world import CONFIG, WEEKS, World, make_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -171,3 +173,38 @@ def test_sixty_publications_at_once_leave_one_whole_set(fresh_postgres_url: str)
             job.result()
         assert store.thresholds() in sets
         assert len(store.publications()) == 60
+
+
+def test_harm_counts_the_rows_from_the_score_that_was_published_and_not_from_the_configured_one(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path)  # its alerts.yaml says 0.8
+    clock = [NOW]
+    with made.opened(lambda: clock[0]) as monitor:
+        store, zone = monitor.store, monitor.config.zone
+        for place, name in enumerate(WEEKS[9:12]):
+            window = week(name, zone)
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window, act="auto" if place else "never")
+            if place == 0:
+                store.publish_thresholds({("tickets", None): 0.95}, clock[0], NEW, anyway=True, reason="safer")
+                change_switch(monitor, "tickets", "slipping", enable=True, by="ann", reason="fine")
+        assert store.publications(1)[0].kind == "refused"  # the runs did not lower it to 0.8
+        window = week(WEEKS[11], zone)
+        report = collect_report(store, monitor.config, window, clock[0])
+        (subject,) = [each for each in report.subjects if each.subject.label == "slipping"]
+        reading = store.load_reading("weekly", window.start, "tickets")
+        assert reading is not None
+        assert subject.detail is not None
+        harm, counts = subject.detail.harm, reading.labels["slipping"]
+        assert harm is not None
+        acted = counts.take(counts.predicted & (counts.cell >= 9_500))
+        assert acted.rows < counts.where("automated").rows
+        assert harm.rows == acted.rows
+        assert harm.excess == pytest.approx(float((acted.ws - acted.wy).sum()))
+        assert harm.counted_from == "0.95, the score from which gates acted"
+        whole = next(each for each in report.subjects if each.subject.label is None)
+        assert whole.detail is not None
+        assert whole.detail.harm is not None
+        assert whole.detail.harm.counted_from == "the score from which gates acted, label by label"
+        said = [delivery.payload for delivery in store.deliveries()]
+    assert f"{acted.rows:,} items reached 0.95, the score from which gates acted: " in str(said)
+    assert "items reached `automate_at`" not in str(said)

@@ -140,7 +140,7 @@ def test_a_lease_is_warned_of_twice_and_its_end_is_reported(world: World):
         told = [d.payload["text"] for d in monitor.store.deliveries() if d.operation in ("post", "reply")]
     (first,) = [text for text in told if "in less than 48 hours" in text]
     (second,) = [text for text in told if "in less than 24 hours" in text]
-    (last,) = [text for text in told if "ended by itself" in text]
+    (last,) = [text for text in told if "The lease of tickets ended at" in text]
     assert all("Automation is on for 2 labels" in text for text in (first, second))
     assert "No label acts alone now: automation of 2 labels ended" in last
 

@@ -174,7 +174,7 @@ def test_two_weeks_and_an_upgrade_go_through_the_processes_of_compose(
     assert all(verdict["id"] in found for verdict in yaml.safe_load(before)["verdicts"])
     assert states["slipping"] == "off"
     # the watchdog of compose may have come round meanwhile, and found leases that ended months ago: not of this week
-    (told,) = [text for text in workspace.texts("ml-monitoring") if "ended by itself" not in text]
+    (told,) = [text for text in workspace.texts("ml-monitoring") if "no evaluation renewed it" not in text]
     assert told.startswith("slipping is overconfident")  # one message, edited when the second week went on
 
 

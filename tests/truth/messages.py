@@ -549,7 +549,11 @@ def _switch_line(reader: Reader, text: str, of: Any, words: str) -> None:
     SWITCH.read(reader, words, Of(label.source, label.label))
 
 
-@LINES.add(rf"(?:(?P<rows>{N}) items reached `automate_at`: )?(?P<harm>(?:[Aa]bout|[Aa]utomation was) .+)\.")
+@LINES.add(
+    # no story has a score that is published, but not configured: such a line would find no estimate to agree with
+    rf"(?:(?P<rows>{N}) items reached (?:`automate_at`|(?:0\.\d+, )?the (?:lowest )?score from which gates acted(?:, label by label)?): )?"
+    r"(?P<harm>(?:[Aa]bout|[Aa]utomation was) .+)\."
+)
 def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None:
     """Harm in the window of a breach: of one of the label's verdicts, by the time that automation was on then."""
     living, label = of

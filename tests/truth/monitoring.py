@@ -300,7 +300,15 @@ def _ends(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, l
 
 
 @FINDING.add(
-    rf"Automation of (?P<source>[\w-]+) ended by itself at (?P<at>{TIME}) UTC for (?P<labels>.+?): no evaluation renewed its lease\."
+    rf"The lease of (?P<source>[\w-]+) ends at (?P<at>{TIME}) UTC, in less than (?P<hours>\d+) hours, for (?P<labels>.+?), unless an evaluation renews it\. Every gate is closed: automation is off already\."
+)
+def _ends_while_closed(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, labels: str) -> None:
+    _ends(reader, text, _, source, at, hours, labels)
+    check_clock_behind(reader, text)  # no history of these is a restored one
+
+
+@FINDING.add(
+    rf"The lease of (?P<source>[\w-]+) ended at (?P<at>{TIME}) UTC for (?P<labels>.+?): no evaluation renewed it, so automation is off\."
 )
 def _ended(reader: Reader, text: str, _: Any, source: str, at: str, labels: str) -> None:
     _lease(reader, text, source, at, labels)

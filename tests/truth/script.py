@@ -10,7 +10,9 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
+from monitor.core import windows
 from monitor.core.causes import Began, Cause, Causes, ChangePart, Split, as_json
 from monitor.core.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
 
@@ -304,13 +306,21 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
     return more
 
 
+def _began(window: Window, place: int) -> Began:
+    """This window; or, by the place, also one before it, for a change all at once or a growing one."""
+    before = windows.previous(window, ZoneInfo("UTC")).name
+    found = Began(window.name, window.name, window.name)
+    others = (replace(found, low=before), replace(found, earliest=before), replace(found, low=before, gradual=True))
+    return (found, *others)[place]
+
+
 def _causes(metric: str, window: Window, salt: str) -> dict[str, Any]:
     """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows.
 
     Nothing is found in one column, or there was none to look in.
     """
-    place = int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16) % 5
-    began, part = Began(window.name, window.name, window.name), ChangePart(0.04, 0.03, 0.05)
+    of_span, place = divmod(int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16), 5)
+    began, part = _began(window, of_span % 4), ChangePart(0.04, 0.03, 0.05)
     web = Cause("rate", (("channel", "web"),), 0.62, part, 1e-4, 300, 0.1, 0.0, (0.3, 0.32), began)
     german = Cause("mix", (("channel", "chat"), ("language", "de")), 0.31, part, 1e-3, 90, 0.0, 0.0, (0.1, 0.2))
     version = Cause("replaced", (("model_version", "v9"),), 1.0, part, 1e-9, 900, 0.04, 0.0, (0.0, 1.0), began)

@@ -474,7 +474,7 @@ HARM = re.compile(
     + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
     r"\((?:(?:(?P<share>\d+)|(?P<almost>less than 1|more than 99))% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
     r"(?:, (?:scores (?P<blocked>[^()=]+?) blocked)?(?: and )?(?:(?P<parts>[^()]+? = .+?) off)? "
-    r"for (?P<throughout>all|some) of it, but counted)?\)(?:; .*)?)"
+    r"for (?P<throughout>all|some) of it, but counted)?(?:, from higher scores for some of it)?\)(?:; .*)?)"
 )  # fmt: skip
 
 
@@ -771,28 +771,67 @@ def minute_of(text: str) -> datetime:
 _SEGMENT = r"[\w-]+ = [\w.-]+"
 _CAUSE = re.compile(
     rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK})(?P<then>, when it began)?)?.*?"
-    rf"(?P<share>{NUMBER})% of the change\)?(?:, since (?P<since>{WEEK}).*)?"
+    rf"(?P<share>{NUMBER})% of the change\)?(?:, (?P<likely>most likely )?since (?P<when>(?:{WEEK}).*))?"
 )
 
 
 _NOWHERE = (
     r"(?:: no segment column to look in \(name some under segments in alerts.yaml, .+?\)| \(no segments to look in\))"
 )
+_WHEN = re.compile(
+    rf"(?P<window>{WEEK})(?P<little>, little by little)?(?:, when (?P<then>.+?))?"
+    rf"(?P<span> \((?:between (?P<low>{WEEK}) and (?P<high>{WEEK}))?(?:(?:; )?in that time (?P<meanwhile>.+?))?"
+    rf"(?:(?:; )?or from (?P<earliest>{WEEK}) on, if it grew little by little)?\))?"
+)
 _NONE_FOUND = re.compile(
     rf"none found(?:, as the .+ has not changed significantly since the baseline|(?P<nowhere>{_NOWHERE})| in (?P<columns>.+?))?"
-    rf"(?:; it began in (?P<began>{WEEK}).*|, since (?P<since>{WEEK}))?"
+    rf"(?:; it began in (?P<began>(?:{WEEK}).*)|, (?P<likely>most likely )?since (?P<when>(?:{WEEK}).*))?"
 )
+
+
+def _fits_when(said: str | None, began: Row | None, *, likely: bool | None = None) -> bool:
+    """Whether this is when the change began: likeliest window, span, and from when on it may have grown.
+
+    ``likely``: a short line, which has no span, says that it is only the likeliest window.
+    """
+    if said is None:
+        return True
+    found = _WHEN.fullmatch(said)
+    if found is None or began is None:
+        return False
+    single = began["low"] == began["high"]
+    if found["window"] != began["window"] or (found["little"] is not None) != began["gradual"]:
+        return False
+    if likely is not None:
+        return found["span"] is None and likely == (not single or began["earliest"] != "")
+    span = (None, None) if single else (began["low"], began["high"])
+    events = " and ".join(began["events"]) or None
+    told = found["then"] if single else found["meanwhile"]
+    return ((found["low"], found["high"]), found["earliest"] or "", told) == (span, began["earliest"], events)
 
 
 def _fits_none_found(what: str, stored: Row) -> bool:
     """Whether no cause was looked for in these columns, and the change began then."""
-    found, began = _NONE_FOUND.fullmatch(what), (stored["began"] or {}).get("window")
+    found = _NONE_FOUND.fullmatch(what)
     return (
         found is not None
         and (found["nowhere"] is not None) <= (stored["columns"] == [])
         and found["columns"] in (None, ", ".join(stored["columns"]))
-        and all(each in (None, began) for each in (found["began"], found["since"]))
+        and _fits_when(found["began"], stored["began"])
+        and _fits_when(found["when"], stored["began"], likely=found["likely"] is not None)
     )
+
+
+def _causes_in(what: str) -> list[str]:
+    """The parts between semicolons, of which those in brackets separate nothing."""
+    parts, depth = [""], 0
+    for piece in re.split(r"(; |[()])", what):
+        depth += {"(": 1, ")": -1}.get(piece, 0)
+        if piece == "; " and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def fits_cause(said: str, row: Row) -> bool:
@@ -804,13 +843,17 @@ def fits_cause(said: str, row: Row) -> bool:
     what = said.partition(": ")[2]
     if what.startswith("none found"):
         return causes == [] and _fits_none_found(what, stored)
-    parts = [_CAUSE.fullmatch(part) for part in what.split("; ")]
+    parts = [_CAUSE.fullmatch(part) for part in _causes_in(what)]
+    # the short line has one date for all, at its end, and no span
+    short = len(parts) == len(causes) and all("% of the change)" in part for part in _causes_in(what))
+    first = next((cause["began"] for cause in causes if cause["began"]), began)
+    dates = [first if short else cause["began"] or began for cause in causes]
     return len(parts) == len(causes) and all(
         found is not None
         and found["name"] == " and ".join(" = ".join(pair) for pair in cause["segment"])
         and abs(float(found["share"]) - 100 * min(1.0, cause["share"])) <= 0.5
         and found["arrived"] in (None, cause["arrived"])
         and (found["then"] is None or cause["arrived"] == (cause["began"] or began)["window"])
-        and (found["since"] is None or found["since"] == (cause["began"] or began)["window"])
-        for found, cause in zip(parts, causes, strict=True)
+        and _fits_when(found["when"], date, likely=found["likely"] is not None if short else None)
+        for found, cause, date in zip(parts, causes, dates, strict=True)
     )

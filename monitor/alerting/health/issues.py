@@ -14,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import clock_behind
+from monitor.automation.state import clock_behind, closed_history
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -203,7 +203,7 @@ class Observed:
 class HealthIssue:
     """One problem of the monitor. ``key`` is the same as long as it is the same problem.
 
-    ``until`` is when a lease ends or has ended.
+    ``until`` is when a lease ends or has ended; ``gates_closed``: nothing acts now anyway, whatever the leases.
     """
 
     reason: WatchReason
@@ -214,6 +214,7 @@ class HealthIssue:
     source: str = ""
     channel: str = ""
     until: datetime | None = None
+    gates_closed: bool = False
 
     @property
     def is_unhealthy(self) -> bool:
@@ -636,6 +637,7 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    closed = _gates_closed(observed, now)
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
@@ -655,22 +657,24 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
                 WatchReason.LEASE_ENDED,
                 "warning" if planned else "critical",
                 f"{source}:{minute.isoformat()}",
-                f"Automation of {source} ended by itself at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation "
-                "renewed its lease.",
+                # not "automation ended then": every gate may have been closed before
+                f"The lease of {source} ended at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation renewed it, so "
+                "automation is off.",
                 "`calmon explain` the newest verdict of the label shows why no rule was judged",
                 source,
                 until=until,
+                gates_closed=closed,
             )
         elif band is not None:
             yield HealthIssue(
                 WatchReason.LEASE_ENDING,
                 "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{minute.isoformat()}:{band}",
-                f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
-                f"{names}, unless an evaluation renews its lease.",
+                _ending(source, until, band, names, closed=closed),
                 "check that the next run takes place and can judge an acting rule of these labels",
                 source,
                 until=until,
+                gates_closed=closed,
             )
 
 
@@ -689,6 +693,20 @@ def _lost(observed: Observed) -> Iterable[HealthIssue]:
             f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
             source,
         )
+
+
+def _ending(source: str, until: datetime, hours: int, names: str, *, closed: bool) -> str:
+    """That a lease ends; ``closed``: every gate is closed, so that no automation could end with it."""
+    when = f"at {until:%Y-%m-%d %H:%M} UTC, in less than {hours} hours, for {names}, unless an evaluation renews"
+    if closed:
+        return f"The lease of {source} ends {when} it. Every gate is closed: automation is off already."
+    return f"Automation of {source} ends by itself {when} its lease."
+
+
+def _gates_closed(observed: Observed, now: datetime) -> bool:
+    """Whether the history is not confirmed, or the clock is behind it, so that every gate is closed."""
+    found = observed.identity
+    return found is not None and (closed_history(found) is not None or clock_behind(found.newest_at, now) is not None)
 
 
 def _turned_off(observed: Observed) -> Iterable[HealthIssue]:

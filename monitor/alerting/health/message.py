@@ -45,7 +45,7 @@ CLOCK_BEHIND = "Every gate is closed, since the clock is behind the history: no 
 _STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
 """What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
 _R = WatchReason
-_TITLES: Mapping[WatchReason, str] = {
+_TITLES: dict[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
     _R.RUN_HUNG: "an evaluation does not end", _R.RUNS_WAITING: "runs wait", _R.FLOW_FAILED: "a flow fails",
     _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed",
@@ -58,6 +58,10 @@ _TITLES: Mapping[WatchReason, str] = {
     _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip
+_CLOSED_TITLES: dict[WatchReason, str] = {
+    _R.LEASE_ENDING: "the lease of {} is about to end", _R.LEASE_ENDED: "the lease of {} ended",
+}  # fmt: skip
+"""Titles while every gate is closed, so that no automation could end."""
 _ENDS: Mapping[Trouble, str] = {
     Trouble.NOT_RUNNING: "Back at work since {at}",
     Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
@@ -89,8 +93,10 @@ class View:
         """What is wrong in a few words; of a resolved incident, how and when it ended."""
         if self.incident.state == "resolved":
             return end_of(self)
-        reason = self.findings[0].reason.value if self.findings else self.incident.reason
-        return f"Monitor: {_TITLES[WatchReason(reason)].format(clean(self.incident.source))}"
+        first = self.findings[0] if self.findings else None
+        reason = WatchReason(self.incident.reason) if first is None else first.reason
+        titles = _TITLES | _CLOSED_TITLES if first is not None and first.gates_closed else _TITLES
+        return f"Monitor: {titles[reason].format(clean(self.incident.source))}"
 
 
 def end_of(view: View) -> str:

@@ -319,7 +319,7 @@ def _done_lines(label: LabelFindings) -> list[str]:
     found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
         short = lead.harm.short
-        counted = f"{lead.harm.rows:,} items reached `automate_at`: {short}"
+        counted = f"{lead.harm.rows:,} items reached {lead.harm.counted_from or '`automate_at`'}: {short}"
         found.append(f"{counted if lead.harm.rows else short[:1].upper() + short[1:]}.")
     other_rules = label.others()
     return [*found, escape(other_rules)] if other_rules else found

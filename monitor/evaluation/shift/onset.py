@@ -1,4 +1,4 @@
-"""In which window a level changed: one step in a series, by least squares, and what may have come with it. Pure."""
+"""In which window a level changed, by least squares, at once or little by little, and what came with it. Pure."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def may_have_come_with(arrival: Arrival, began: Began) -> bool:
 def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:
     """The window of ``levels`` (oldest first) from which on they differ from ``baseline`` and those before.
 
+    The change is a step, or a line that rises for several windows and then stays, where no step fits nearly as well.
     The result has the likeliest window, and the first and last whose misfit is not much larger; this span is wider if
-    the series varies more than its variances say. Without a baseline the step lies after the first window. None where
+    the series varies more than its variances say. Without a baseline the change lies after the first window. None where
     there is nothing to compare.
     """
     if not levels:
@@ -60,17 +61,34 @@ def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:
         return None
     value = np.array([before.value, *(level.value for level in after)])
     weight = 1.0 / np.maximum([before.variance, *(level.variance for level in after)], 1e-12)
-    misfit = np.array([_misfit(value, weight, at) for at in range(1, len(value))])
-    best = int(misfit.argmin())
-    scale = max(1.0, float(misfit[best]) / max(1, len(after) - 1))
-    allowed = np.flatnonzero(misfit - misfit[best] <= ALLOWED * scale)
-    return Began(after[best].window, after[int(allowed[0])].window, after[int(allowed[-1])].window)
+    misfit = _misfits(value, weight)
+    steps, grown = np.diagonal(misfit), misfit.min(axis=1)  # by the first changed window
+    within_two = min(steps.min(), np.diagonal(misfit, 1).min(initial=np.inf))  # once, in the middle of a window
+    gradual = bool(within_two - grown.min() > _allowed(grown, len(after)))
+    found = grown if gradual else steps
+    possible = np.flatnonzero(found - found.min() <= _allowed(found, len(after)))
+    earliest = int(np.flatnonzero(grown - grown.min() <= _allowed(grown, len(after)))[0])
+    window, low, high = (after[int(at)].window for at in (found.argmin(), possible[0], possible[-1]))
+    return Began(window, low, high, (), gradual, after[earliest].window if earliest < possible[0] else "")
 
 
-def _misfit(value: Floats, weight: Floats, at: int) -> float:
-    """Chi-square of one mean before ``at`` and one from there on."""
-    total = 0.0
-    for part in (slice(None, at), slice(at, None)):
-        mean = np.average(value[part], weights=weight[part])
-        total += float(weight[part] @ (value[part] - mean) ** 2)
-    return total
+def _allowed(misfit: Floats, windows: int) -> float:
+    """By how much a misfit may exceed the best of these."""
+    return ALLOWED * max(1.0, float(misfit.min()) / max(1, windows - 1))
+
+
+def _misfits(value: Floats, weight: Floats) -> Floats:
+    """Chi-square of a change that begins in window a + 1 and is complete in window b + 1, shape (T, T); infinite below.
+
+    The level is one mean before, a line from there to the complete change, and one mean from there on: a step on the
+    diagonal. A change that still grows is the line to the newest window.
+    """
+    last = len(value) - 1
+    place = np.arange(last + 1.0)
+    first, complete = np.arange(1.0, last + 1)[:, None, None], np.arange(1.0, last + 1)[None, :, None]
+    shape = np.clip((place - first + 1) / np.maximum(complete - first + 1, 1), 0.0, 1.0)  # (T, T, T + 1)
+    moved = shape - (shape @ weight)[..., None] / weight.sum()
+    gap = value - np.average(value, weights=weight)
+    explained = (moved @ (weight * gap)) ** 2 / np.maximum((moved**2) @ weight, 1e-300)
+    found: Floats = np.where(first[..., 0] <= complete[..., 0], weight @ gap**2 - explained, np.inf)
+    return found

@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings, not_heard
+from monitor.alerting.health.message import View
 from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
-from monitor.core.records import Delivery, Schedule, SwitchState, Window
+from monitor.core.records import Delivery, Identity, Incident, Mark, Recorded, Schedule, SwitchState, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)  # two and a half hours after the weekly run
@@ -334,6 +335,38 @@ def test_of_a_source_that_is_off_no_lease_ends():
     on = SwitchState("tickets", "a", "on", lease_until=MONDAY - timedelta(hours=5))
     assert reasons(findings(seen(switches=[on]), MONDAY)) == ["lease_ended"]
     assert findings(seen(switches=[on, SwitchState("tickets", None, "off")]), MONDAY) == []
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        Identity(Mark("h", 1, 1), confirmed=False),
+        Identity(Mark("h", 1, 1), confirmed=True, seen=Recorded(Mark("h", 1, 2))),
+        Identity(Mark("h", 1, 1), confirmed=True, newest_at=MONDAY + timedelta(days=9)),
+    ],
+)
+def test_while_every_gate_is_closed_no_automation_is_said_to_end(closing: Identity):
+    for hours, said in ((20, "ends at"), (-1, "ended at")):
+        on = SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=hours))
+        _, found = findings(seen(switches=[on], identity=closing), MONDAY)
+        assert found.gates_closed
+        assert found.text.startswith(f"The lease of tickets {said} ")
+        assert "automation is off" in found.text
+        usual = findings(seen(switches=[on], identity=Identity(Mark("h", 1, 1), confirmed=True)), MONDAY)
+        assert [(each.reason, each.key, each.gates_closed) for each in usual] == [(found.reason, found.key, False)]
+        assert usual[0].text.startswith("Automation of tickets ends by itself" if hours > 0 else "The lease of tickets")
+
+
+def test_the_title_of_a_lease_says_of_closed_gates_no_automation_that_ends():
+    on = SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=20))
+    titles = []
+    for confirmed in (True, False):
+        found = findings(seen(switches=[on], identity=Identity(Mark("h", 1, 1), confirmed=confirmed)), MONDAY)
+        incident = Incident(
+            "i", "monitor", "tickets", None, "critical", "open", "daily", MONDAY, "", "", "", MONDAY, 1, "lease_ending"
+        )
+        titles.append(View(incident, found[-1:], "", MONDAY).title)
+    assert titles == ["Monitor: automation of tickets is about to end", "Monitor: the lease of tickets is about to end"]
 
 
 def test_what_is_off_has_no_lease_to_warn_of():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.causes import CHANGE, KINDS, causes_of, drawn, is_right, table, versions_table, world
+from benchmarks.causes import CHANGE, KINDS, causes_of, drawn, is_right, slopes_table, table, versions_table, world
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,3 +30,10 @@ def test_a_version_is_named_that_came_with_the_change_and_not_one_that_came_afte
     with_it, with_few_at_first, a_week_after, two_weeks_after = map(float, row[1:])
     assert min(with_it, with_few_at_first) >= 0.9
     assert max(a_week_after, two_weeks_after) <= 0.1
+
+
+def test_the_stated_span_of_a_slow_change_holds_its_first_week_where_that_of_a_sudden_one_often_does_not() -> None:
+    (row,) = slopes_table(40, [500]).rows
+    held, at_once = zip(*(map(float, cell.rstrip(")").split(" (")) for cell in row[1:]), strict=True)
+    assert min(held) >= 0.9
+    assert min(at_once) < 0.75

@@ -1,0 +1,70 @@
+"""Harm is counted from the score from which gates acted, not from an automate_at that was not in force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from monitor.automation.harm import HarmKind, TimeOn
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.report.acting_harm import ActingLabel, acting_from, counted_harm, counted_together
+
+SCORES = np.repeat([0.5, 0.75, 0.85, 0.95], 100)
+OUTCOMES = np.concatenate([np.repeat([1, 0], [hits, 100 - hits]) for hits in (50, 75, 65, 90)])
+
+
+def read(automate_at: float) -> Counts:
+    return counts_from_rows(SCORES, OUTCOMES, automate_at=automate_at)
+
+
+def excess(score: float) -> float:
+    """How many more rows from the score on were wrong than claimed, from the rows themselves."""
+    acted = score <= SCORES
+    return float((SCORES[acted] - OUTCOMES[acted]).sum())
+
+
+@pytest.mark.parametrize("configured", [0.7, 0.75, 0.8, 0.85, 0.9, 0.95])
+@pytest.mark.parametrize("acting", [0.7, 0.75, 0.8, 0.85, 0.9, 0.95])
+def test_rows_are_those_from_the_score_in_force_whatever_is_configured(configured: float, acting: float) -> None:
+    found = counted_harm(read(configured), TimeOn(1.0, scores=((acting, 1.0),)), configured, "weekly", 0.95)
+    assert found is not None
+    assert found.harm.rows == int((acting <= SCORES).sum())
+    assert found.harm.excess == pytest.approx(excess(acting))
+    assert found.harm.kind == HarmKind.HAPPENED
+    same = int((acting <= SCORES).sum()) == int((configured <= SCORES).sum())
+    assert found.harm.counted_from == ("" if same else f"{acting:g}, the score from which gates acted")
+
+
+def test_rows_beside_the_threshold_within_its_cell_are_kept_as_they_were_read() -> None:
+    counts = counts_from_rows([0.79996, 0.9, 0.9], [1, 0, 1], automate_at=0.8)
+    assert acting_from(counts, 0.8, 0.8) is counts
+
+
+def test_of_two_scores_in_a_week_automation_made_its_share_of_each() -> None:
+    on = TimeOn(0.75, scores=((0.8, 0.25), (0.9, 0.5)))
+    found = counted_harm(read(0.9), on, 0.9, "weekly", 0.95)
+    assert found is not None
+    assert found.harm.excess == pytest.approx(excess(0.8))
+    assert found.harm.done == pytest.approx(0.25 * excess(0.8) + 0.5 * excess(0.9))
+    assert found.harm.short == (
+        "about 25 more wrong than scores claimed, an estimated 9 of them while automation was on (75% of the week, "
+        "from higher scores for some of it)"
+    )
+    assert found.harm.sentence.endswith("; counted from 0.8, the lowest score from which gates acted")
+
+
+def test_where_nothing_acted_the_configured_score_counts() -> None:
+    found = counted_harm(read(0.8), TimeOn(0.0), 0.8, "weekly", 0.95)
+    assert found is not None
+    assert (found.harm.kind, found.harm.rows, found.harm.counted_from) == (HarmKind.AVERTED, 200, "")
+
+
+def test_of_a_source_labels_add_up_each_from_its_own_score() -> None:
+    always = TimeOn(1.0, scores=((0.9, 1.0),))
+    labels = [ActingLabel(read(0.8), always, 0.8), ActingLabel(read(0.8), TimeOn(0.5, scores=((0.8, 0.5),)), 0.8)]
+    found = counted_together(labels, "weekly", 0.95)
+    assert found is not None
+    assert found.harm.excess == pytest.approx(excess(0.9) + excess(0.8))
+    assert found.harm.done == pytest.approx(excess(0.9) + 0.5 * excess(0.8))
+    assert found.harm.rows == 300
+    assert counted_together(labels[1:], "weekly", 0.95) is None
