@@ -208,7 +208,8 @@ class DecisionCheck:
 class Comparison:
     """The evidence on one rule for one subject: what was measured, against what, with what p-value.
 
-    ``beyond`` says whether the debiased value (or change) is beyond the threshold in every window that the rule needs;
+    ``beyond`` says whether the debiased value (or change) of all windows together is beyond the threshold, ``streak``
+    whether that of each window that the rule needs is, ``newest_beyond`` whether that of the newest of several is;
     ``adequate`` whether the rows could have shown a relevant change; ``problem`` is why there is no evidence.
     ``p_value`` is unadjusted. ``checks`` are the questions that decided whether the rule can be judged; if there is a
     ``problem``, the last one failed.
@@ -231,12 +232,18 @@ class Comparison:
     windows: int = 1
     beyond: bool = False
     streak: bool = True
+    newest_beyond: bool = False
     adequate: bool = False
     problem: Reason | None = None
     baseline_version: int | None = None
     data_digest: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[DecisionCheck, ...] = ()
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the windows together are within the threshold, and the newest of several by itself as well."""
+        return not self.beyond and not self.newest_beyond
 
 
 @dataclass(frozen=True, slots=True)

@@ -573,8 +573,32 @@ def evidence_words(verdict: Verdict) -> str:
 
 def _streak_incomplete(verdict: Verdict) -> str:
     unit = "days" if verdict.window.schedule == "daily" else "weeks"
+    if only_newest_beyond(verdict):
+        return f"is {unconfirmed_words(verdict)}: {_beyond_alone(verdict, unit)}"
     why = _newest_within(verdict, unit) or f"but not yet {verdict.detail.get('asks', 1)} {unit} in a row"
     return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, {why}"
+
+
+def only_newest_beyond(verdict: Verdict) -> bool:
+    """Whether the newest window (or group) is beyond the limit by itself, but all windows together are within it."""
+    return verdict.reason == Reason.STREAK_INCOMPLETE and verdict.detail.get("beyond") is False
+
+
+def _beyond_alone(verdict: Verdict, unit: str) -> str:
+    """The number of the newest window alone, with its limit, and that of all windows together."""
+    newest = verdict.detail["groups"][0]
+    where = f"in its {_newest_name(newest, unit)} alone"
+    if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
+        is_share = verdict.metric == "shortfall"
+        alone, all_ = (
+            f"{100 * change:+.1f} points" if is_share else f"{change:+.3f}"
+            for change in (newest["value"], verdict.change)
+        )
+        limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
+        of = f"{title(verdict.metric)} {alone} from {reference(verdict)}"
+        return f"{of} {where} (limit {limit}), {all_} in all"
+    alone, all_ = _named(verdict, newest["value"]) + _place(verdict), level(verdict, verdict.value)
+    return f"{alone} {where} (limit {level(verdict, verdict.threshold)}), {all_} in all"
 
 
 def _newest_within(verdict: Verdict, unit: str) -> str:
@@ -582,8 +606,13 @@ def _newest_within(verdict: Verdict, unit: str) -> str:
     newest = next(iter(verdict.detail.get("groups", [])), None)
     if newest is None or (newest["beyond"] and not newest.get("too_few")):
         return ""
-    named = f"newest {newest['windows']} {unit}" if newest["windows"] > 1 else f"newest {unit.removesuffix('s')}"
+    named = _newest_name(newest, unit)
     return f"but with too few rows in its {named}" if newest.get("too_few") else f"but not in its {named} alone"
+
+
+def _newest_name(newest: Mapping[str, Any], unit: str) -> str:
+    """The newest window or group of windows in words: "newest day", "newest 3 days"."""
+    return f"newest {newest['windows']} {unit}" if newest["windows"] > 1 else f"newest {unit.removesuffix('s')}"
 
 
 def _within(verdict: Verdict) -> str:

@@ -86,10 +86,7 @@ def compare_family(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: Eva
     ``adequate`` False where they could not show a change. The result of a subject does not depend on the others.
     """
     found: dict[int, Comparison] = {}
-    gated = [
-        gates(rule, rule_input, has_rows=any(rows_of(rule, counts).w.any() for counts in rule_input.counts))
-        for rule_input in rule_inputs
-    ]
+    gated = [gates(rule, rule_input, has_rows=_has_rows(rule, rule_input)) for rule_input in rule_inputs]
     for place, rule_input in enumerate(rule_inputs):
         problem = gated[place][1]
         if problem is not None:
@@ -97,21 +94,21 @@ def compare_family(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: Eva
         elif rule.test is not None:
             found[place] = _shift_evidence(rule, rule_input, evaluation)
     measurable = [place for place in range(len(rule_inputs)) if place not in found]
-    samples = _samples(rule, [rule_inputs[place] for place in measurable], evaluation)
-    chosen = {place: sample for place, sample in zip(measurable, samples, strict=True) if sample is not None}
-    found |= dict(zip(chosen, _evidence([(sample, rule_inputs[at]) for at, sample in chosen.items()]), strict=True))
-    return [
-        replace(found[place], checks=(*gated[place][0], *found[place].checks))
-        if place in found
-        else _without_full_group(rule, rule_input)
-        for place, rule_input in enumerate(rule_inputs)
-    ]
+    inputs = [rule_inputs[place] for place in measurable]
+    samples = _samples(rule, inputs, evaluation)
+    found |= dict(zip(measurable, _evidence(list(zip(samples, inputs, strict=True))), strict=True))
+    return [replace(found[place], checks=(*gated[place][0], *found[place].checks)) for place in range(len(rule_inputs))]
 
 
-def _samples(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample | None]:
-    """The rows to measure of each subject: as few windows as suffice, else all of them; None without rows."""
+def _has_rows(rule: Rule, rule_input: RuleInput) -> bool:
+    """Whether the judged window has a row that the rule is about: older windows alone are no news of this one."""
+    return bool(rule_input.counts) and bool(rows_of(rule, rule_input.counts[0]).w.any())
+
+
+def _samples(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample]:
+    """The rows to measure of each subject: as few windows as suffice, else all of them."""
     deepest = [1 if rule.is_plain else max(1, len(each.counts) // rule.for_windows) for each in rule_inputs]
-    found: list[RuleSample | None] = [None] * len(rule_inputs)
+    found: dict[int, RuleSample] = {}
     open_ = set(range(len(rule_inputs)))
     for depth in range(1, max(deepest, default=0) + 1):
         tried = {
@@ -126,7 +123,7 @@ def _samples(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: Evaluatio
                 found[place] = sample
                 open_.discard(place)
         open_ = {place for place in open_ if deepest[place] > depth}
-    return found
+    return [found[place] for place in range(len(rule_inputs))]
 
 
 def _sample_at(
@@ -134,7 +131,7 @@ def _sample_at(
 ) -> RuleSample | None:
     """The rows of ``depth`` pooled windows for each one that the rule asks for; None if they need not be measured.
 
-    That is the case without weight, and with too few rows unless this depth is the ``last``. A plain rule pools none.
+    That is the case with too few rows unless this depth is the ``last``. A plain rule pools none.
     """
     used = rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]
     counts = rows_of(rule, pooled(used))
@@ -150,7 +147,7 @@ def _sample_at(
         rule_input.parameters,
         tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
     )
-    return sample if counts.w.any() and (last or (sample.enough and sample.spread)) else None
+    return sample if last or (sample.enough and sample.spread) else None
 
 
 def _groups(used: Sequence[Counts], depth: int) -> list[Sequence[Counts]]:
@@ -204,12 +201,6 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[Decis
         detail=rule_input.detail,
         checks=checks,
     )
-
-
-def _without_full_group(rule: Rule, rule_input: RuleInput) -> Comparison:
-    """No evidence: only windows older than the groups that the rule asks for have rows."""
-    checks, _ = gates(rule, rule_input, has_rows=False)
-    return replace(without_evidence(rule_input, Reason.NO_ROWS), checks=checks)
 
 
 def digest_of(counts: Sequence[Counts]) -> str:
@@ -272,6 +263,7 @@ def _comparison_of(
         windows=1 if rule.is_plain else len(used),
         beyond=exceeds_threshold(rule, now, then),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(map(_is_beyond, alone))),
+        newest_beyond=len(alone) > 1 and _is_beyond(alone[0]),
         adequate=sample.adequate, baseline_version=rule_input.baseline_version,
         data_digest=rule_input.digest(used),
         detail={

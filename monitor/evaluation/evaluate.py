@@ -247,7 +247,8 @@ def verdicts_of(
         before = data.earlier[: rule.reference_weeks]
         rolling = rolling_baselines(data.name, labels, before, data.baselines, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
-    rule_inputs = [with_maturity(rule, input_of(data, config, label, shifts), data.current) for label in labels]
+    most = _windows_pooled(rule, config, data.current.window)
+    rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
     rule_inputs = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in rule_inputs]
     family = None
     if rule.metric in EXPECTED:
@@ -258,7 +259,7 @@ def verdicts_of(
     nothing_known = data.problem is not None or not any(label is not None for label in subjects(data, source))
     if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
-        rule_inputs = [input_of(data, config, None, shifts)]
+        rule_inputs = [input_of(data, None, shifts, most)]
     if family:
         return _decided(rule, family, data, config)
     if rule.accumulates:
@@ -284,7 +285,8 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
             for rule_input, each, label_runs in zip(rule_inputs, found, series, strict=True)
         ]
     if rule.scope == "small_labels" and rule_inputs:
-        labels = [input_of(data, config, label, ()) for label in subjects(data, source) if label is not None]
+        most = _windows_pooled(rule, config, data.current.window)
+        labels = [input_of(data, label, (), most) for label in subjects(data, source) if label is not None]
         small = small_runs(rule, data, labels, evaluation)
         return [accumulate_small(rule, rule_inputs[0], small, evaluation)]
     runs = [dated_promises(rule, data, rule_input.subject.label) for rule_input in rule_inputs]
@@ -298,14 +300,14 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
 
 def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The comparison of each label by its segments, over the windows that may be pooled for the label."""
-    source, schedule = config.sources[data.name], data.current.window.schedule
-    columns = segment_columns(rule, source)
+    source, window = config.sources[data.name], data.current.window
+    columns, most = segment_columns(rule, source), _windows_pooled(rule, config, window)
     inputs = []
     for rule_input in rule_inputs:
         label = rule_input.subject.label
         frozen = data.baseline_segments.get(label, {})
-        inputs.append(segments_of(rule, columns, rule_input, _windows_to_pool(data, config, label), frozen))
-    return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(schedule))
+        inputs.append(segments_of(rule, columns, rule_input, _windows_to_pool(data, label, most), frozen))
+    return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(window.schedule))
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
@@ -334,20 +336,20 @@ def _decided(
     )
 
 
-def input_of(data: SourceData, config: Config, label: str | None, shifts: tuple[ShiftResult, ...]) -> RuleInput:
-    """The input of a rule for one label."""
+def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...], most: int) -> RuleInput:
+    """The input of a rule for one label; the rule may pool so many windows at ``most``, the judged one included."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
-    counts = tuple(part.labels[label] for part in _windows_to_pool(data, config, label) if label in part.labels)
+    counts = tuple(part.labels[label] for part in _windows_to_pool(data, label, most) if label in part.labels)
     label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
     return RuleInput(Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail)
 
 
-def _windows_to_pool(data: SourceData, config: Config, label: str | None) -> list[WindowCounts]:
+def _windows_to_pool(data: SourceData, label: str | None, most: int) -> list[WindowCounts]:
     """The judged window and those that may be pooled with it for a label; empty if the label has no row in it."""
-    before = poolable(data, data.baselines.get(label), config)
+    before = poolable(data, data.baselines.get(label), most)
     earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
     return [data.current, *earlier] if label in data.current.labels else []
 
@@ -360,15 +362,14 @@ def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> R
     return replace(rule_input, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
 
 
-def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> list[WindowCounts]:
-    """The earlier windows that may be pooled with the judged one, newest first.
+def poolable(data: SourceData, baseline: Baseline | None, most: int) -> list[WindowCounts]:
+    """The earlier windows that may be pooled with the judged one, newest first: ``most`` windows with that one.
 
     Pooling stops at the baseline's end, at a change of the main model version and, for a label, at a window in which
     its rows were rejected (:func:`_windows_to_pool`).
     """
-    most = _windows_pooled(config, data.current.window) - 1
     kept: list[WindowCounts] = []
-    for part in data.earlier[:most]:
+    for part in data.earlier[: most - 1]:
         if baseline is not None and part.window.start < baseline.end:
             break
         if part.versions and part.main_version != data.current.main_version:
@@ -379,14 +380,19 @@ def poolable(data: SourceData, baseline: Baseline | None, config: Config) -> lis
 
 def windows_needed(config: Config, window: Window) -> int:
     """The number of windows that a run of this schedule reads, the judged one included."""
-    weeks = [1 + rule.reference_weeks for rule in config.rules_for(window.schedule) if rule.rolls]
-    return max([_windows_pooled(config, window), *weeks])
+    rules = config.rules_for(window.schedule)
+    weeks = [1 + rule.reference_weeks for rule in rules if rule.rolls]
+    pooled = [_windows_pooled(rule, config, window) for rule in rules]
+    return max([_most_pooled(config, window), *pooled, *weeks])
 
 
-def _windows_pooled(config: Config, window: Window) -> int:
-    """The number of windows that may be pooled, the judged one included."""
-    pooled = config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
-    return max([pooled, *(rule.for_windows for rule in config.rules_for(window.schedule))])
+def _windows_pooled(rule: Rule, config: Config, window: Window) -> int:
+    """The number of windows that a rule may pool, the judged one included: at least those that it asks for."""
+    return max(_most_pooled(config, window), rule.for_windows)
+
+
+def _most_pooled(config: Config, window: Window) -> int:
+    return config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
 
 
 def summary(evaluated: Evaluated) -> Counter[str]:

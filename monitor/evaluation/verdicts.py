@@ -90,9 +90,18 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     if not evidence.adequate:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
     if not beyond.passed:
-        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
+        return _not_beyond(evidence, checks)
     reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
     return VerdictDecision("unconfirmed", reason, checks)
+
+
+def _not_beyond(evidence: Comparison, checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
+    """The decision where all windows together are within the threshold: is the newest of several as well?"""
+    if evidence.is_within:
+        return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
+    # one that was good, or wrong the other way, does not make a bad window a good one
+    newest = DecisionCheck("newest_within", False, ("groups",))
+    return VerdictDecision("unconfirmed", Reason.STREAK_INCOMPLETE, (*checks, newest))
 
 
 def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionCheck, ...]) -> VerdictDecision:

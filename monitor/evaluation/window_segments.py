@@ -155,7 +155,7 @@ def _of_label(
         "segments_found": [list(segment) for segment in named],
     }
     if rule.turns_off == "segments":
-        within = [segment for segment, part in judged.items() if part.adequate and not part.beyond]
+        within = [segment for segment, part in judged.items() if part.adequate and part.is_within]
         detail |= {"turns_off": detail["segments_found"], "segments_within": [list(segment) for segment in within]}
     p_value = simes(list(p_values.values())) if p_values else None
     digest = hashlib.sha256(repr([(s, part.data_digest) for s, part in sorted(parts.items())]).encode()).hexdigest()
@@ -167,10 +167,10 @@ def _of_label(
 def _leading_segment(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float]) -> Segment:
     """The segment that an outcome without a breach is about: the closest to a breach of those that could show one."""
 
-    def closeness(segment: Segment) -> tuple[bool, float, float, int]:
+    def closeness(segment: Segment) -> tuple[bool, bool, float, float, int]:
         part = judged[segment]
         p_value = 1.0 if part.p_value is None else part.p_value
-        return not part.adequate, p_values.get(segment, 1.0), p_value, -part.n
+        return not part.adequate, part.is_within, p_values.get(segment, 1.0), p_value, -part.n
 
     return min(judged, key=closeness)
 

@@ -302,7 +302,8 @@ def earlier(
         if kept is not None and usable and (position > 0 or not reread or _is_as_it_was(monitor, past, kept)):
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
-        reading, counts = read(monitor, past, name, baselines, store=store, whole=position == 0)
+        # whole rows are never stored, but estimates of them are, and those of a window are replaced together
+        reading, counts = read(monitor, past, name, baselines, store=store, whole=store and kept is not None)
         found.append(counts)
         if store and kept is not None and kept.digest != stored(monitor, reading).digest:
             # late truths change the estimates of the window before; its verdicts are not changed

@@ -14,7 +14,7 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, reference, title, waits_for
+from monitor.core.wording import as_judged, only_newest_beyond, reference, title, waits_for
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -308,6 +308,15 @@ def _could_be_seen(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     return "Could a change that matters have been seen?", ", and ".join(parts)
 
 
+def _newest_within(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    """Only where it decided: the newest of the windows running is beyond the threshold, all of them are not."""
+    newest = verdict.detail["groups"][0]
+    which = f"the newest {newest['windows']} windows have" if newest["windows"] > 1 else "the newest window has"
+    value = number(-newest["value"] if falls(verdict) else newest["value"])
+    answer = f"{which} {value} by itself, which is {beyond_words(verdict)} {number(verdict.threshold)}"
+    return "Is the newest of them within it as well?", answer
+
+
 def _rows_words(verdict: Verdict) -> str:
     needed = verdict.detail.get("rows_needed")
     rows = f"there are {verdict.n:,} {ROWS[verdict.where]}"
@@ -321,7 +330,10 @@ def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 _GATES = (_readable, _accepted, _mature, _rows, _outside_baseline, _baseline, _comparable, _test_result)
-_DECISIONS = (_enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _class_mix, _could_be_seen)
+_DECISIONS = (
+    _enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _class_mix, _could_be_seen,
+    _newest_within,
+)  # fmt: skip
 _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }
@@ -382,6 +394,8 @@ def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
     if not breach:
         could = detail.get("adequate", reason != Reason.TOO_FEW_ROWS)
         yield DecisionCheck("could_be_seen", could, ("n", "rows_needed", "detectable", "seen_at_most"))
+        if only_newest_beyond(verdict):
+            yield DecisionCheck("newest_within", False, ("groups",))
     elif rises(verdict) and detail.get("p_rate", "not stored") is not None:
         yield DecisionCheck("behaviour", reason in (Reason.INCREASED, Reason.CLASS_MIX), ("p_rate", "rate"))
 

@@ -20,6 +20,7 @@ from monitor.core.wording import (
     as_judged,
     clean,
     off_in_worst,
+    only_newest_beyond,
     percent,
     plain_words,
     points,
@@ -582,7 +583,9 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
         reason = "there were enough rows" if verdict.metric == "psi" or plain else "chance could hardly have done it"
         return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {reason}"
     if verdict.outcome == "unconfirmed":
-        return f"and not ok because {_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
+        what = f"{_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
+        newest = "the newest of its windows is beyond the threshold by itself"
+        return f"and not ok because {newest if only_newest_beyond(verdict) else what}"
     if _failed(checks, "could_be_seen", "enough_rows") is None:
         return "and not ok because silence would look like an all-clear"
     if measured(verdict) is None:

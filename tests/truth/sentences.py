@@ -279,6 +279,37 @@ def _unconfirmed(
         reader.check(few is not None or not groups[0]["beyond"], "newest window", text, groups)
 
 
+_ALONE = r" in its newest (?P<newest>day|week|\d+ days|\d+ weeks) alone"
+
+
+@VERDICT.add(
+    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<title>{TITLE}) (?P<alone>{NUMBER})(?: points)?"
+    rf"(?P<rise> from {_REFERENCE})?{_ALONE} \(limit (?P<limit>{NUMBER})(?: points)?\), (?P<all>{NUMBER})(?: points)? in all"
+    rf"{_POOLED}"
+)
+@VERDICT.add(
+    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<way>over|under)confident by (?P<alone>{NUMBER}) points{_ALONE} "
+    rf"\(limit (?P<limit>{NUMBER}) points\), (?P<all>{NUMBER}) points in all{_POOLED}"
+)
+def _newest_beyond(
+    reader: Reader, text: str, row: Row, who: str, alone: str, newest: str, limit: str, pooled: Any, **found: Any
+) -> None:
+    _begins(reader, text, row, who, "unconfirmed", pooled)
+    reader.equal("reason", text, row["reason"], "streak_incomplete")
+    detail, title = row["detail"], found.get("title")
+    group, is_share = detail["groups"][0], row["metric"] == "shortfall"
+    scale, sign = 100 if is_share else 1, -1 if found.get("way") == "under" else 1
+    reader.equal("metric", text, "shortfall" if title is None else TITLES[title], row["metric"])
+    reader.number("newest window", text, alone, sign * group["value"], scale=scale)
+    reader.number(
+        "all windows", text, found["all"], row["value" if found.get("rise") is None else "change"], scale=scale
+    )
+    reader.number("limit", text, limit, row["threshold"], scale=scale)
+    reader.equal("windows", text, int(newest.split(maxsplit=1)[0]) if " " in newest else 1, group["windows"])
+    reader.check(group["beyond"] and not group.get("too_few"), "newest window", text, group)
+    reader.check(detail["beyond"] is False and len(detail["groups"]) > 1, "all windows", text, detail["groups"])
+
+
 @VERDICT.add(rf"{_WHO}is within the limit: {_HELD}{_POOLED}")
 def _within(reader: Reader, text: str, row: Row, who: str, pooled: Any, **found: Any) -> None:
     _begins(reader, text, row, who, "ok", pooled)

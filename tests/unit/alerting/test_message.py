@@ -512,6 +512,30 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
             "2 days (4 days pooled)",
         ),
         (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.061,
+                    threshold=0.08, window=DAY, windows=2, detail={"condition": "above", "asks": 2, "beyond": False,
+                        "groups": [{"windows": 1, "n": 700, "value": 0.117, "beyond": True},
+                                   {"windows": 1, "n": 700, "value": 0.004, "beyond": False}]}),
+            "billing is above the limit, not confirmed: ECE 0.117 in its newest day alone (limit 0.080), 0.061 in all "
+            "(2 days pooled)",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="accuracy", where="all", value=0.9,
+                    baseline=0.91, change=-0.01, threshold=0.03, windows=4, detail={"condition": "decrease", "asks": 2,
+                        "beyond": False, "groups": [{"windows": 2, "n": 700, "value": -0.05, "beyond": True},
+                                                    {"windows": 2, "n": 700, "value": 0.03, "beyond": False}]}),
+            "billing is below the limit, not confirmed: accuracy -0.050 from the baseline in its newest 2 weeks alone "
+            "(limit 0.03), -0.010 in all (4 weeks pooled)",
+        ),
+        (
+            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, value=0.03, windows=2,
+                    detail={"condition": "above", "asks": 2, "beyond": False,
+                            "groups": [{"windows": 1, "n": 70, "value": 0.09, "beyond": True},
+                                       {"windows": 1, "n": 70, "value": -0.03, "beyond": False}]}),
+            "billing is above the limit, not confirmed: overconfident by 9.0 points in its newest week alone "
+            "(limit 5.0 points), 3.0 points in all (2 weeks pooled)",
+        ),
+        (
             verdict(outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=-0.01, windows=1,
                     detail={"condition": "above"}),
             "billing is within the limit: underconfident by 1.0 points (limit 5.0 points)",

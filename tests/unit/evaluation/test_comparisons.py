@@ -407,14 +407,14 @@ def data(*versions: str, current: str = "v2") -> SourceData:
 
 
 def test_pooling_never_crosses_a_model_version() -> None:
-    assert len(poolable(data("v2", "v2", "v2"), None, CONFIG)) == 3
-    assert len(poolable(data("v2", "v1", "v2"), None, CONFIG)) == 1
-    assert len(poolable(data("v2", "", "v2"), None, CONFIG)) == 3
+    assert len(poolable(data("v2", "v2", "v2"), None, 4)) == 3
+    assert len(poolable(data("v2", "v1", "v2"), None, 4)) == 1
+    assert len(poolable(data("v2", "", "v2"), None, 4)) == 3
 
 
 def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
     base = pinned(rows(20_000), weeks_back=2)
-    assert [p.window.name for p in poolable(data("v2", "v2", "v2"), base, CONFIG)] == ["week-1"]
+    assert [p.window.name for p in poolable(data("v2", "v2", "v2"), base, 4)] == ["week-1"]
 
 
 def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
@@ -423,7 +423,7 @@ def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
 
 
 def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
-    found = input_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), CONFIG, "gone", ())
+    found = input_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), "gone", (), 4)
     assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
 
 

@@ -18,6 +18,7 @@ WINDOW = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02, actions=("slack", "disable_automation"))
 ABOVE = Rule(id="above", metric="mce", condition="above", threshold=0.2)
 BELOW = Rule(id="below", metric="roc_auc", condition="below", threshold=0.8)
+TWICE = ABOVE.model_copy(update={"for_windows": 2})
 MUTED = RISE.model_copy(update={"mute": ("class_mix",)})
 MIX = {"class_mix": {"explains": True}}
 KS = Rule(id="ks", test="ks", column="score", threshold=0.1)
@@ -48,6 +49,16 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
         (RISE, evidence(beyond=False), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
         (RISE, evidence(), 0.01, "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY),
         (RISE, evidence(streak=False), 1e-9, "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (TWICE, evidence(beyond=False, streak=False, newest_beyond=True), 0.9, "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (TWICE, evidence(beyond=False, streak=True, newest_beyond=True), 0.9, "unconfirmed", Reason.STREAK_INCOMPLETE),
+        (TWICE, evidence(beyond=False, streak=False), 0.9, "ok", Reason.WITHIN_THRESHOLD),
+        (
+            TWICE,
+            evidence(beyond=False, newest_beyond=True, adequate=False),
+            0.9,
+            "not_evaluated",
+            Reason.TOO_FEW_ROWS,
+        ),
         (RISE, evidence(adequate=False, streak=False), 1e-9, "not_evaluated", Reason.TOO_FEW_ROWS),
         (RISE, evidence(problem=Reason.REJECTED_ROWS), 1e-9, "not_evaluated", Reason.REJECTED_ROWS),
         (RISE, evidence(problem=Reason.NOT_MATURE), 1e-9, "not_evaluated", Reason.NOT_MATURE),

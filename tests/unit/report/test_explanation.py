@@ -144,6 +144,9 @@ TWO = behind(
     1428, 0.55, 0.44, seen_at_most=0.23, asks=2,
     groups=[{"windows": 1, "n": 714, "value": value, "beyond": value > 0.08} for value in (0.118, 0.061)],
 )  # fmt: skip
+NEWEST = {**TWO, "groups": [
+    {"windows": 1, "n": 714, "value": value, "beyond": value > 0.08} for value in (0.117, 0.004)
+]}  # fmt: skip
 ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
 OLD = judged(RISE, risen(detail={}))
 
@@ -169,6 +172,11 @@ KNOWN: dict[str, VerdictContext] = {
     "not_significant_in_family": known(RISE, risen(p_value=0.0031, change_low=0.021)),
     "streak_incomplete": known(
         TWO_DAYS, level(TWO_DAYS, **ECE_DAYS, p_value=2e-6, n=1428, windows=2, streak=False, detail=TWO)
+    ),
+    "streak_incomplete--newest": known(
+        TWO_DAYS,
+        level(TWO_DAYS, value=0.061, low=0.05, high=0.072, plug_in=0.063, detectable=0.03, p_value=0.98, n=1428,
+              windows=2, beyond=False, streak=False, newest_beyond=True, detail=NEWEST),
     ),
     "increased": known(RISE, risen(windows=2), alone=of_window(0.055, 0.031, 0.084, 1013)),
     "increased--of_the_mce": known(
@@ -431,10 +439,12 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     measured = {"change": change, "value": 0.1} if rule.compares else {"value": value}
     streak = draw(st.booleans()) if rule.for_windows > 1 else True
     p_value = None if rule.test == "psi" or value is None else draw(SMALL)
-    detail = behind(900, 0.5, 0.4, seen_at_most=0.1, asks=rule.for_windows)
+    newest = rule.for_windows > 1 and (streak or draw(st.booleans()))
+    groups = [{"windows": 1, "n": 450, "value": 0.1, "beyond": each} for each in (newest, streak)]
+    detail = behind(900, 0.5, 0.4, seen_at_most=0.1, asks=rule.for_windows, groups=groups)
     found = level(
         rule, p_value=p_value, p_rate=draw(st.none() | SMALL) if rule is RISE else None, beyond=past, streak=streak,
-        adequate=draw(st.booleans()) and value is not None, detail=detail, **measured,
+        newest_beyond=newest, adequate=draw(st.booleans()) and value is not None, detail=detail, **measured,
     )  # fmt: skip
     return rule, found
 
@@ -448,6 +458,7 @@ STOPS = {
     "comparable": Reason.SCORES_MOVED,
     "test_result": Reason.TOO_FEW_ROWS,
     "could_be_seen": Reason.TOO_FEW_ROWS,
+    "newest_within": Reason.STREAK_INCOMPLETE,
     "beyond": Reason.WITHIN_THRESHOLD,
     "every_window": Reason.STREAK_INCOMPLETE,
     "sure": Reason.NOT_SIGNIFICANT_IN_FAMILY,
