@@ -29,6 +29,7 @@ from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
 from monitor.history.store import Store
+from monitor.metrics.names import ACCUMULATES
 from monitor.operations.describe_changes import LEGEND, lines_of, remarks
 from monitor.operations.describe_source import describe, not_judged, unseen_labels
 from monitor.operations.open import open_warehouse
@@ -286,7 +287,7 @@ def asks(rule: Rule) -> str:
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
-    condition = "accumulated above" if rule.accumulates else rule.condition
+    condition = f"accumulated {ACCUMULATES.get(rule.measure, 'above')}" if rule.accumulates else rule.condition
     textbook = "textbook " if rule.value == "plug_in" else ""
     plain = ", not tested" if rule.is_plain else ""
     text = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"

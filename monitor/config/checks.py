@@ -15,7 +15,18 @@ from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
 from monitor.core.records import SCORE_BAND
-from monitor.metrics.names import ALIASES, CONTRACT, EXPECTED, GIVES, NEEDS, TOTALS, WHOLE, can_give, range_of
+from monitor.metrics.names import (
+    ACCUMULATES,
+    ALIASES,
+    CONTRACT,
+    EXPECTED,
+    GIVES,
+    NEEDS,
+    TOTALS,
+    WHOLE,
+    can_give,
+    range_of,
+)
 
 CANONICAL_COLUMNS = (
     "item", "label", "score", "actual", "resolved_at",
@@ -280,12 +291,28 @@ def _keys_of_accumulated(document: Document) -> Found:
                 remedy = "condition: accumulated, or no average_run_length"
                 yield document.problem("CAL024", (*path, "average_run_length"), summary, remedy, at_key=True)
             continue
-        if isinstance(metric, str) and metric in NEEDS and metric != "shortfall":
-            summary = f"evidence accumulates for shortfall only, not for {metric}"
-            yield document.problem("CAL024", (*path, "condition"), summary, "metric: shortfall, or condition: above")
+        yield from _exact_laws(document, path, metric)
         if document.get(*path, "for") not in (None, 1):
             summary = "accumulated evidence is of many windows already"
             yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
+
+
+_OF_TRUTHS = ("recall", "false_negative_rate", "specificity", "false_positive_rate")
+
+
+def _exact_laws(document: Document, path: Path, metric: object) -> Found:
+    """Checks that evidence accumulates only on a metric with an exact law, and on rows that have it."""
+    if not isinstance(metric, str) or metric not in NEEDS:
+        return
+    if metric not in ACCUMULATES:
+        summary = f"evidence accumulates for metrics with an exact law only, not for {metric}"
+        yield document.problem("CAL024", (*path, "condition"), summary, f"metric: one of {', '.join(ACCUMULATES)}")
+    if metric in _OF_TRUTHS and document.get(*path, "where") not in (None, "all"):
+        summary = f"{metric} is a share of all rows that are true, or that are not: others are not among them"
+        yield document.problem("CAL024", (*path, "where"), summary, "where: all")
+    if metric != "shortfall" and document.get(*path, "scope") in ("segments", "small_labels"):
+        summary = f"evidence on segments and small labels accumulates for shortfall only, not for {metric}"
+        yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or scope: labels")
 
 
 def _keys_of_segments(document: Document) -> Found:
@@ -546,6 +573,8 @@ def _against_mute(document: Document, path: Path) -> Iterator[tuple[str, str]]:
         yield "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else", "no mute"
     if rise and document.get(*path, "certainty") == "none":
         yield "mute leaves out reasons that a significant rise has, and this rule has certainty: none", "no mute"
+    if lasts and document.get(*path, "metric") != "shortfall":
+        yield "evidence that accumulates has a reason that mute could leave out for shortfall only", "no mute"
     if lasts and scope in OF_SOURCE:
         of = "a source as a whole" if scope == "source" else "small labels together"
         yield f"evidence that accumulates on {of} has no reason that mute could leave out", "no mute"
@@ -618,9 +647,10 @@ def never_fires(rule: Rule) -> str:
     'accuracy is never above 1, so it never fires'
     """
     low, high = _reach(rule.measure, rule.condition)
-    if rule.condition == "below" and rule.threshold <= low:
+    below = rule.condition == "below" or (rule.accumulates and ACCUMULATES.get(rule.measure) == "below")
+    if below and rule.threshold <= low:
         return f"{rule.measure} is never below {rule.threshold:g}, so it never fires"
-    if rule.condition == "below" or rule.threshold < high:
+    if below or rule.threshold < high:
         return ""
     change = _CHANGES.get(rule.condition)
     what = f"{change} of {rule.measure}" if change else rule.measure

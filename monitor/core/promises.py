@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +34,11 @@ class Promise:
         return self.promised - self.kept
 
 
-Promises = Mapping[Where, Promise]
+Decided = Literal["right", "found", "cleared"]
+DECIDED: tuple[Decided, ...] = ("right", "found", "cleared")
+"""Shares of right decisions, with a ``promised`` of 1: of all rows, of the actual positives, of the negatives."""
+Population = Where | Decided
+Promises = Mapping[Population, Promise]
 """Promises by population; a population without rows or weight is left out."""
 
 Segment = tuple[str, str]
@@ -86,8 +91,47 @@ def promise_of(counts: Counts) -> Promise | None:
 
 def promises_of(counts: Counts) -> Promises:
     """The promise of each population."""
-    found = {where: promise_of(counts.where(where)) for where in WHERES}
+    found: dict[Population, Promise | None] = {where: promise_of(counts.where(where)) for where in WHERES}
     return {where: promise for where, promise in found.items() if promise is not None}
+
+
+def all_promises_of(counts: Counts) -> Promises:
+    """The promise of each population, and of each share of right decisions; of whole labels, not of segments."""
+    shares = {name: decided_promise(counts, name) for name in DECIDED}
+    return {**promises_of(counts), **{name: share for name, share in shares.items() if share is not None}}
+
+
+def decided_promise(counts: Counts, name: Decided) -> Promise | None:
+    """The share of right decisions among these rows, as a promise of 1; None without such rows.
+
+    A soft outcome y counts as y of a positive and 1 - y of a negative. None also where rows have unequal weights: who
+    checks more of what was predicted may have none of the heavy rows in a window, and what is left is no fair sample.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> counts = counts_from_rows([0.9, 0.8, 0.8, 0.2, 0.1], [1, 0, 1, 0, 1])
+    >>> decided_promise(counts, "cleared")
+    Promise(rows=2, effective=2.0, promised=1.0, kept=0.5)
+    """
+    if not counts.w.any() or not _is_equally_weighted(counts):
+        return None
+    given = counts.predicted | (counts.score_is == "confidence_in_prediction")
+    right = np.where(given, counts.wy, counts.w - counts.wy).clip(0.0, counts.w)
+    positive = np.where(counts.predicted, right, counts.w - right)
+    among, kept = {
+        "right": (counts.w, right),
+        "found": (positive, positive * counts.predicted),
+        "cleared": (counts.w - positive, (counts.w - positive) * ~counts.predicted),
+    }[name]
+    share = float(among.sum()) / float(counts.w.sum())
+    if not share > 0:
+        return None
+    rows, rate = share * counts.rows, min(float(kept.sum()) / float(among.sum()), 1.0)
+    return Promise(round(rows), rows / counts.design_effect, 1.0, rate)
+
+
+def _is_equally_weighted(counts: Counts) -> bool:
+    """Whether all rows have the same weight."""
+    return bool(np.isclose(counts.w2.sum() * counts.n.sum(), counts.w.sum() ** 2, rtol=1e-9))
 
 
 def bands_of(counts: Counts) -> Iterator[tuple[Segment, Counts]]:

@@ -649,6 +649,8 @@ def _too_few(verdict: Verdict) -> str:
 def _no_rows(verdict: Verdict) -> str:
     if verdict.detail.get("before_truth"):
         return "was not judged: no item of this window waits for its outcome"
+    if verdict.detail.get("condition") == "accumulated" and verdict.metric != "shortfall":
+        return f"was not judged: no rows of equal weight of which {title(verdict.metric)} is a share arrived"
     if verdict.where == "all" or not verdict.n:
         return "was not judged: no item with a known outcome arrived"
     what = {"predicted": "was given this label", "automated": "has a score from automate_at on"}[verdict.where]

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.promises import PastWindow, Promise, pooled_promise, promise_of
+from monitor.core.promises import PastWindow, Population, Promise, decided_promise, pooled_promise, promise_of
 from monitor.core.records import Comparison, DecisionCheck, Window
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
-from monitor.evaluation.rule_metrics import POWER, rows_of
+from monitor.evaluation.rule_metrics import POWER, rows_in
 from monitor.inference.registered import largest_allowed
 from monitor.inference.sampling import Proportion
 from monitor.inference.sequential import (
@@ -26,6 +26,7 @@ from monitor.inference.sequential import (
     likely_start,
     restarted_each,
 )
+from monitor.metrics.names import ACCUMULATES
 
 if TYPE_CHECKING:
     from monitor.evaluation.evaluate import SourceData, WindowCounts
@@ -85,11 +86,62 @@ def _known(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
     yield from (past for past in data.past if past.window.start < oldest)
 
 
+def population_of(rule: Rule) -> Population:
+    """The rows, or the share of right decisions, on which the rule accumulates evidence.
+
+    Among predicted and automated rows a decision is right where the outcome came true.
+
+    >>> [population_of(Rule(id="x", metric=name, threshold=0.9)) for name in ("shortfall", "recall", "precision")]
+    ['all', 'found', 'predicted']
+    """
+    if rule.measure == "shortfall":
+        return rule.where
+    return (_DECIDED if rule.where == "all" else {}).get(rule.measure, rule.where)
+
+
+_DECIDED: Mapping[str, Population] = {
+    "accuracy": "right", "error_rate": "right", "recall": "found", "false_negative_rate": "found",
+    "specificity": "cleared", "false_positive_rate": "cleared", "precision": "predicted",
+    "automated_accuracy": "automated",
+}  # fmt: skip
+
+
 def _promise(rule: Rule, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
+    found = _kept_promise(population_of(rule), part, label)
+    # of a share, "scores" claim that each decision is right: its shortfall is the share of wrong ones
+    return found if found is None or rule.measure == "shortfall" else replace(found, promised=1.0)
+
+
+def _kept_promise(population: Population, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
     if isinstance(part, PastWindow):
-        return part.labels.get(label, {}).get(rule.where)
+        return part.labels.get(label, {}).get(population)
     counts = part.labels.get(label)
-    return None if counts is None else promise_of(rows_of(rule, counts))
+    if counts is None:
+        return None
+    if population == "right" or population == "found" or population == "cleared":  # noqa: PLR1714 - narrows the type
+        return decided_promise(counts, population)
+    return promise_of(rows_in(population, counts))
+
+
+def is_floor(rule: Rule) -> bool:
+    """Whether the metric is wrong below its threshold: then evidence accumulates that it is below it."""
+    return ACCUMULATES.get(rule.measure) == "below"
+
+
+def margin_of(rule: Rule) -> float:
+    """The largest accepted shortfall: of a share that must not be below its threshold, what is missing to 1."""
+    return 1.0 - rule.threshold if is_floor(rule) else rule.threshold
+
+
+def value_of(rule: Rule, promise: Promise) -> float:
+    """The metric of these rows."""
+    return promise.kept if is_floor(rule) else promise.shortfall
+
+
+def is_beyond(rule: Rule, promise: Promise) -> bool:
+    """Whether the metric of these rows is on the wrong side of the threshold."""
+    value = value_of(rule, promise)
+    return value < rule.threshold if is_floor(rule) else value > rule.threshold
 
 
 def accumulate(
@@ -131,7 +183,7 @@ def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, label
         "labels": labels,
         "rows_needed": _minimum(rule, evaluation),
         "confidence": evaluation.confidence,
-        "seen_at_most": largest_allowed("shortfall", rule.threshold),
+        "seen_at_most": largest_allowed(rule.measure, rule.threshold),
         "asks": 1,
     }
 
@@ -155,12 +207,17 @@ class EvidencePath:
         return self.evidence[-1]
 
     @property
+    def suspected(self) -> bool:
+        """Whether a fault is suspected; a short run length needs less evidence than usually makes one suspect."""
+        return self.now >= min(SUSPECTED, self.alone)
+
+    @property
     def start(self) -> int:
         """The index of the first window that the value covers.
 
         Where a fault is suspected, this is its likely start; else the window after the last confirmed fault, or 0.
         """
-        if self.now >= SUSPECTED:
+        if self.suspected:
             return likely_start(self.promises, self.margin)
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
@@ -171,9 +228,10 @@ def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> li
     ``alone`` is the evidence (no logarithm) that each run would need without any other.
     """
     most = [each * FORGOTTEN for each in alone]
-    evidence = restarted_each([run.promises for run in runs], rule.threshold, most)
+    margin = margin_of(rule)
+    evidence = restarted_each([run.promises for run in runs], margin, most)
     return [
-        EvidencePath(run.windows, run.promises, tuple(path.tolist()), rule.threshold, math.log(needed))
+        EvidencePath(run.windows, run.promises, tuple(path.tolist()), margin, math.log(needed))
         for run, path, needed in zip(runs, evidence, alone, strict=True)
     ]
 
@@ -185,25 +243,27 @@ def evidence_of(
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
     total = pooled_promise(pooled)
-    law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
+    law = Proportion(total.kept, total.effective)
+    if not is_floor(rule):
+        law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
     low, high = law.interval(shared["confidence"])
-    beyond = total.shortfall > rule.threshold
-    seen = detectable_shortfall(pooled, rule.threshold, path.alone, POWER)
-    detectable = None if seen is None else seen - rule.threshold
+    value, beyond = value_of(rule, total), is_beyond(rule, total)
+    seen = detectable_shortfall(pooled, path.margin, path.alone, POWER)
+    detectable = None if seen is None else seen - path.margin
+    claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "shortfall" else {}
     detail = {
         **shared,
-        "promised": total.promised,
-        "kept": total.kept,
+        **claimed,
         "effective_rows": total.effective,
         "evidence": rounded_evidence(path.now),
         "since": since.name,
-        "suspected": path.now >= SUSPECTED,
-        "path": _steps(path),
+        "suspected": path.suspected,
+        "path": _steps(rule, path),
         **(_newest_alone(rule, pooled, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
     }
     enough = total.rows >= shared["rows_needed"]
     return Comparison(
-        rule_input.subject, rule_input.window, value=total.shortfall, low=low, high=high, plug_in=total.shortfall,
+        rule_input.subject, rule_input.window, value=value, low=low, high=high, plug_in=value,
         detectable=detectable, n=total.rows, windows=len(pooled), beyond=beyond,
         adequate=enough and detectable is not None and detectable <= shared["seen_at_most"],
         baseline_version=rule_input.baseline.version if rule_input.baseline else None, data_digest=_digest(path),
@@ -218,15 +278,24 @@ def _minimum(rule: Rule, evaluation: EvaluationConfig) -> int:
 def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[str, Any]:
     """The result of the newest of several windows alone: an incident goes on only if it agrees."""
     newest = pooled[-1]
-    beyond, few = newest.shortfall > rule.threshold, newest.rows < needed
-    return {"newest_alone": {"n": newest.rows, "value": newest.shortfall, "beyond": beyond, "too_few": few}}
+    value, beyond, few = value_of(rule, newest), is_beyond(rule, newest), newest.rows < needed
+    return {"newest_alone": {"n": newest.rows, "value": value, "beyond": beyond, "too_few": few}}
 
 
-def _steps(path: EvidencePath) -> list[list[Any]]:
-    """The newest windows, oldest first: name, rows, mean score, hit rate, evidence."""
+def _steps(rule: Rule, path: EvidencePath) -> list[list[Any]]:
+    """The newest windows, oldest first: name, rows, mean score, hit rate, evidence.
+
+    Of another metric than the shortfall, None in place of the mean score, and the metric in place of the hit rate.
+    """
+    claims = rule.measure == "shortfall"
+
+    def numbers(promise: Promise) -> tuple[float | None, float]:
+        return (round(promise.promised, 6) if claims else None), round(
+            promise.kept if claims else value_of(rule, promise), 6
+        )
+
     steps = zip(path.windows, path.promises, path.evidence, strict=True)
-    lines = [[w.name, p.rows, round(p.promised, 6), round(p.kept, 6), rounded_evidence(found)] for w, p, found in steps]
-    return lines[-SHOWN:]
+    return [[w.name, p.rows, *numbers(p), rounded_evidence(found)] for w, p, found in steps][-SHOWN:]
 
 
 def rounded_evidence(evidence: float) -> float:

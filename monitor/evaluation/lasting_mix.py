@@ -62,6 +62,8 @@ def with_class_mix(
     label does; segments by scores have their own rows in the baseline.
     """
     label, baseline = rule_input.subject.label, rule_input.baseline
+    if rule.measure != "shortfall":
+        return found
     if label is None or baseline is None or not (found.beyond and found.detail.get("sure")):
         return found
     if not rule_input.counts or rule_input.counts[0].score_is != "probability_of_label":

@@ -15,7 +15,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.records import Interval, Subject, Window
+from monitor.core.records import Interval, Subject, Where, Window
 from monitor.evaluation.estimates import each_ece, textbook_mces, worst_bin
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
@@ -234,9 +234,14 @@ def accepted_fall(rule: Rule) -> float:
 
 def rows_of(rule: Rule, counts: Counts) -> Counts:
     """The rows that the rule is about."""
-    if rule.where == "all":
+    return rows_in(rule.where, counts)
+
+
+def rows_in(where: Where, counts: Counts) -> Counts:
+    """The rows of one population."""
+    if where == "all":
         return counts  # kept with themselves they would never be freed
-    return kept_with(counts, ("where", rule.where), lambda: counts.where(rule.where))
+    return kept_with(counts, ("where", where), lambda: counts.where(where))
 
 
 def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:

@@ -18,6 +18,7 @@ from monitor.config.model import Rule
 from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
+from monitor.metrics.names import ACCUMULATES
 
 
 def decide(
@@ -134,7 +135,9 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
         return Reason.DECREASED, ()
     if rule.condition not in ("increase", "accumulated"):
         return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
-    plain = Reason.ABOVE_THRESHOLD if rule.accumulates else Reason.INCREASED
+    plain = Reason.INCREASED
+    if rule.accumulates:
+        plain = Reason.BELOW_THRESHOLD if ACCUMULATES.get(rule.measure) == "below" else Reason.ABOVE_THRESHOLD
     causes: tuple[DecisionCheck, ...] = ()
     if evidence.p_rate is not None:
         # p_rate detects changed behaviour only: if it is not small, the rise comes from other traffic

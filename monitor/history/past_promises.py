@@ -10,21 +10,24 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection, and_, case, select, update
 
 from monitor.core import windows
-from monitor.core.records import Where, Window
+from monitor.core.records import Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
 from monitor.history.values import label_key, label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
-    from monitor.core.promises import PastWindow, Promise, Promises, Segment, SegmentPromises
+    from monitor.core.promises import PastWindow, Population, Promise, Promises, Segment, SegmentPromises
 
 
 def as_json(counts: Counts) -> Any:
-    """The promises of counts, as stored: population -> [rows, effective rows, mean score, hit rate]."""
-    from monitor.core.promises import promises_of  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+    """The promises of counts, as stored: population -> [rows, effective rows, mean score, hit rate].
 
-    found = promises_of(counts)
+    Shares of right decisions come after the populations.
+    """
+    from monitor.core.promises import all_promises_of  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+
+    found = all_promises_of(counts)
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
 
 
@@ -43,7 +46,7 @@ def fill(connection: Connection, schedule: str, window_start: datetime) -> None:
             connection.execute(update(table).where(*to_fill).values(promises=as_json(counts)))
 
 
-def of_label(kept: Mapping[Where, Any]) -> Promises:
+def of_label(kept: Mapping[Population, Any]) -> Promises:
     """The promises of a label, from what :func:`as_json` gave."""
     from monitor.core.promises import Promise  # noqa: PLC0415 - as above
 
@@ -140,10 +143,10 @@ def _segments(
 
 
 def _promises(stored: Mapping[str | None, bytes]) -> dict[str | None, Promises]:
-    from monitor.core.promises import promises_of  # noqa: PLC0415 - as above
+    from monitor.core.promises import all_promises_of  # noqa: PLC0415 - as above
     from monitor.history import label_counts  # noqa: PLC0415 - as above
 
-    return {label: promises_of(counts) for label, counts in label_counts.from_bytes(stored).items()}
+    return {label: all_promises_of(counts) for label, counts in label_counts.from_bytes(stored).items()}
 
 
 def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, log, sqrt
+from typing import Literal
 
 from monitor.metrics.definition import Needs
 
@@ -80,6 +81,17 @@ WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "ranked_items", "rows", 
 
 TOTALS: frozenset[str] = frozenset({"excess_errors"})
 """Metrics that grow with the number of rows: only for one window, without a baseline, which has more rows."""
+
+ACCUMULATES: Mapping[str, Literal["above", "below"]] = {
+    "shortfall": "above", "error_rate": "above", "false_negative_rate": "above", "false_positive_rate": "above",
+    "accuracy": "below", "precision": "below", "recall": "below", "specificity": "below",
+    "automated_accuracy": "below",
+}  # fmt: skip
+"""Metrics with an exact law, and on which side of its threshold each is wrong: evidence on them may accumulate.
+
+They are shares of right or wrong decisions, and the mean score less such a share: each row is right or not. Shares of
+rows that are no decisions (prevalence, share_to_people) have no wrong side.
+"""
 
 CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
 """The metrics that are in every JSON document of a run."""

@@ -15,6 +15,7 @@ from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
 from monitor.core.wording import as_judged, only_newest_beyond, reference, title, waits_for
+from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -137,7 +138,8 @@ def measured(verdict: Verdict) -> float | None:
 
 def is_floor(verdict: Verdict) -> bool:
     """Whether the threshold is a lower limit: values below it are beyond it."""
-    return verdict.detail.get("condition") == "below"
+    lasting = is_accumulated(verdict) and ACCUMULATES.get(verdict.metric) == "below"
+    return lasting or verdict.detail.get("condition") == "below"
 
 
 def beyond_words(verdict: Verdict) -> str:

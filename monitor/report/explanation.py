@@ -154,6 +154,10 @@ _KINDS = {
     "predicted": "the rows that the classifier gave this label",
     "automated": "the rows that automation takes while it is on (predicted, with a score from automate_at on)",
 }
+_OF_TRUTHS = {
+    **dict.fromkeys(("recall", "false_negative_rate"), "came true"),
+    **dict.fromkeys(("specificity", "false_positive_rate"), "did not come true"),
+}
 _NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
 _NOT_COMPARED = (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.SCORES_MOVED)
 _JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE)
@@ -176,7 +180,8 @@ def _rule(context: VerdictContext) -> Step:
         asks = f"has {name} fallen {by}?"
     elif condition == "accumulated":
         part = " in any of its segments" if "segment" in verdict.detail else ""
-        asks = f"has evidence accumulated, over all windows together, that {name} is above {limit}{part}?"
+        side = "below" if is_floor(verdict) else "above"
+        asks = f"has evidence accumulated, over all windows together, that {name} is {side} {limit}{part}?"
     else:
         asks = f"is {name} {condition or 'beyond'} {limit}?"
     if "segment_p" in verdict.detail:
@@ -227,6 +232,8 @@ def _seen(context: VerdictContext) -> Step:
         kind = "interval" if level is None else f"{100 * level:.4g}% interval"
         text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
     rows, kept = f"{verdict.n:,} {ROWS[verdict.where]}", verdict.detail.get("kept")
+    if is_accumulated(verdict) and verdict.metric in _OF_TRUTHS:  # n counts these alone
+        rows += f" that {_OF_TRUTHS[verdict.metric]}"
     if verdict.metric == "false_negative_rate" and kept is not None:
         rows += f", {kept:.1%} of which came true: it is a share of these"
     return Step("seen", f"{text}, from {rows}{pooled}.", numbers)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.config.load import parse_config
-from monitor.core.promises import promises_of
+from monitor.core.promises import all_promises_of
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
 from monitor.core.wording import evidence_words, plain_words, segment_name
@@ -130,7 +130,7 @@ def test_the_history_gives_the_promises_of_the_counts_that_it_holds(world: World
         for each in past:
             kept = monitor.store.load_reading("weekly", each.window.start, "tickets")
             assert kept is not None
-            assert {**each.labels} == {label: promises_of(counts) for label, counts in kept.labels.items()}
+            assert {**each.labels} == {label: all_promises_of(counts) for label, counts in kept.labels.items()}
 
 
 def test_counts_that_an_older_version_stored_give_the_same_promises(world: World, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
-from monitor.core.promises import PastWindow, Promises, Segment, promises_of, segment_promises
-from monitor.core.records import Reason, Verdict, Where, Window
+from monitor.core.promises import PastWindow, Population, Promises, Segment, all_promises_of, segment_promises
+from monitor.core.records import Reason, Verdict, Window
+from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
 from monitor.history.readings import StoredReading
@@ -92,23 +93,23 @@ class _Memory:
         return present, proposed
 
 
-def _populations(config: Config, part: Part) -> frozenset[Where]:
+def _populations(config: Config, part: Part) -> frozenset[Population]:
     """The populations for which rules of a file accumulate evidence."""
-    return frozenset(rule.where for rule in config.rules_for(part.schedule) if rule.accumulates)
+    return frozenset(population_of(rule) for rule in config.rules_for(part.schedule) if rule.accumulates)
 
 
 def _promised(known: WindowCounts) -> PastWindow:
-    labels = {label: promises_of(counts) for label, counts in known.labels.items()}
+    labels = {label: all_promises_of(counts) for label, counts in known.labels.items()}
     return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments)
 
 
-def _only(past: PastWindow, populations: frozenset[Where]) -> PastWindow:
+def _only(past: PastWindow, populations: frozenset[Population]) -> PastWindow:
     """The promises of the populations ``populations``: a year of all populations would need much memory.
 
     For labels also those of all rows, whose hit rate is the share of true items.
     """
 
-    def chosen(promises: Promises, more: frozenset[Where] = frozenset()) -> Promises:
+    def chosen(promises: Promises, more: frozenset[Population] = frozenset()) -> Promises:
         return {where: promise for where, promise in promises.items() if where in populations | more}
 
     labels = {label: chosen(promises, frozenset({"all"})) for label, promises in past.labels.items()}

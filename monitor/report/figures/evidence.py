@@ -21,12 +21,15 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1100.0, 150.0, 58.0, 14.0, 10.0, 24.0
 
 @dataclass(frozen=True, slots=True)
 class EvidencePoint:
-    """One window: the evidence after it, its rows, their mean score and hit rate."""
+    """One window: the evidence after it, its rows, their mean score and hit rate.
+
+    Of another metric than the shortfall ``promised`` is None, and ``kept`` is the metric.
+    """
 
     window: str
     evidence: float
     n: int
-    promised: float
+    promised: float | None
     kept: float
 
 
@@ -115,8 +118,10 @@ def point_words(point: EvidencePoint) -> str:
 
     >>> point_words(EvidencePoint("2026-W46", 23150.0, 1200, 0.9, 0.71))
     '2026-W46: evidence 23,150; 1,200 rows, scores claimed 0.900, 0.710 correct'
+    >>> point_words(EvidencePoint("2026-W46", 23150.0, 120, None, 0.31))
+    '2026-W46: evidence 23,150; 120 rows, value 0.310'
     """
-    return (
-        f"{point.window}: evidence {size(point.evidence)}; {point.n:,} rows, scores claimed "
-        f"{words.number(point.promised)}, {words.number(point.kept)} correct"
-    )
+    rows, kept = f"{point.window}: evidence {size(point.evidence)}; {point.n:,} rows", words.number(point.kept)
+    if point.promised is None:
+        return f"{rows}, value {kept}"
+    return f"{rows}, scores claimed {words.number(point.promised)}, {kept} correct"
