@@ -191,7 +191,7 @@ def test_a_message_of_which_the_answer_was_lost_is_ended_where_the_history_comes
     assert "can be used again" in root["text"]
 
 
-def test_a_message_that_was_surely_not_accepted_is_not_looked_for_and_goes_where_the_route_says_now(
+def test_a_message_that_slack_refused_is_not_looked_for_and_goes_where_the_route_says_now(
     world: World, workspace: slack.FakeSlack
 ) -> None:
     settings = settings_with(world, workspace)
