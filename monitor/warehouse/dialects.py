@@ -478,7 +478,7 @@ class DuckDB(Embedded):
             return sa.case(
                 (sa.func.ltrim(column).like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True)))
             )
-        # Nanoseconds, which pandas writes, cannot be compared with the year 9999. Of microseconds the cast does nothing.
+        # nanoseconds, which pandas writes, cannot be compared with the year 9999; of microseconds the cast does nothing
         return sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
