@@ -24,7 +24,7 @@ from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import Prepared, prepare
-from monitor.operations.collect import collect, collect_one, earlier, kept_of, poolable, read_window
+from monitor.operations.collect import baselines_of, collect, collect_one, earlier, kept_of, poolable, read_window
 from monitor.operations.open import relations_of, warehouse_of
 from monitor.operations.workers import Awaited, Workers, own_history
 from monitor.run import RunResult, Stage, StageName, Stages, judge, perform, perform_rest, performed, stages
@@ -163,7 +163,7 @@ class _Spread:
         store.save_prepared(packed.rows)
         before = [(each, name) for each in poolable(self._monitor.config, window)]
         if not self._there.issuperset(before):
-            earlier(self._monitor, window, name, store.latest_baselines(name), store=True, reread=False)
+            earlier(self._monitor, window, name, baselines_of(self._monitor, name), store=True, reread=False)
         self._there.update(before, [(window, name)])
         return packed.content
 
@@ -180,7 +180,7 @@ def read_on_worker(history: str, config: Config, window: Window, name: str, now:
     """In a worker: read a window from the warehouse of its own environment. Raises what ``Warehouse.read`` raises."""
     monitor = _monitor(history, config, now)
     read = read_window(config, monitor.warehouse, window, name, now)
-    kept = kept_of(monitor, read.reading, monitor.store.latest_baselines(name))
+    kept = kept_of(monitor, read.reading, baselines_of(monitor, name))
     return Packed(prepare(window, kept, now), pickle.dumps(read, protocol=pickle.HIGHEST_PROTOCOL))
 
 

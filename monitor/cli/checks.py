@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings
 from monitor.context import utc_now
+from monitor.core.baseline import with_outcome
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
 from monitor.core.windows import last_ready
@@ -89,7 +91,8 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     findings += [CheckResult(f"rule {r.id}", "note", why) for r in config.rules if (why := never_fires(r))]
     volumes: list[Volume] = []
     if not offline:
-        findings += [*check_warehouse(settings, config, volumes), check_store(settings), check_slack(settings)]
+        findings += [*check_warehouse(settings, config, volumes), check_store(settings)]
+        findings += [*check_baselines(settings, config), check_slack(settings)]
     cli.out.print(_findings_table(findings))
     cli.out.print(_rules_table(config))
     for volume in volumes:
@@ -225,6 +228,25 @@ def check_store(settings: Settings) -> CheckResult:
         return CheckResult("store", "wrong", str(error))
     except HistoryError as error:
         return CheckResult("store", "failed", str(error))
+
+
+def check_baselines(settings: Settings, config: Config) -> list[CheckResult]:
+    """A note for each source with baselines of another outcome than it has now: nothing is compared with them."""
+    try:
+        with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
+            pinned = {name: store.latest_baselines(name) for name in config.sources}
+    except (WrongStoreAddress, HistoryError):
+        return []  # check_store says so
+    found = []
+    for name, source in config.sources.items():
+        others = len(pinned[name]) - len(with_outcome(pinned[name], source.score_is))
+        if others:
+            text = (
+                f"{others} of {len(pinned[name])} baselines were pinned with another score_is than {source.score_is}, "
+                f"so nothing is compared with them: calmon baseline pin --source {shlex.quote(name)}"
+            )
+            found.append(CheckResult(f"source {name}", "note", text))
+    return found
 
 
 def check_slack(settings: Settings) -> CheckResult:

@@ -141,7 +141,7 @@ def _material(
     if config.sources[subject.source].kind == "regression":
         raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores: there is nothing to map")
     if baseline:
-        return from_baseline(store, subject)
+        return from_baseline(store, subject, config.sources[subject.source].score_is)
     return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last])
 
 

@@ -87,12 +87,11 @@ def _run(
             cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
             if (read := opened.warehouse.bytes_read) is not None:
                 cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
-            for part in (part for part in result.evaluated if part.problem):
-                text = f"{part.source}: {part.problem}: {part.error}"
-                cli.err.print(text, style="red", markup=False, soft_wrap=True)
+        for part in (part for part in result.evaluated if part.problem):
+            text = f"{part.source}: {part.problem}: {part.error}"
+            cli.err.print(text, style="red", markup=False, soft_wrap=True)
     if all(part.problem for part in result.evaluated):
-        if not json_output:
-            cli.err.print("next: calmon check")
+        cli.err.print("next: calmon check")
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)

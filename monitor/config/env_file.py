@@ -18,7 +18,7 @@ def missing_of(environ: Mapping[str, str], path: Path = ENV_FILE) -> dict[str, s
     {} without a file. Raises :class:`SettingsError` if the file cannot be read.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

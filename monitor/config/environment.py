@@ -67,7 +67,7 @@ def _given(environ: Mapping[str, str], field: str) -> str | None:
 
 def _read_secret(name: str, path: Path) -> str:
     try:
-        secret = path.read_text("utf-8").strip()
+        secret = path.read_text("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise SettingsError(f"{name}: {path} is not UTF-8 text") from None  # the error would show its bytes
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
-from monitor.core.records import WHERES, Where, Window
+from monitor.core.records import WHERES, ScoreIs, Where, Window
 
 
 class Binning(Protocol):
@@ -60,6 +60,11 @@ class Baseline:
     def overlaps(self, window: Window) -> bool:
         """Whether the window overlaps the baseline's weeks."""
         return window.start < self.end and window.end > self.start
+
+
+def with_outcome(baselines: Mapping[str | None, Baseline], score_is: ScoreIs) -> dict[str | None, Baseline]:
+    """The baselines whose outcome is that of ``score_is``: an ECE of other outcomes is no reference."""
+    return {label: baseline for label, baseline in baselines.items() if baseline.counts.score_is == score_is}
 
 
 @dataclass(frozen=True, slots=True)

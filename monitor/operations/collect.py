@@ -11,7 +11,7 @@ from pathlib import Path
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import Baseline, with_outcome
 from monitor.core.counts import Counts, pool
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, segment_promises
@@ -96,7 +96,7 @@ def collect_one(
     monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool
 ) -> Collected:
     """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
-    baselines = monitor.store.latest_baselines(name)
+    baselines = baselines_of(monitor, name)
     switched = _followed(monitor, name)
     restated: list[Collected] = []
     try:
@@ -149,6 +149,11 @@ def _data_of_restated(
         reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
         baseline_segments=segments_of_baselines(monitor, past, baselines),
     )  # fmt: skip
+
+
+def baselines_of(monitor: Monitor, name: str) -> Baselines:
+    """The newest baselines of a source, by label, without those pinned while it had another ``score_is``."""
+    return with_outcome(monitor.store.latest_baselines(name), monitor.config.sources[name].score_is)
 
 
 def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:

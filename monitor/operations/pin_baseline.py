@@ -18,7 +18,7 @@ from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.evaluate import WindowCounts
-from monitor.operations.collect import read, stored_or_read
+from monitor.operations.collect import baselines_of, read, stored_or_read
 from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
 
@@ -125,7 +125,7 @@ class _Seen:
 
 def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
     """Read the weeks of the span, oldest first, and those around it, which may come from the history."""
-    zone, baselines = monitor.config.zone, monitor.store.latest_baselines(source)
+    zone, baselines = monitor.config.zone, baselines_of(monitor, source)
     inside: list[WindowCounts] = []
     by_version: dict[str, dict[str, list[Counts]]] = {}
     for window in windows.span(first, last, zone):

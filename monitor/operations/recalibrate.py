@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import Counts, pool
-from monitor.core.records import Subject, Window
+from monitor.core.records import ScoreIs, Subject, Window
 from monitor.evaluation.estimates import generator
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
@@ -67,11 +67,16 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Fitt
     return FittingRows(subject, pool(parts), names)
 
 
-def from_baseline(store: Store, subject: Subject) -> FittingRows:
-    """The rows of the subject's newest baseline. Raises :class:`NothingToFit`."""
+def from_baseline(store: Store, subject: Subject, score_is: ScoreIs) -> FittingRows:
+    """The rows of the subject's newest baseline. Raises :class:`NothingToFit`, also if it is of another outcome."""
     baseline = store.latest_baselines(subject.source).get(subject.label)
     if baseline is None:
         raise NothingToFit(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
+    if baseline.counts.score_is != score_is:
+        raise NothingToFit(
+            f"the baseline of {subject.name} was pinned with score_is: {baseline.counts.score_is}; "
+            "`calmon baseline pin` makes another"
+        )
     return FittingRows(subject, baseline.counts, f"baseline {baseline.version}")
 
 

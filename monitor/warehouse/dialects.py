@@ -498,7 +498,8 @@ class DuckDB(Embedded):
             return sa.case(
                 (sa.func.ltrim(column).like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True)))
             )
-        return super().instant(column, kind)
+        # nanoseconds, which pandas writes, cannot be compared with the year 9999; of microseconds the cast does nothing
+        return sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
@@ -639,7 +640,7 @@ def duckdb_kind(type_name: str) -> Kind:
     if type_name == "FLOAT":
         return "float32"
     if type_name.startswith("TIMESTAMP"):
-        return "timestamptz" if "ZONE" in type_name else "timestamp"
+        return "timestamptz" if "ZONE" in type_name or "TZ" in type_name else "timestamp"
     plain: dict[str, Kind] = {"BOOLEAN": "boolean", "DATE": "date", "VARCHAR": "text", "UUID": "text", "JSON": "text"}
     if type_name.startswith("ENUM"):
         return "text"

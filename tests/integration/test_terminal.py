@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -108,6 +109,10 @@ def test_a_warehouse_that_is_not_there_ends_with_check(folder: Path) -> None:
     )
     for words in (("run", "weekly"), ("baseline", "pin"), ("examples", "--label", "a")):
         assert calmon(*words).stderr.rstrip().endswith("next: calmon check"), words
+    run = calmon("run", "weekly", "--json")
+    assert {verdict["reason"] for verdict in json.loads(run.stdout)["verdicts"]} == {"warehouse_failed"}
+    assert run.stderr.startswith("t: warehouse_failed: the warehouse ")
+    assert run.stderr.endswith("next: calmon check\n")
     assert calmon("check").stderr == "next: correct what failed (warehouse, above), then: calmon check\n"
     past = calmon("backfill", "--from", "2026-W40", "--to", "2026-W41")
     assert past.exit_code == 1

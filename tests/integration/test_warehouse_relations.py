@@ -87,6 +87,32 @@ def test_parquet_files_are_a_relation_of_duckdb(tmp_path: Path) -> None:
         assert "No files found" in problem.message
 
 
+@pytest.mark.parametrize("type_", ["TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_MS", "TIMESTAMP_S"])
+@pytest.mark.parametrize("form", ["table", "parquet"])
+def test_dates_of_any_precision_are_read(tmp_path: Path, type_: str, form: str) -> None:
+    times = {"first": WEEK.start, "last": WEEK.end - timedelta(seconds=1), "before": WEEK.start - timedelta(seconds=1)}
+    values = ", ".join(f"('{name}', '{when:%Y-%m-%d %H:%M:%S}')" for name, when in times.items())
+    rows = (
+        f"SELECT item, 'billing' AS label, .9 AS score, 1 AS actual, CAST(date AS {type_}) AS resolved_at, "
+        f"CAST(date AS {type_}) AS predicted_at FROM (VALUES {values}) AS t(item, date)"
+    )
+    database, file = tmp_path / "w.duckdb", tmp_path / "rows.parquet"
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"CREATE TABLE kept AS {rows}")
+        connection.execute(f"COPY kept TO '{file}' (FORMAT parquet)")
+    with Warehouse.from_url(f"duckdb:///{database}") as warehouse:
+        relation = "kept" if form == "table" else str(file)
+        for window_on in ("resolved_at", "predicted_at"):
+            config = source(relation=relation, window_on=window_on, latest_by=("resolved_at",), features=("item",))
+            assert rows_read(warehouse, config) == 2
+            taken = warehouse.feature_sample("tickets", config, WEEK, limit=9)
+            assert sorted(taken["item"]) == ["first", "last"]
+        assert warehouse.newest("tickets", config, near=NOW, now=NOW) == times["last"]
+        seen = warehouse.survey("tickets", config)
+        assert (seen.first, seen.last) == (times["before"], times["last"])
+
+
 def test_parquet_files_are_no_relation_of_another_engine(load: Loader) -> None:
     for warehouse in load([row()], engines=("sqlite", "postgresql")).values():
         (problem,) = warehouse.check("tickets", source(relation="exports/*.parquet"))

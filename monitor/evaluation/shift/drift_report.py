@@ -1,8 +1,8 @@
 """Drift of the feature columns: two distances and a test of missing values, and Evidently's page on the same samples.
 
 Evidently drops missing values before it compares (a column that lost a third of its values shows "no
-drift"), raises for a whole report because of one empty column, and picks its tests by sample size, so
-that its numbers are p-values one week and distances the next. So columns that it cannot use are
+drift"), raises for a whole report because of one empty column or one that it cannot draw, and picks its tests by
+sample size, so that its numbers are p-values one week and distances the next. So columns that it cannot use are
 left out and named, missing values are tested here, and the two methods are fixed distances, where
 more is always more drift. The distances are those of Evidently's page, computed by SciPy without it.
 """
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 MIN_ROWS = 100  # with few rows a distance is mostly noise
 MOST_CATEGORIES = 200  # more distinct values than that is free text or an id, not a category
 DRIFT_THRESHOLD = 0.1
+LARGEST = 1e150  # the sum of the squares of a million such numbers is no double
 METHODS: Mapping[str, str] = {"numerical": "wasserstein", "categorical": "jensenshannon"}
+EVIDENTLY_BINS = 10  # of the small histograms of its table
 MISSING = "missing"
 NAMED_CATEGORIES = 5
 
@@ -67,13 +69,14 @@ def feature_drift(
       drifted, method and threshold or, where ``statistic`` is None, why the column was left out.
 
     The same samples always give the same results. Evidently's page is written to ``html``, whole or
-    not at all, unless no column could be compared.
+    not at all, unless no column could be compared. Columns that it cannot draw are not on it.
     """
     names = [name for name in current.columns if name in reference.columns]
     columns = [_prepared(str(name), current[name], reference[name]) for name in names]
     usable = [column for column in columns if column.problem is None]
-    if html is not None and usable:
-        _write_page(usable, html)
+    drawn = [column for column in usable if _can_be_drawn(column)] if html is not None else []
+    if html is not None and drawn:
+        _write_page(drawn, html)
     results = []
     for column in columns:
         sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
@@ -112,9 +115,9 @@ def _kind(values: pd.Series[Any]) -> Kind:
 
 
 def _finite(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers as floats; infinite ones count as missing."""
+    """Numbers as floats; infinite ones, and those whose squares no sum of doubles holds, count as missing."""
     numbers = values.astype("Float64").astype(float) if values.dtype == object else values.astype(float)
-    return numbers.where(np.isfinite(numbers))
+    return numbers.where(numbers.abs() < LARGEST)
 
 
 def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | None:
@@ -200,6 +203,22 @@ def _distance(column: _Column) -> Effect:
         return Effect(None, None, {"reason": "no finite distance"})
     detail = {"drifted": bool(value >= DRIFT_THRESHOLD), "method": method, "threshold": DRIFT_THRESHOLD}
     return Effect(value, None, detail)
+
+
+def _can_be_drawn(column: _Column) -> bool:
+    """Whether Evidently can draw the column: it raises for the whole page where a histogram has no bins.
+
+    That is so of numbers that differ by less than doubles of their size can, such as a constant id of 18 digits.
+    """
+    if column.kind == "categorical":
+        return True
+    now, then = (side.dropna().to_numpy() for side in (column.now, column.then))
+    try:
+        for values, bins in ((now, EVIDENTLY_BINS), (then, EVIDENTLY_BINS), (np.concatenate([now, then]), "doane")):
+            np.histogram_bin_edges(values, bins)
+    except ValueError:
+        return False
+    return True
 
 
 def _write_page(columns: Sequence[_Column], path: Path) -> None:

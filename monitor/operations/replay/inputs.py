@@ -169,6 +169,12 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
     return found[0] if found else None
 
 
+def of_the_outcome(versions: Iterable[Baseline], reading: StoredReading | None) -> list[Baseline]:
+    """The versions that count the same outcome as a reading: others were pinned under another ``score_is``."""
+    counted = {counts.score_is for counts in reading.labels.values()} if reading is not None else set()
+    return [version for version in versions if not counted or version.counts.score_is in counted]
+
+
 def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
     """By label, every version of its baseline, oldest first."""
     found: dict[str | None, list[Baseline]] = {}

@@ -26,6 +26,7 @@ from monitor.operations.replay.inputs import (
     baseline_of,
     data_of,
     known_windows,
+    of_the_outcome,
     used_versions,
     versions_of,
 )
@@ -131,7 +132,8 @@ def _judge_window(
     window, source = known.window, part.source
     given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
     used = used_versions(given)
-    found = {label: baseline_of(each, window, used.get(label)) for label, each in versions.items()}
+    alike_counted = {label: of_the_outcome(each, known.reading) for label, each in versions.items()}
+    found = {label: baseline_of(each, window, used.get(label)) for label, each in alike_counted.items()}
     baselines = {label: baseline for label, baseline in found.items() if baseline is not None}
     parts = {label: frozen.get((label, baseline.version), {}) for label, baseline in baselines.items()}
     data = replace(data_of(part, known, baselines, given), baseline_segments=parts)

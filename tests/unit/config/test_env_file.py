@@ -41,6 +41,10 @@ def test_the_environment_comes_first_whichever_way_it_says_so(name: str, tmp_pat
     assert "CALMON_STORE_URL" in missing_of({name: ""}, path)  # an empty variable counts as not set
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert missing_of({}, written(tmp_path, "\ufeffCALMON_CONFIG=mine.yaml\r\n")) == {"CALMON_CONFIG": "mine.yaml"}
+
+
 def test_without_a_file_nothing_is_missing(tmp_path: Path) -> None:
     assert missing_of({}, tmp_path / ".env") == {}
 

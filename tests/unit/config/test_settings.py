@@ -72,10 +72,11 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
     assert load_settings(dict.fromkeys(variables(), "")) == load_settings({})
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["", "with a byte order mark"])
 @pytest.mark.parametrize("field", SECRETS)
-def test_a_secret_may_be_in_a_file(field: str, tmp_path: Path) -> None:
+def test_a_secret_may_be_in_a_file(field: str, mark: str, tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    path.write_text(FILLED[field] + "\n", encoding="utf-8")
+    path.write_text(mark + FILLED[field] + "\r\n", encoding="utf-8")
     assert secret(load_settings({f"{variable(field)}_FILE": str(path)}), field) == FILLED[field]
 
 

@@ -118,6 +118,46 @@ def test_decimals_booleans_and_infinite_numbers_are_taken_as_what_they_are() -> 
     assert results["missing age"].statistic == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        (np.full(500, 1234567890123456789), np.full(500, 1234567890123456789)),
+        (np.full(500, 1234567890123456789), np.arange(500) * 10**15),
+        (1_762_732_800_000_000_000 + np.arange(500), 1_762_732_800_000_000_000 + np.arange(500)),
+    ],
+    ids=["a constant id", "an id that became constant", "nanoseconds of one moment"],
+)
+def test_numbers_that_evidently_cannot_draw_are_compared_and_the_page_has_the_others(
+    tmp_path: Path, now: np.ndarray, then: np.ndarray
+) -> None:
+    current, reference = sample(1, 500).assign(tenant=now), sample(2, 500).assign(tenant=then)
+    page = tmp_path / "drift.html"
+    results = found(current, reference, page)
+    spread = max(float(np.std(then.astype(float))), 0.001)
+    moved = stats.wasserstein_distance(now.astype(float), then.astype(float)) / spread
+    assert results["evidently:wasserstein tenant"].statistic == pytest.approx(moved)
+    assert results["constant tenant"].statistic == float((then != now[0]).all())
+    text = page.read_text(encoding="utf-8")
+    assert "body_length" in text
+    assert "tenant" not in text
+    only = tmp_path / "only.html"
+    feature_drift("mail", WINDOW, current[["tenant"]], reference[["tenant"]], html=only)
+    assert not only.exists()
+
+
+def test_numbers_whose_squares_are_infinite_count_as_missing(tmp_path: Path) -> None:
+    reference = sample(2, 500)
+    current = sample(1, 500)
+    current.loc[current.index[:200], "body_length"] = [1.7e308, -1e200] * 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        results = found(current, reference, tmp_path / "drift.html")
+    assert results["missing body_length"].statistic == pytest.approx(0.4)
+    theirs = stats.wasserstein_distance(current["body_length"][200:], reference["body_length"])
+    expected = theirs / np.std(reference["body_length"])
+    assert results["evidently:wasserstein body_length"].statistic == pytest.approx(expected, rel=1e-9)
+
+
 def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_anything(tmp_path: Path) -> None:
     page = tmp_path / "weekly" / "drift-mail.html"
     page.parent.mkdir()
