@@ -131,7 +131,7 @@ def test_where_the_watchdog_is_paused_the_drain_says_so_and_does_its_work_until_
     drain_for(10)
     (root,) = life.roots()
     assert root.startswith("Monitor: the watchdog is silent: The watchdog last looked at ")
-    drain_for(30 * 60, step=25)
+    drain_for(30 * 60, step=30)
     (root,) = life.roots()
     assert "run of" in root  # a daily run is missing by now
     life.look(lambda monitor: [*(run_window(monitor, window) for window in due(life.now, monitor))])

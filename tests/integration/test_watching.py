@@ -20,10 +20,12 @@ from pydantic import SecretStr
 
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.watchdog import watch_monitor
+from monitor.config.load import parse_config
 from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
 from monitor.core.windows import week
 from monitor.demo import story
 from monitor.history.store import Store
+from monitor.operations.publish_thresholds import publish
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
@@ -31,6 +33,8 @@ from monitor.service.pages.automation import PAGE
 from monitor.service.pages.base import PageRequest
 from monitor.service.prometheus import exposition
 from tests.fakes import forked, heartbeat, service, slack
+from tests.fakes.alerts_world import CONFIG as ALERTS
+from tests.fakes.alerts_world import Judged, alerts_world
 from tests.fakes.world import WEEKS, World, make_world, pinned_world
 
 
@@ -305,3 +309,14 @@ def test_a_history_in_use_is_read_at_the_time_of_asking(world: World):
         found = numbers(exposition(monitor.store, monitor.config, later).decode())
     assert all(value == 0.0 for _, value in found["calmon_automation_on"])
     assert all(value < 0 for _, value in found["calmon_lease_seconds"])
+
+
+def test_automation_of_a_source_that_gates_have_lost_is_not_on(tmp_path: Path):
+    with alerts_world(tmp_path, sends=False) as life:
+        life.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        monitor, now = life.monitor, life.clock.now
+        renamed = parse_config(ALERTS.replace("  tickets:", "  letters:"), "alerts.yaml")
+        for config, on in ((monitor.config, 1.0), (renamed, 0.0)):
+            publish(monitor.store, config, now)
+            found = numbers(exposition(monitor.store, config, now).decode())
+            assert [value for row, value in found["calmon_automation_on"] if row["label"] == "billing"] == [on]
