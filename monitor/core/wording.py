@@ -595,9 +595,10 @@ def _beyond_alone(verdict: Verdict, unit: str) -> str:
             for change in (newest["value"], verdict.change)
         )
         limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
-        of = f"{title(verdict.metric)} {alone} from {reference(verdict)}"
+        of = f"{title(verdict.metric)} {alone}{_place(verdict)} from {reference(verdict)}"
         return f"{of} {where} (limit {limit}), {all_} in all"
-    alone, all_ = _named(verdict, newest["value"]) + _place(verdict), level(verdict, verdict.value)
+    alone, value = _named(verdict, newest["value"]) + _place(verdict), verdict.value
+    all_ = _named(verdict, value) if verdict.metric == "shortfall" else level(verdict, value)
     return f"{alone} {where} (limit {level(verdict, verdict.threshold)}), {all_} in all"
 
 

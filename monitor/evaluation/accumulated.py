@@ -149,9 +149,13 @@ def accumulate(
 ) -> list[Comparison]:
     """The evidence of one rule on each of several subjects; ``runs`` are their windows, newest first.
 
-    The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH).
+    The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH). A subject without a
+    row in the judged window is not judged: its evidence is as it was.
     """
-    gated = [gates(rule, rule_input, has_rows=bool(run)) for rule_input, run in zip(family, runs, strict=True)]
+    gated = [
+        gates(rule, rule_input, has_rows=any(window == rule_input.window for window, _ in run[:1]))
+        for rule_input, run in zip(family, runs, strict=True)
+    ]
     judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)

@@ -31,6 +31,7 @@ OVERCONFIDENT = (
     "  - {id: over, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, "
     "severity: critical, actions: [slack, disable_automation]}"
 )
+LASTING = OVERCONFIDENT.replace("condition: above", "condition: accumulated")
 ACCURATE = "  - {id: accurate, metric: accuracy, condition: below, threshold: 0.3}"
 FIRST = datetime(2026, 3, 2, tzinfo=UTC)  # 2026-W10
 HITS = {"good": {0.1: 0.1, 0.5: 0.5, 0.9: 0.9}, "bad": {0.1: 0.1, 0.5: 0.35, 0.9: 0.7}, "low": {0.1: 0.1, 0.5: 0.5}}
@@ -103,11 +104,12 @@ def test_two_bad_weeks_that_are_wrong_in_opposite_ways_are_not_ok(tmp_path: Path
     assert (found.outcome, found.reason.value) == ("unconfirmed", "streak_incomplete")
 
 
+@pytest.mark.parametrize("rule", [OVERCONFIDENT, LASTING])
 @pytest.mark.parametrize(("last", "outcome", "state"), [("good", "ok", "on"), ("bad", "breach", "off")])
 def test_a_week_without_automated_rows_is_not_judged_by_the_rows_of_weeks_before(
-    tmp_path: Path, last: str, outcome: str, state: str
+    tmp_path: Path, last: str, outcome: str, state: str, rule: str
 ) -> None:
-    world = world_of(tmp_path, ["good", last, "low"], OVERCONFIDENT)
+    world = world_of(tmp_path, ["good", last, "low"], rule)
     run(world, 0)
     assert verdict(run(world, 1), "over").outcome == outcome
     before = switch(world)

@@ -283,27 +283,28 @@ _ALONE = r" in its newest (?P<newest>day|week|\d+ days|\d+ weeks) alone"
 
 
 @VERDICT.add(
-    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<title>{TITLE}) (?P<alone>{NUMBER})(?: points)?"
+    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<title>{TITLE}) (?P<alone>{NUMBER})(?: points)?{_PLACE}"
     rf"(?P<rise> from {_REFERENCE})?{_ALONE} \(limit (?P<limit>{NUMBER})(?: points)?\), (?P<all>{NUMBER})(?: points)? in all"
     rf"{_POOLED}"
 )
 @VERDICT.add(
-    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<way>over|under)confident by (?P<alone>{NUMBER}) points{_ALONE} "
-    rf"\(limit (?P<limit>{NUMBER}) points\), (?P<all>{NUMBER}) points in all{_POOLED}"
+    rf"{_WHO}is (?:above|below) the limit, not confirmed: (?P<way>over|under)confident by (?P<alone>{NUMBER}) points{_PLACE}{_ALONE} "
+    rf"\(limit (?P<limit>{NUMBER}) points\), (?P<sense>over|under)confident by (?P<all>{NUMBER}) points in all{_POOLED}"
 )
 def _newest_beyond(
     reader: Reader, text: str, row: Row, who: str, alone: str, newest: str, limit: str, pooled: Any, **found: Any
 ) -> None:
-    _begins(reader, text, row, who, "unconfirmed", pooled)
+    _begins(reader, text, row, who, "unconfirmed", pooled if row["windows"] > row["detail"]["asks"] else None)
+    reader.check(pooled is None or int(pooled) == row["windows"], "windows pooled", text, row["windows"])
+    reader.equal("segment", text, found["place"], segment_words(row))
     reader.equal("reason", text, row["reason"], "streak_incomplete")
     detail, title = row["detail"], found.get("title")
-    group, is_share = detail["groups"][0], row["metric"] == "shortfall"
-    scale, sign = 100 if is_share else 1, -1 if found.get("way") == "under" else 1
+    group, scale = detail["groups"][0], 100 if row["metric"] == "shortfall" else 1
+    sign, sense = (-1 if found.get(name) == "under" else 1 for name in ("way", "sense"))
     reader.equal("metric", text, "shortfall" if title is None else TITLES[title], row["metric"])
     reader.number("newest window", text, alone, sign * group["value"], scale=scale)
-    reader.number(
-        "all windows", text, found["all"], row["value" if found.get("rise") is None else "change"], scale=scale
-    )
+    together = row["value" if found.get("rise") is None else "change"]
+    reader.number("all windows", text, found["all"], sense * together, scale=scale)
     reader.number("limit", text, limit, row["threshold"], scale=scale)
     reader.equal("windows", text, int(newest.split(maxsplit=1)[0]) if " " in newest else 1, group["windows"])
     reader.check(group["beyond"] and not group.get("too_few"), "newest window", text, group)

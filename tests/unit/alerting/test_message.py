@@ -533,7 +533,7 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
                             "groups": [{"windows": 1, "n": 70, "value": 0.09, "beyond": True},
                                        {"windows": 1, "n": 70, "value": -0.03, "beyond": False}]}),
             "billing is above the limit, not confirmed: overconfident by 9.0 points in its newest week alone "
-            "(limit 5.0 points), 3.0 points in all (2 weeks pooled)",
+            "(limit 5.0 points), overconfident by 3.0 points in all (2 weeks pooled)",
         ),
         (
             verdict(outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=-0.01, windows=1,

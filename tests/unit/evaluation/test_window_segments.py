@@ -104,6 +104,18 @@ def test_two_channels_that_go_wrong_are_both_named_and_a_label_that_is_not_found
     assert "in channel = web" in plain_words(slightly)
 
 
+def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itself_nor_for_its_label() -> None:
+    twice = {"for_windows": 2, "turns_off": "segments", "actions": ("slack", "disable_automation")}
+    found = verdicts(data({**FINE, "web": 0.83}, FINE), **twice)["label 0"]
+    assert (found.outcome, found.reason, found.detail["beyond"]) == ("unconfirmed", Reason.STREAK_INCOMPLETE, False)
+    assert found.detail["segment"] == ["channel", "web"]
+    assert ["channel", "web"] not in found.detail["segments_within"]
+    assert plain_words(found).startswith(
+        "label 0 is above the limit, not confirmed: overconfident by 8.0 points in channel = web in its newest week"
+    )
+    assert verdicts(data(FINE, {**FINE, "web": 0.83}), **twice)["label 0"].outcome == "ok"
+
+
 def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_not_judged() -> None:
     weeks = [{**FINE, "web": 0.7}] * 4
     found = verdicts(data(*weeks, rows=40), min_samples=150)["label 0"]
