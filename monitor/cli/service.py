@@ -90,7 +90,8 @@ def listening(host: str, port: int) -> socket.socket:
             found.close()
             raise
     except OSError as error:
-        raise cli.fail(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        what = f"cannot listen on {host}, port {port}: {error.strerror}"
+        raise cli.fail(f"{what}; choose another --port (0: a free one), or another --host") from error
     return found
 
 
