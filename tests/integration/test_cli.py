@@ -71,7 +71,10 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
-        (("automation", "disable", "--label", "Steady", "--reason", "x"), "'Steady'; did you mean 'steady'? Add --source S"),
+        (
+            ("automation", "disable", "--label", "Steady", "--reason", "x"),
+            "'Steady'; did you mean 'steady'? Add --source S",
+        ),
         (("automation", "disable", "--all", "--reason", " "), "--reason may not be empty"),
         (("automation", "enable", "--all", "--reason", "x", "--until", "soon"), "'soon' is not a time"),
         (("automation", "enable", "--all", "--reason", "x", "--until", "2026-01-01"), "until must lie in the future"),
