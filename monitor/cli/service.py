@@ -36,7 +36,7 @@ def dashboard(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
     access_log: Annotated[bool, typer.Option(help="A line on standard error for every request.")] = True,
 ) -> None:
-    """The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."""
+    """Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."""
     with cli.plain_errors():
         settings = cli.settings()
         guard = Guard(_tokens(settings, host), is_loopback(host), _proxy(settings))
