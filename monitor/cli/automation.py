@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from monitor.cli.demand import OnDemand
 from monitor.cli.disable_anyway import disable_anyway, has_history, what_is_broken
 from monitor.config.environment import service_address
 from monitor.config.model import Config
-from monitor.config.problems import ConfigProblems
+from monitor.config.problems import ConfigProblems, closest
 from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
@@ -93,6 +93,7 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         names = names or [*opened.config.sources, *_still_on(opened, found.switches)]
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
+        known = set() if rows else _labels_of(opened, names)
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
@@ -100,7 +101,7 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         return
     if not rows:
         nothing = "no label is known yet; the first run finds them"
-        cli.out.print(Text(nothing if label is None else f"no source knows the label {label!r}"))
+        cli.out.print(Text(nothing if label is None else _unknown_label(label, known)))
         return
     table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
@@ -155,6 +156,11 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
         return ""
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def _stated(moment: datetime | None, zone: ZoneInfo) -> str:
+    """A time with its zone, for a sentence; "" for none."""
+    return "" if moment is None else f"{_local(moment, zone)} {zone.key}"
 
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
@@ -348,10 +354,10 @@ def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInf
     changed = next((each for each in state.segments if each.segment == stored), None)
     at_once, text = "a breach turns it off at once: its label is critical", ""
     if changed is not None and changed.off_from is not None and changed.hold_until is not None:
-        text = f" until {_local(changed.off_from, zone)}, since the last evaluation said breach"
+        text = f" until {_stated(changed.off_from, zone)}, since the last evaluation said breach"
         text += f", and {at_once}" if critical else ""
     elif changed is not None and changed.hold_until is not None:
-        text = f"; {at_once if critical else f'no run undoes that before {_local(changed.hold_until, zone)}'}"
+        text = f"; {at_once if critical else f'no run undoes that before {_stated(changed.hold_until, zone)}'}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
@@ -366,7 +372,7 @@ def _but_closed(whole: SwitchState, now: datetime) -> str:
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change holds, and what happens then."""
-    hold, lease = _local(state.hold_until, zone), _local(state.lease_until, zone)
+    hold, lease = _stated(state.hold_until, zone), _stated(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
     if state.label is None and state.verdict is None:
@@ -418,13 +424,27 @@ def targets_of(
         lost = set(lost_sources(opened))
         on = [(each.source, each.label) for each in opened.store.switches() if each.state == "on"]
         targets += [key for key in on if key[0] in lost and key[1] is not None and label in (None, key[1])]
+    if not targets and label:
+        known = _labels_of(opened, opened.config.sources)
+        raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
-        raise cli.UsageError(
-            f"no source knows the label {label!r}; add --source S to set it all the same"
-            if label
-            else "no label is known yet: run `calmon run weekly` once, or give --source and --label"
-        )
+        raise cli.UsageError("no label is known yet: run `calmon run weekly` once, or give --source and --label")
     return targets
+
+
+def _labels_of(opened: Monitor, sources: Iterable[str]) -> set[str]:
+    return {label for source in sources for label in known_labels(opened, source) if label is not None}
+
+
+def _unknown_label(label: str, known: Collection[str]) -> str:
+    """That nobody knows a label, with the one that was probably meant.
+
+    >>> _unknown_label("Bilding", ["billing", "login"])
+    "no source knows the label 'Bilding'; did you mean 'billing'?"
+    """
+    near = closest(label, known)
+    meant = f"did you mean {near!r}?" if near is not None else "`calmon automation status` lists those that are known."
+    return f"no source knows the label {label!r}; {meant}"
 
 
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:

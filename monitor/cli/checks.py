@@ -14,7 +14,7 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
-from monitor.alerting.slack.client import sender_of
+from monitor.alerting.slack.client import NOT_REACHED, sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
 from monitor.config.checks import never_fires
@@ -256,7 +256,9 @@ def check_slack(settings: Settings) -> CheckResult:
         return CheckResult("Slack", "note", "no token: messages are stored, not sent (set CALMON_SLACK_BOT_TOKEN)")
     answer = sender.check()
     if not answer.ok:
-        return CheckResult("Slack", "failed", answer.problem or "no answer")
+        problem = answer.problem or "no answer"
+        how = ": check the network of this machine, and CALMON_SLACK_API_URL if it is set"
+        return CheckResult("Slack", "failed", problem + (how if problem.startswith(NOT_REACHED) else ""))
     return CheckResult("Slack", "ok", f"{answer.user} of {answer.team}")
 
 

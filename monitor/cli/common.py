@@ -112,9 +112,7 @@ class Commands(OnDemand):
         "history": "The trend of one metric, label by label.",
         "explain": "Why a verdict is what it is, in plain sentences with its numbers.",
         "examples": "The rows behind a finding: ids of items, the most confident errors first.",
-        "dashboard": (
-            "The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."
-        ),
+        "dashboard": ("Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."),
         "annotate": "Note what happened at a time; it is shown on every axis of the dashboard.",
         "annotations": "Notes at a time of a source or label, shown on every axis.",
         "automation": "The switch: what may act alone, and who changed it.",

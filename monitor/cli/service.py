@@ -36,7 +36,7 @@ def dashboard(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
     access_log: Annotated[bool, typer.Option(help="A line on standard error for every request.")] = True,
 ) -> None:
-    """The switch over HTTP for routers and operators, and a page with switches and reports. Ends with Ctrl-C."""
+    """Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."""
     with cli.plain_errors():
         settings = cli.settings()
         guard = Guard(_tokens(settings, host), is_loopback(host), _proxy(settings))
@@ -90,7 +90,8 @@ def listening(host: str, port: int) -> socket.socket:
             found.close()
             raise
     except OSError as error:
-        raise cli.fail(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        what = f"cannot listen on {host}, port {port}: {error.strerror}"
+        raise cli.fail(f"{what}; choose another --port (0: a free one), or another --host") from error
     return found
 
 

@@ -5,7 +5,8 @@ Only annotations are stored for it; the others are derived from stored readings,
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, select
@@ -14,6 +15,9 @@ from monitor.core.records import Schedule, TimelineEvent
 from monitor.history import annotation_rows, tables
 from monitor.history.thresholds import ThresholdChange
 from monitor.history.values import ANY, LabelFilter, label_key, label_of
+
+_TOGETHER = timedelta(minutes=10)
+"""How far apart baselines of one pin were stored, label by label, before a pin had one time for all."""
 
 
 def events(
@@ -76,18 +80,31 @@ def _pins(
         table.c.reason,
     )
     statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
-    pinned_together: dict[tuple[Any, ...], list[str]] = {}
-    for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(*columns)):
-        pinned_together.setdefault((row.source, *row[2:]), []).append(row.label)
-    return [_pin(key, labels) for key, labels in pinned_together.items()]
+    by_pin: dict[tuple[Any, ...], list[Any]] = {}
+    for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(table.c.pinned_at)):
+        key = row.source, row.first_window, row.last_window, row.pinned_by, row.reason
+        by_pin.setdefault(key, []).append(row)
+    return [_pin(together) for rows in by_pin.values() for together in _together(rows)]
 
 
-def _pin(key: tuple[Any, ...], keys: list[str]) -> TimelineEvent:
-    source, first, last, at, by, reason = key
-    count = len([each for each in keys if each])
-    about = "" if len(keys) == 1 else f" of {count} label{'' if count == 1 else 's'}"
-    text = f"baseline {first} to {last} pinned{about}" + (f": {reason}" if reason else "")
-    return TimelineEvent(at, "baseline", text, source, label_of(keys[0]) if len(keys) == 1 else None, by)
+def _together(rows: Sequence[Any]) -> Iterator[list[Any]]:
+    """The baselines of each pin: one a label, each stored soon after the one before it."""
+    found: list[Any] = []
+    for row in rows:
+        if found and (row.pinned_at - found[-1].pinned_at > _TOGETHER or row.label in {each.label for each in found}):
+            yield found
+            found = []
+        found.append(row)
+    if found:
+        yield found
+
+
+def _pin(rows: Sequence[Any]) -> TimelineEvent:
+    row, named = rows[0], sorted(each.label for each in rows if each.label)
+    about = f" of {len(named)} labels" if len(named) > 1 else ""
+    text = f"baseline {row.first_window} to {row.last_window} pinned{about}" + (f": {row.reason}" if row.reason else "")
+    label = label_of(named[0]) if len(named) == 1 else None
+    return TimelineEvent(row.pinned_at, "baseline", text, row.source, label, row.pinned_by)
 
 
 def _revisions(connection: Connection, since: datetime, until: datetime, schedule: Schedule) -> list[TimelineEvent]:

@@ -99,7 +99,8 @@ def pin(
     usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
     kept = usable if anyway or not against else []
-    baselines = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason) for each in kept]
+    at = monitor.clock()
+    baselines = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason, at) for each in kept]
     monitor.store.save_baselines(baselines)
     summaries = _summaries(monitor.config, usable, first, last)
     refusals = tuple(refused for _, refused in checked if refused is not None)
@@ -209,6 +210,7 @@ def _freeze(
     last: Window,
     by: str,
     reason: str,
+    at: datetime,
 ) -> Baseline:
     source, label, counts = span.subject.source, span.subject.label, _pooled(span)
     latest = monitor.store.latest_baselines(source).get(label)
@@ -216,7 +218,7 @@ def _freeze(
         source=source, label=label, version=1 if latest is None else latest.version + 1,
         start=first.start, end=last.end, first_window=first.name, last_window=last.name,
         counts=counts, edges=edges_of(counts, monitor.config.evaluation),
-        pinned_at=monitor.clock(), pinned_by=by, reason=reason, segments=_segments(monitor.config, weeks, label),
+        pinned_at=at, pinned_by=by, reason=reason, segments=_segments(monitor.config, weeks, label),
     )  # fmt: skip
 
 

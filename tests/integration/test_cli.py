@@ -71,6 +71,10 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
+        (
+            ("automation", "disable", "--label", "Steady", "--reason", "x"),
+            "'Steady'; did you mean 'steady'? Add --source S",
+        ),
         (("automation", "disable", "--all", "--reason", " "), "--reason may not be empty"),
         (("automation", "enable", "--all", "--reason", "x", "--until", "soon"), "'soon' is not a time"),
         (("automation", "enable", "--all", "--reason", "x", "--until", "2026-01-01"), "until must lie in the future"),
@@ -119,6 +123,8 @@ def test_check_says_what_is_reached_and_where_rules_would_go(world: World) -> No
         found = calmon(
             world, "check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL=server.url
         )  # fmt: skip
+        nobody = calmon(world, "check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL="http://127.0.0.1:9/")
+        assert "check the network of this machine, and CALMON_SLACK_API_URL" in re.sub(r"\s+", " ", nobody.stdout)
         wrong = calmon(world, "check", CALMON_SLACK_BOT_TOKEN="xoxb-wrong", CALMON_SLACK_API_URL=server.url)
     assert found.exit_code == 0, found.output
     assert "tickets can be read" in found.stdout

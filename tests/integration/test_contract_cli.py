@@ -141,6 +141,21 @@ def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Pat
     assert "tickets: nothing done" in done.stderr
 
 
+def test_a_change_of_the_switch_says_its_times_with_their_zone(tmp_path: Path) -> None:
+    world = make_world(tmp_path, config=CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"))
+    done = calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
+    said = re.sub(r"\s+", " ", done.stdout)
+    times = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d( Europe/Berlin)?", said)
+    assert times == [" Europe/Berlin"] * 2, said
+
+
+def test_the_status_of_a_label_that_is_misspelt_names_the_likely_one(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "stop")
+    said = calmon(world, "automation", "status", "--label", "Steady").stdout
+    assert "no source knows the label 'Steady'; did you mean 'steady'?" in said
+
+
 def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")

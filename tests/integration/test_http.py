@@ -786,7 +786,8 @@ def test_a_taken_port_is_a_plain_error(place: Place) -> None:
         taken.listen()
         found = start(place, "--port", str(taken.getsockname()[1]))
     assert found.exit_code == 1
-    assert re.fullmatch(r"error: cannot listen on 127\.0\.0\.1, port \d+: Address already in use\n", found.stderr)
+    said = r"error: cannot listen on 127\.0\.0\.1, port \d+: Address already in use; choose another --port .*\n"
+    assert re.fullmatch(said, found.stderr)
     assert found.stdout == ""
 
 

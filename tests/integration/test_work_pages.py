@@ -32,6 +32,7 @@ HOSTILE = "=1+1</td><script>alert(1)</script>"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 COSTS = CONFIG.replace("    automate_at: 0.8", "    automate_at: 0.8\n    costs: {false_positive: 3}")
+COSTS = COSTS.replace("severity: info, actions: [slack]", "severity: info, actions: []")
 TOKENS = {"reader": {"read"}, "stopper": {"disable"}, "starter": {"enable"}, "noter": {"annotate"}}
 
 
@@ -68,6 +69,13 @@ def rows(asked: ServiceClient, address: str) -> list[dict[str, str]]:
     answer = asked.get(address)
     assert answer.status_code == 200, answer.text
     return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_a_rule_without_actions_says_that_its_verdicts_are_stored(asked: ServiceClient) -> None:
+    cards = asked.get("/rules").text.split('<section class="card" id="')[1:]
+    (shift,) = [card for card in cards if card.startswith("score-shift")]
+    assert "→ no action: its verdicts are stored</p>" in shift
+    assert all("→ </p>" not in card for card in cards)
 
 
 def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: ServiceClient, world: World) -> None:

@@ -369,7 +369,7 @@ def _changed(reader: Reader, text: str, _: Any, source: str, label: str, words: 
 
 @CHANGED.add(
     r"(?P<source>[\w-]+)/(?P<label>[\w -]+): (?P<part>\w+ = \w+) turned (?P<way>on|off)"
-    rf"(?: until (?P<until>{TIME}), since the last evaluation said breach|; no run undoes that before (?P<hold>{TIME}))?"
+    rf"(?: until (?P<until>{TIME}) UTC, since the last evaluation said breach|; no run undoes that before (?P<hold>{TIME}) UTC)?"
     r"(?P<critical>(?:;|, and) a breach turns it off at once: its label is critical)?"
     r"(?:; the label itself is (?P<state>[\w ]+), for all its items)?(?P<was_on>; this segment was not off)?(?P<closed>; it does not act yet: the whole source is .*)?"
 )

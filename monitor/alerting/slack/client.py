@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from slack_sdk.errors import SlackApiError
     from slack_sdk.web import SlackResponse
 
-RATE_LIMITED = "ratelimited"
+RATE_LIMITED, NOT_REACHED = "ratelimited", "Slack was not reached"
 PAGES = 50
 PAGE = 200
 #: How far Slack's clock and this machine's may differ where a search must rely on them.
@@ -386,7 +386,7 @@ def _unreachable(error: Exception) -> TransportError:
         isinstance(cause, OSError) and cause.errno in _NEVER_ARRIVED
     )
     what = "no answer in time" if isinstance(cause, TimeoutError) else f"{type(cause).__name__}: {cause}"
-    return TransportError(f"Slack was not reached ({_short(what)})", ambiguous=not never)
+    return TransportError(f"{NOT_REACHED} ({_short(what)})", ambiguous=not never)
 
 
 def _named(code: str, answer: Mapping[str, Any]) -> str:
