@@ -34,7 +34,7 @@ class ActingLabel:
     @property
     def as_read(self) -> bool:
         """Whether it acted from the score by which its rows were read, if at all."""
-        acting = (acting_from(self.counts, score, self.configured) for score, _ in self.on.scores)
+        acting = (acted_from(self.counts, score, self.configured) for score, _ in self.on.scores)
         return all(rows is self.counts for rows in acting)
 
     def made(self, excess: ExcessErrors) -> float:
@@ -42,7 +42,7 @@ class ActingLabel:
         return _made(self.counts, self.on, self.configured) if self.on.scores else excess.excess * self.on.share
 
 
-def acting_from(counts: Counts, score: float, configured: float) -> Counts:
+def acted_from(counts: Counts, score: float, configured: float) -> Counts:
     """The counts as if rows had acted alone from ``score`` on; ``counts`` itself if they did.
 
     Rows are counted by cells of scores. Those in the cell of the score itself are kept as they were read, if they were
@@ -70,7 +70,7 @@ def counted_harm(
     If gates acted from several scores, errors are those of the rows from the lowest on, and automation made its share
     of time of each score's.
     """
-    rows = acting_from(counts, on.scores[0][0], configured) if on.scores else counts
+    rows = acted_from(counts, on.scores[0][0], configured) if on.scores else counts
     found = excess_errors(rows, confidence=confidence)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def counted_together(labels: Iterable[ActingLabel], schedule: Schedule, confiden
 
 def _made(counts: Counts, on: TimeOn, configured: float) -> float:
     """How many of the excess errors automation made: of each score's rows, its share of the window."""
-    found = ((share, excess_errors(acting_from(counts, score, configured))) for score, share in on.scores)
+    found = ((share, excess_errors(acted_from(counts, score, configured))) for score, share in on.scores)
     return sum(share * each.excess for share, each in found if each is not None)
 
 

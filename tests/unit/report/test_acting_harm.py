@@ -7,7 +7,7 @@ import pytest
 
 from monitor.automation.harm import HarmKind, TimeOn
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.report.acting_harm import ActingLabel, acting_from, counted_harm, counted_together
+from monitor.report.acting_harm import ActingLabel, acted_from, counted_harm, counted_together
 
 SCORES = np.repeat([0.5, 0.75, 0.85, 0.95], 100)
 OUTCOMES = np.concatenate([np.repeat([1, 0], [hits, 100 - hits]) for hits in (50, 75, 65, 90)])
@@ -37,7 +37,7 @@ def test_rows_are_those_from_the_score_in_force_whatever_is_configured(configure
 
 def test_rows_beside_the_threshold_within_its_cell_are_kept_as_they_were_read() -> None:
     counts = counts_from_rows([0.79996, 0.9, 0.9], [1, 0, 1], automate_at=0.8)
-    assert acting_from(counts, 0.8, 0.8) is counts
+    assert acted_from(counts, 0.8, 0.8) is counts
 
 
 def test_of_two_scores_in_a_week_automation_made_its_share_of_each() -> None:
