@@ -40,7 +40,7 @@ def short_cause_line(verdict: Verdict) -> str:
         for c in found.causes
     ]
     began = next((c.began for c in found.causes if c.began is not None), found.began)
-    since = "" if began is None else f", {_most_likely(began)}since {began.window}{_little(began)}"
+    since = "" if began is None else f", {_roughly(began)}{began.window}"
     none = f"none found{'' if found.columns else ' (no segments to look in)'}"
     return f"Likely cause{'s' if len(named) > 1 else ''}: {'; '.join(named) or none}{since}"
 
@@ -138,5 +138,7 @@ def _little(began: Began) -> str:
     return ", little by little" if began.gradual else ""
 
 
-def _most_likely(began: Began) -> str:
-    return "" if began.low == began.high and not began.earliest else "most likely "
+def _roughly(began: Began) -> str:
+    if began.gradual:
+        return "slowly since "
+    return "since " if began.low == began.high and not began.earliest else "since about "

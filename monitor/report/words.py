@@ -163,7 +163,7 @@ def replica_text(replica: Replica, zone: tzinfo) -> str:
     """What a reader of a read replica must know.
 
     >>> from datetime import UTC
-    >>> replica_text(Replica(datetime(2026, 11, 16, 12, tzinfo=UTC)), UTC)[:89]
+    >>> replica_text(Replica(datetime(2026, 11, 16, 12, tzinfo=UTC)), UTC)[:91]
     'This history is a read replica. The newest change in it was made on 16 Nov 2026 12:00 (UTC)'
     """
     known = f" The newest change in it was made on {moment_text(replica.changed_at, zone)} ({zone})."

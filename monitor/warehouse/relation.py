@@ -161,7 +161,7 @@ def parse_relation(text: str) -> Relation:
     >>> parse_relation("support.resolved_tickets")
     TableName(parts=('support', 'resolved_tickets'))
     >>> parse_relation("exports/*.parquet")
-    ParquetFiles(path='exports/*.parquet')
+    ParquetFiles(path='exports/*.parquet', parts=())
     >>> parse_relation("SELECT * FROM tickets;  -- all of them")
     Query(text='SELECT * FROM tickets')
     """

@@ -300,8 +300,7 @@ _NEXT = {
     Now.HELD_BACK: "nothing to do; the next window decides.",
 }
 _TOMORROW = {
-    ("shortfall", "above_threshold"): "Read some wrong items (`calmon examples`), then raise `automate_at` or "
-    "recalibrate.",
+    ("shortfall", "above_threshold"): "Read wrong items (`calmon examples`), raise `automate_at` or recalibrate.",
     ("mce", "above_threshold"): "Recalibrate if the next window is as wrong.",
     ("false_negative_rate", "above_threshold"): "Lower the decision threshold or retrain.",
 }

@@ -236,12 +236,12 @@ def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slo
         (
             Began("2026-W37", "2026-W37", "2026-W37", ("v2 arrived",), earliest="2026-W33"),
             "it began in 2026-W37, when v2 arrived (or from 2026-W33 on, if it grew little by little)",
-            ", most likely since 2026-W37",
+            ", since about 2026-W37",
         ),
         (
             Began("2026-W30", "2026-W28", "2026-W31", ("v2 arrived",), gradual=True),
             "it began in 2026-W30, little by little (between 2026-W28 and 2026-W31; in that time v2 arrived)",
-            ", most likely since 2026-W30, little by little",
+            ", slowly since 2026-W30",
         ),
     ],
 )
