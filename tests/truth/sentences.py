@@ -803,7 +803,7 @@ def minute_of(text: str) -> datetime:
 _SEGMENT = r"[\w-]+ = [\w.-]+"
 _CAUSE = re.compile(
     rf"(?P<name>{_SEGMENT}(?: and {_SEGMENT})?)(?: arrived in (?P<arrived>{WEEK})(?P<then>, when it began)?)?.*?"
-    rf"(?P<share>{NUMBER})% of the change\)?(?:, (?P<likely>most likely )?since (?P<when>(?:{WEEK}).*))?"
+    rf"(?P<share>{NUMBER})% of the change\)?(?:, (?P<how>since |since about |slowly since )(?P<when>(?:{WEEK}).*))?"
 )
 
 
@@ -812,20 +812,26 @@ _NOWHERE = (
 )
 _WHEN = re.compile(
     rf"(?P<window>{WEEK})(?P<little>, little by little)?(?:, when (?P<then>.+?))?"
-    rf"(?P<span> \((?:between (?P<low>{WEEK}) and (?P<high>{WEEK}))?(?:(?:; )?in that time (?P<meanwhile>.+?))?"
+    rf"(?: \((?:between (?P<low>{WEEK}) and (?P<high>{WEEK}))?(?:(?:; )?in that time (?P<meanwhile>.+?))?"
     rf"(?:(?:; )?or from (?P<earliest>{WEEK}) on, if it grew little by little)?\))?"
 )
 _NONE_FOUND = re.compile(
     rf"none found(?:, as the .+ has not changed significantly since the baseline|(?P<nowhere>{_NOWHERE})| in (?P<columns>.+?))?"
-    rf"(?:; it began in (?P<began>(?:{WEEK}).*)|, (?P<likely>most likely )?since (?P<when>(?:{WEEK}).*))?"
+    rf"(?:; it began in (?P<began>(?:{WEEK}).*)|, (?P<how>since |since about |slowly since )(?P<when>(?:{WEEK}).*))?"
 )
 
 
-def _fits_when(said: str | None, began: Row | None, *, likely: bool | None = None) -> bool:
-    """Whether this is when the change began: likeliest window, span, and from when on it may have grown.
+def _fits_since(how: str | None, said: str | None, began: Row | None) -> bool:
+    """Whether a short line, which has no span, says of the likeliest window what is known of it."""
+    if said is None or began is None:
+        return said is None
+    single = began["low"] == began["high"] and began["earliest"] == ""
+    known = "slowly since " if began["gradual"] else "since " if single else "since about "
+    return (how, said) == (known, began["window"])
 
-    ``likely``: a short line, which has no span, says that it is only the likeliest window.
-    """
+
+def _fits_when(said: str | None, began: Row | None) -> bool:
+    """Whether this is when the change began: likeliest window, span, and from when on it may have grown."""
     if said is None:
         return True
     found = _WHEN.fullmatch(said)
@@ -834,8 +840,6 @@ def _fits_when(said: str | None, began: Row | None, *, likely: bool | None = Non
     single = began["low"] == began["high"]
     if found["window"] != began["window"] or (found["little"] is not None) != began["gradual"]:
         return False
-    if likely is not None:
-        return found["span"] is None and likely == (not single or began["earliest"] != "")
     span = (None, None) if single else (began["low"], began["high"])
     events = " and ".join(began["events"]) or None
     told = found["then"] if single else found["meanwhile"]
@@ -850,7 +854,7 @@ def _fits_none_found(what: str, stored: Row) -> bool:
         and (found["nowhere"] is not None) <= (stored["columns"] == [])
         and found["columns"] in (None, ", ".join(stored["columns"]))
         and _fits_when(found["began"], stored["began"])
-        and _fits_when(found["when"], stored["began"], likely=found["likely"] is not None)
+        and _fits_since(found["how"], found["when"], stored["began"])
     )
 
 
@@ -886,6 +890,6 @@ def fits_cause(said: str, row: Row) -> bool:
         and abs(float(found["share"]) - 100 * min(1.0, cause["share"])) <= 0.5
         and found["arrived"] in (None, cause["arrived"])
         and (found["then"] is None or cause["arrived"] == (cause["began"] or began)["window"])
-        and _fits_when(found["when"], date, likely=found["likely"] is not None if short else None)
+        and (_fits_since(found["how"], found["when"], date) if short else _fits_when(found["when"], date))
         for found, cause, date in zip(parts, causes, dates, strict=True)
     )
