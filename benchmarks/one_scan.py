@@ -1,49 +1,45 @@
 """A reading with clusters, segments and rejected rows by one scan for its counts, beside one scan for each.
 
-``python -m benchmarks.one_scan`` makes a DuckDB file and reads it both ways, in turns, with one thread. The results
-must be equal. It shows why only engines whose scans cost more than a processor's time read by one scan
-(``Dialect.few_scans``).
+``python -m benchmarks.one_scan`` makes a table of an engine and reads it both ways, in turns. The results must be
+equal. It shows which engines should read by one scan, and when (``Dialect.few_scans``).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import sqlalchemy as sa
 
 from benchmarks.checkout import commit_of
+from benchmarks.engines import LOADED, TABLE
 from benchmarks.scan import LABELS, NOW, WINDOW, address, seeded
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, number, times
+from benchmarks.whole_run import spent_by
 from monitor.config.model import SourceConfig
-from monitor.warehouse.dialects import DuckDB
+from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.reader import Reading, Warehouse
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "scale.md"
 SEGMENTS: tuple[tuple[str, ...], ...] = ((), ("channel", "language"))
-
-
-class OneScan(DuckDB):
-    """DuckDB, read as engines are whose scans cost most."""
-
-    few_scans = True
-
-
-WAYS = (DuckDB(), OneScan())
+ENGINES = ("duckdb", "clickhouse", "spark")
+"""Those that read by several scans, and have grouping sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """The processor seconds of each round by the plain way and by one scan, for these segments."""
+    """The processor seconds of each round by several scans and by one, for these segments."""
 
     segments: tuple[str, ...]
     plain: tuple[float, ...]
@@ -55,7 +51,7 @@ def write_table(path: Path, rows: int) -> None:
     with seeded(path) as connection:
         connection.execute(
             f"""
-            CREATE TABLE predictions AS
+            CREATE TABLE {TABLE} AS
             SELECT 'item ' || (i // 4) AS item, 'label ' || (i % {LABELS}) AS label, round(random(), 4) AS score,
                    CASE WHEN random() < 0.01 THEN 5 ELSE (random() < 0.5)::INTEGER END AS actual,
                    TIMESTAMPTZ '{WINDOW.start.isoformat()}' + to_seconds(i % 600000) AS resolved_at,
@@ -66,29 +62,65 @@ def write_table(path: Path, rows: int) -> None:
         )
 
 
-def measured(path: Path, rounds: int) -> list[Took]:
+def loaded(path: Path, engine: str) -> str:
+    """The address of the table of a DuckDB file in another engine."""
+    if engine == "duckdb":
+        return address(path)
+    rows = path.with_suffix(".parquet")
+    with duckdb.connect(str(path), read_only=True) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute(f"COPY {TABLE} TO '{rows}'")
+    return LOADED[engine][1](rows, path.parent)
+
+
+def measured(path: Path, rounds: int, engine: str = "duckdb") -> list[Took]:
     """Both ways in turns. Raises AssertionError if they find something else."""
     found = []
+    url = sa.make_url(loaded(path, engine))
+    spent = _of_spark if engine == "spark" else time.process_time
+    _read(url, (), spent)  # the engine may start at its first statement
     for segments in SEGMENTS:
-        seconds: list[list[float]] = [[], []]
+        seconds: dict[str, list[float]] = {"never": [], "always": []}
         for _ in range(rounds):
             results = []
-            for of, dialect in zip(seconds, WAYS, strict=True):
-                took, reading = _read(path, dialect, segments)
+            for few, of in seconds.items():
+                took, reading = _read(url, segments, spent, few)
                 of.append(took)
                 results.append(_facts(reading))
             if results[0] != results[1]:
                 raise AssertionError("the two ways differ")
-        found.append(Took(segments, tuple(seconds[0]), tuple(seconds[1])))
+        found.append(Took(segments, tuple(seconds["never"]), tuple(seconds["always"])))
     return found
 
 
-def _read(path: Path, dialect: DuckDB, segments: tuple[str, ...]) -> tuple[float, Reading]:
-    config = SourceConfig(relation="predictions", score_is="probability_of_label", segments=segments)
-    with closing(Warehouse(sa.make_url(address(path)), None, dialect)) as warehouse:
-        began = time.process_time()
+def _of_spark() -> float:
+    """The processor seconds of this process, of Spark's driver and of its workers."""
+    below = {os.getpid()}
+    for _ in range(4):  # Python starts the driver, which starts workers, which start executors
+        below |= {pid for pid, parent in _parents().items() if parent in below}
+    return sum(map(spent_by, below))
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def _read(
+    url: sa.URL, segments: tuple[str, ...], spent: Callable[[], float], few: str = "never"
+) -> tuple[float, Reading]:
+    config = SourceConfig(relation=TABLE, score_is="probability_of_label", segments=segments)
+    with closing(Warehouse.from_url(url.render_as_string(hide_password=False))) as warehouse:
+        kind: type[Dialect] = type(warehouse._dialect)
+        warehouse._dialect = type(kind.__name__, (kind,), {"few_scans": few})()
+        began = spent()
         reading = warehouse.read("predictions", config, WINDOW, now=NOW, fingerprint=True)
-        return time.process_time() - began, reading
+        return spent() - began, reading
 
 
 def _facts(reading: Reading) -> tuple[object, ...]:
@@ -100,7 +132,7 @@ def _facts(reading: Reading) -> tuple[object, ...]:
     return (tuple(parts), reading.rejected, reading.quality, reading.whole_design_effect, reading.fingerprint)
 
 
-def table_of(rows: int, found: Sequence[Took]) -> Table:
+def table_of(rows: int, found: Sequence[Took], engine: str = "duckdb") -> Table:
     """The table."""
     lines = []
     for each in found:
@@ -110,28 +142,37 @@ def table_of(rows: int, found: Sequence[Took]) -> Table:
         lines.append((what, str(scans), number(one), "2", number(other), times(other / one)))
     columns = ("a source with", "scans", "processor s", "scans, at once", "processor s, at once", "ratio")
     notes = (
-        f"DuckDB, one thread, {rows:,} rows of {LABELS} labels in one week, one in a hundred rejected; medians of "
+        f"{_SHOWN[engine]}, {rows:,} rows of {LABELS} labels in one week, one in a hundred rejected; medians of "
         f"{len(found[0].plain)} rounds in turns. The results are equal.",
     )
-    return Table("A reading by two scans, beside the plain way", columns, tuple(lines), notes)
+    return Table(f"A reading by two scans, beside the plain way: {_SHOWN[engine]}", columns, tuple(lines), notes)
+
+
+_SHOWN = {
+    "duckdb": "DuckDB, one thread", "clickhouse": "ClickHouse in the process (chDB)",
+    "spark": "Spark with two workers, its processes counted",
+}  # fmt: skip
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES[:1]))
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/scale.md.")
+    parser.add_argument("--write-docs", action="store_true", help="Write the tables into docs/scale.md.")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "warehouse.duckdb"
-        write_table(path, given.rows)
-        table = table_of(given.rows, fresh(measured, path, given.rounds))
-    table.show(console())
-    if given.write_docs:
-        day = datetime.now(UTC).date().isoformat()
-        made = f"Made by `python -m benchmarks.one_scan --write-docs` on {day} at commit {commit_of(ROOT)}."
-        write_between(DOCS, "one scan", "\n\n".join([made, table.markdown()]))
+    for engine in given.engines:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "warehouse.duckdb"
+            write_table(path, given.rows)
+            table = table_of(given.rows, fresh(measured, path, given.rounds, engine), engine)
+        table.show(console())
+        if given.write_docs:
+            day = datetime.now(UTC).date().isoformat()
+            command = f"python -m benchmarks.one_scan --engines {engine} --write-docs"
+            made = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}."
+            write_between(DOCS, f"one scan {engine}", "\n\n".join([made, table.markdown()]))
 
 
 if __name__ == "__main__":

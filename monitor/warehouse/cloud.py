@@ -39,7 +39,7 @@ class _Cloud(Dialect):
     bare: ClassVar[Kind] = "timestamp"
     counts_bits: ClassVar[bool] = False
     one_state: ClassVar[bool] = False
-    few_scans: ClassVar[bool] = True
+    few_scans = "always"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

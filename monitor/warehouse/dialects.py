@@ -94,10 +94,11 @@ class Dialect:
     """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
     sums_within_cells: ClassVar[Literal["doubles", "whole numbers"] | None] = None
     """Whether the counts have sums of what is beyond the cells, and as what: see ``near_sums.py``."""
-    few_scans: ClassVar[bool] = False
-    """Whether a scan costs more than a processor's time on its rows, since bytes are billed or come from afar.
+    few_scans: ClassVar[Literal["never", "of clusters", "always"]] = "never"
+    """When the counts, the sums of clusters and the rejected rows are read in one scan. Needs :attr:`grouping_sets`.
 
-    Needs :attr:`grouping_sets`.
+    "always" is for engines in which a scan costs more than a processor's time on its rows, since bytes are billed or
+    come from afar; "of clusters" for sources with clusters and without segments, where it costs no more than the scans.
     """
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False

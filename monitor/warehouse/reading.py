@@ -208,14 +208,19 @@ class Reader:
         if not self.statements.items_of_all_rows:
             found = self._items_in_scans()
             return self._grouped(latest=found.repeated > 0), found
-        dialect = self.statements.dialect
-        grouped = self._grouped_in_one_scan() if dialect.few_scans else self._grouped(latest=False)
+        grouped = self._grouped_in_one_scan() if self._few_scans() else self._grouped(latest=False)
         found = self._items(grouped.groups)
-        same = dialect.one_state or _of_the_same_rows(grouped.groups, found)
+        same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
             grouped = replace(grouped, groups=groups, clusters=None, rejected=grouped.rejected if same else None)
         return grouped, found
+
+    def _few_scans(self) -> bool:
+        """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
+        few = self.statements.dialect.few_scans
+        of_clusters = self.statements.layout.has("cluster") and not self.statements.source.segments
+        return few == "always" or (few == "of clusters" and of_clusters)
 
     def _grouped(self, *, latest: bool) -> _Grouped:
         source = self.statements.source

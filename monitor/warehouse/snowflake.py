@@ -40,7 +40,7 @@ class Snowflake(Dialect):
     name_parts: ClassVar[int] = 3
     counts_bits: ClassVar[bool] = False
     one_state: ClassVar[bool] = False
-    few_scans: ClassVar[bool] = True
+    few_scans = "always"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""

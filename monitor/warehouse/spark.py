@@ -41,6 +41,7 @@ class Spark(Dialect):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     one_state: ClassVar[bool] = False
+    few_scans = "of clusters"
     sums_within_cells = "whole numbers"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

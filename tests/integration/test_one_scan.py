@@ -26,7 +26,7 @@ NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 
 
 class FewScans(DuckDB):
-    few_scans = True
+    few_scans = "always"
 
 
 FEW_SCANS = FewScans()

@@ -425,7 +425,8 @@ def test_clusters_take_one_scan_more_and_segments_one_for_all_their_columns(load
             asked.clear()
             found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW)
             assert (found.rows, len(found.segments), found.quality) == (10, len(segments), ())
-            more = 0 if warehouse._dialect.few_scans else 1 + checks
+            at_once = warehouse._dialect.few_scans in (("always",) if segments else ("always", "of clusters"))
+            more = 0 if at_once else 1 + checks
             assert len(scans(asked)) == 2 + more, (engine, asked)
 
 
@@ -486,7 +487,7 @@ def test_what_the_scan_for_the_fingerprint_says_is_not_asked_again(load: Loader)
             plain = warehouse.read("tickets", source(), week, now=NOW)
             asked.clear()
             found = warehouse.read("tickets", source(), week, now=NOW, fingerprint=True)
-            spared = week is not dirty or warehouse._dialect.few_scans
+            spared = week is not dirty or warehouse._dialect.few_scans == "always"
             assert spared is not any("rejected" in statement for statement in asked), (engine, week.name, asked)
             assert not any("DISTINCT sound.label" in statement for statement in asked), engine
             assert found.fingerprint == warehouse.fingerprint("tickets", source(), week, now=NOW)
