@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Protocol
 
 
@@ -38,7 +39,7 @@ Span = tuple[datetime, datetime, float | None]
 """From when until when a label acted from which score; None: from none, the gate was closed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublishedScores:
     """The published scores ``now``, by (source, label; None: labels without their own), and how they came about.
 
@@ -55,23 +56,32 @@ class PublishedScores:
         whole, own = self.now.get((source, None)), self.now.get((source, label))
         score, is_own = (whole, False) if own is None else (own, True)
         until, found = end, list[Span]()
-        for entry in self.publications:
-            if entry.at <= start:
+        for at, changes in self._changes.get(source, ()):
+            if at <= start:
                 break
-            changes = {change.label: change for change in entry.changes if change.source == source}
-            if entry.kind == "refused" or not changes:
-                continue
             change = changes.get(label) or (None if is_own else changes.get(None))
             whole = changes[None].before if None in changes else whole
             if change is None:
                 continue
-            if entry.at < until:
-                found.append((entry.at, until, score))
-                until = entry.at
+            if at < until:
+                found.append((at, until, score))
+                until = at
             if label in changes:  # without a score of its own afterwards it had one before
                 is_own = not is_own or change.before != whole
             score = change.before
         return [(start, until, score), *found[::-1]]
+
+    @cached_property
+    def _changes(self) -> dict[str, list[tuple[datetime, dict[str | None, ScoreChange]]]]:
+        """When the scores of each source changed, newest first, with the changes by label; refusals changed none."""
+        found: dict[str, list[tuple[datetime, dict[str | None, ScoreChange]]]] = {}
+        for entry in self.publications:
+            by_source: dict[str, dict[str | None, ScoreChange]] = {}
+            for change in () if entry.kind == "refused" else entry.changes:
+                by_source.setdefault(change.source, {})[change.label] = change
+            for source, changes in by_source.items():
+                found.setdefault(source, []).append((entry.at, changes))
+        return found
 
 
 NOT_KNOWN = PublishedScores({}, ())

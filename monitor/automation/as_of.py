@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from itertools import pairwise
 from typing import Protocol, cast
@@ -103,28 +103,38 @@ def time_on(
     acting = published.spans(*key, start, end)
     moments = {*_moments(events, key), *(since for since, _, _ in acting)}
     cuts = [start, *sorted(moment for moment in moments if start < moment < end), end]
-    on = [(since, until - since, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
-    scored = [(length, found, _score_at(acting, since)) for since, length, found in on if found.allowed]
-    scored = [each for each in scored if not acting or each[2] is not None]
-    spans = [(length, found) for length, found, _ in scored]
-    seconds = sum(length.total_seconds() for length, _ in spans)
-    blocked = merged(each for _, found in spans for each in found.blocked)
-    parts = tuple(dict.fromkeys(each for _, found in spans for each in found.segments))
+    on = [(since, until, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
+    spans = [(since, until, found) for since, until, found in on if found.allowed and _is_open(acting, since)]
+    blocked = merged(each for _, _, found in spans for each in found.blocked)
+    parts = tuple(dict.fromkeys(each for _, _, found in spans for each in found.segments))
     throughout = bool(blocked or parts) and all(
-        (merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, found in spans
+        (merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, _, found in spans
     )
-    shares: dict[float, float] = {}
-    for length, _, score in scored:
-        if score is not None:
-            shares[score] = shares.get(score, 0.0) + length / (end - start)
-    return TimeOn(
-        seconds / (end - start).total_seconds(), blocked, segments=parts, throughout=throughout,
-        scores=tuple(sorted(shares.items())),
-    )  # fmt: skip
+    counted = time_acting([(since, until) for since, until, _ in spans], acting, start, end)
+    return replace(counted, blocked=blocked, segments=parts, throughout=throughout)
 
 
-def _score_at(acting: Sequence[Span], at: datetime) -> float | None:
-    return next((score for since, until, score in acting if since <= at < until), None)
+def _is_open(acting: Sequence[Span], at: datetime) -> bool:
+    """Whether a score was published at that time; where nothing is known of scores, one was."""
+    return not acting or any(since <= at < until and score is not None for since, until, score in acting)
+
+
+def time_acting(
+    on: Iterable[tuple[datetime, datetime]], acting: Sequence[Span], start: datetime, end: datetime
+) -> TimeOn:
+    """The share of ``start <= t < end`` in which a label acted, from spans of its switch and of its published scores.
+
+    ``acting`` are those of :meth:`PublishedScores.spans`; empty: nothing is known of scores.
+    """
+    shares: dict[float | None, timedelta] = {}
+    for low, high in on:
+        for since, until, score in acting or [(start, end, None)]:
+            length = min(high, until, end) - max(low, since, start)
+            if length > timedelta() and (score is not None or not acting):
+                shares[score] = shares.get(score, timedelta()) + length
+    whole = end - start
+    scores = sorted((score, length / whole) for score, length in shares.items() if score is not None)
+    return TimeOn(sum(shares.values(), timedelta()) / whole, scores=tuple(scores))
 
 
 class SwitchStep(Protocol):

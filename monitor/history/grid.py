@@ -184,6 +184,18 @@ def _line(row: Row[Any], window_of: Callable[..., Window]) -> Verdict:
     )  # fmt: skip
 
 
+def revisions(
+    connection: Connection, schedule: Schedule, starts: Collection[datetime]
+) -> dict[datetime, frozenset[str]]:
+    """By the start of each window, the rules revisions with which it was evaluated, former ones too."""
+    table = tables.evaluations
+    mine = (table.c.schedule == schedule, table.c.window_start.in_(list(starts)))
+    found: dict[datetime, set[str]] = {}
+    for start, revision in connection.execute(select(table.c.window_start, table.c.rules_revision).where(*mine)):
+        found.setdefault(start, set()).add(revision)
+    return {start: frozenset(each) for start, each in found.items()}
+
+
 class GridNumber(NamedTuple):
     """An estimate; ``label`` is its key. Its fields are read much sooner than those of a row of SQLAlchemy."""
 

@@ -490,6 +490,7 @@ class Store:
     grid_cells = _reading(grid_rows.cells)
     grid_numbers = _reading(grid_rows.numbers)
     verdict_lines = _reading(grid_rows.verdict_lines)
+    revisions = _reading(grid_rows.revisions)
     switch_steps = _reading(grid_rows.switch_steps)
     segment_numbers = _reading(grid_rows.segment_numbers)
     versions_seen = _reading(grid_rows.versions_seen)

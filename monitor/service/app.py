@@ -36,11 +36,12 @@ from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.operations.annotate import LONGEST, NewAnnotation
+from monitor.service.error_pages import answer_refused, root_of
 from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
 from monitor.service.pages.base import POLICY, STATIC, Answer, Page, PageRequest, PageScope, refused_html, static
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
-from monitor.service.request_limits import CALLER, RequestLimits, problem_response
+from monitor.service.request_limits import CALLER, RequestLimits
 from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
 
 log = logging.getLogger("monitor.http")
@@ -706,9 +707,7 @@ def _add_page(page: Page) -> None:
     """Serve a page at its addresses, with the same parameters and headers at all of them."""
 
     async def get(request: Request) -> Response:
-        at_root = request.scope["raw_path"].count(b"/") <= 1
-        root = "./" if at_root else "../" * (request.scope["raw_path"].count(b"/") - 1)
-        page_request = PageRequest(request.path_params, request.query_params, root, request.scope[CALLER])
+        page_request = PageRequest(request.path_params, request.query_params, root_of(request), request.scope[CALLER])
         made = await _made(request, lambda: _backend(request).show(page, page_request))
         headers = {"ETag": made.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
         if made.filename is not None:
@@ -849,15 +848,15 @@ def openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _answer_errors(app: FastAPI, docs: str | None) -> None:
-    """Answer every error with a problem."""
+    """Answer every error with a problem, and a browser with a page that says the same."""
 
     @app.exception_handler(RequestRefused)
-    async def refused(_: Request, error: RequestRefused) -> Response:
-        return problem_response(error, docs)
+    async def refused(request: Request, error: RequestRefused) -> Response:
+        return answer_refused(request, error, docs)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return problem_response(RequestRefused(_R.REQUEST_INVALID, _plain(error)), docs)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer_refused(request, RequestRefused(_R.REQUEST_INVALID, _plain(error)), docs)
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
@@ -865,11 +864,11 @@ def _answer_errors(app: FastAPI, docs: str | None) -> None:
             return _other_method(request, docs)
         reason = _R.NOT_FOUND if error.status_code == PROBLEMS[_R.NOT_FOUND][0] else _R.REQUEST_INVALID
         detail = "" if reason is _R.NOT_FOUND else "the body is not JSON that can be read"
-        return problem_response(RequestRefused(reason, detail), docs)
+        return answer_refused(request, RequestRefused(reason, detail), docs)
 
     @app.exception_handler(Exception)
-    async def failed(_: Request, error: Exception) -> Response:
-        return problem_response(RequestRefused(_R.INTERNAL_ERROR), docs)
+    async def failed(request: Request, error: Exception) -> Response:
+        return answer_refused(request, RequestRefused(_R.INTERNAL_ERROR), docs)
 
 
 def _other_method(request: Request, docs: str | None) -> Response:
@@ -880,7 +879,8 @@ def _other_method(request: Request, docs: str | None) -> Response:
     allow = {"Allow": ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=allow)
-    return problem_response(RequestRefused(_R.METHOD_NOT_ALLOWED, f"allowed: {allow['Allow']}", allow), docs)
+    refused = RequestRefused(_R.METHOD_NOT_ALLOWED, f"allowed: {allow['Allow']}", allow)
+    return answer_refused(request, refused, docs)
 
 
 def _plain(error: RequestValidationError) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from monitor.automation.acting_scores import PublishedScores
+from monitor.automation.as_of import by_switch, time_on
 from monitor.core.windows import week
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
@@ -18,6 +24,7 @@ from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
 from monitor.run import begin, run_window
 from tests.fakes import forked
+from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
@@ -206,5 +213,33 @@ def test_harm_counts_the_rows_from_the_score_that_was_published_and_not_from_the
         assert whole.detail.harm is not None
         assert whole.detail.harm.counted_from == "the score from which gates acted, label by label"
         said = [delivery.payload for delivery in store.deliveries()]
+        on = time_on(
+            by_switch(store.switch_events("tickets")), ("tickets", "slipping"), window.start, window.end,
+            PublishedScores(store.thresholds(), store.publications()),
+        )  # fmt: skip
     assert f"{acted.rows:,} items reached 0.95, the score from which gates acted: " in str(said)
+    shown = weeks_of_work(made, "source=tickets&label=slipping")[window.name]
+    assert 0 < on.share < 1
+    assert float(shown["could_have_acted"]) == acted.rows
+    assert float(shown["extra_errors"]) == pytest.approx(harm.done)
+    assert float(shown["extra_errors"]) + float(shown["errors_avoided"]) == pytest.approx(harm.excess)
+    wrong = float((acted.w - acted.wy).sum())
+    assert float(shown["wrong_actions"]) == pytest.approx(on.share * wrong)
+    made_by_all = float(weeks_of_work(made, "")[window.name]["extra_errors"])
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        page = asked.get("/").text
+    assert f'Extra errors while on</span><span class="value">+{made_by_all:,.0f}<' in page
     assert "items reached `automate_at`" not in str(said)
+    with closing(sqlite3.connect(made.folder / "history.sqlite")) as connection, connection:
+        connection.execute("UPDATE counts SET data = NULL")
+    assert float(weeks_of_work(made, "source=tickets&label=slipping")[window.name]["could_have_acted"]) == 0
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        assert "Left out: 4 weeks of labels that acted from another score" in asked.get("/automation").text
+        assert "; not known for 3 labels<" in asked.get("/").text
+
+
+def weeks_of_work(made: World, query: str) -> dict[str, dict[str, str]]:
+    """What automation did by the page on automation, week by week."""
+    with in_process(made.settings(), clock=lambda: NOW) as asked:
+        found = asked.get(f"/automation?csv=weeks&{query}").text
+    return {row["span"]: row for row in csv.DictReader(io.StringIO(found))}

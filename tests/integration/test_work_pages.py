@@ -129,6 +129,52 @@ def test_labels_of_a_source_that_was_turned_off_long_before_the_weeks_shown_have
     assert re.search(r"Acted alone.{0,120}?\b0%", overview, re.DOTALL)
 
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status", "said", "root"),
+    [
+        ("GET", "/nowhere", 404, "There is nothing at this address", "./"),
+        ("GET", "/label/a/<b>/nowhere?x=1", 422, "a query parameter is unknown or is given twice", "../../../"),
+        ("GET", "/docs/nowhere", 404, "There is nothing at this address", "../"),
+        ("GET", "/report?week=2001-W01", 404, "That week has not been evaluated", "./"),
+        ("GET", "/?state=odd", 422, "state is one of: any, ", "./"),
+        ("GET", "/drift", 422, "query.source: Field required", "./"),
+        ("POST", "/weeks", 405, "allowed: GET, HEAD, OPTIONS", "./"),
+    ],
+)
+def test_a_browser_gets_an_error_as_a_page_and_a_program_as_a_problem(
+    asked: ServiceClient, method: str, address: str, status: int, said: str, root: str
+) -> None:
+    answer = asked.request(method, address, headers={"Accept": BROWSER})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in answer.text
+    assert f'<a href="{root}">To the overview</a>' in answer.text
+    assert f'href="{root}static/page.css' in answer.text
+    assert "<b>" not in answer.text
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    for accept in ("*/*", "application/json", f"application/json, {BROWSER}"):
+        problem = asked.request(method, address, headers={"Accept": accept})
+        assert (problem.status_code, problem.headers["content-type"]) == (status, "application/problem+json")
+        assert problem.headers.get("allow") == answer.headers.get("allow")
+
+
+@pytest.mark.parametrize("address", ["/v1/nowhere", "/v1/automation/nowhere/x", "/v1", "/metrics?x=1"])
+def test_an_address_of_programs_answers_a_browser_with_json_as_well(asked: ServiceClient, address: str) -> None:
+    answer = asked.get(address, headers={"Accept": BROWSER})
+    assert answer.status_code in (401, 404)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_browser_that_gives_no_token_is_still_asked_for_one(world: World, tokens: dict[str, str]) -> None:
+    with in_process(world.settings(), world.folder / "tokens", clock=lambda: NOW) as asked:
+        answer = asked.get("/items", headers={"Accept": BROWSER})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert "any name, and a token of the scope read" in answer.text
+
+
 def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClient) -> None:
     changes = rows(asked, "/automation?csv=changes&label=slipping&source=tickets")
     assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
-from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
-from monitor.config.model import CostConfig
-from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Window
 from monitor.core.wording import segment_name
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
-from monitor.history.grid import GridNumber, steps_by_label
 from monitor.history.values import ANY
 from monitor.report.figures import automation_work as drawings
 from monitor.report.figures.automation_work import LabelWork, Work, together
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.pages.work import WorkOfWeeks, work_of_weeks
 
 Key = tuple[str, str | None]
 SPANS = {"13": 13, "26": 26, "52": 52}
 CHANGES_SHOWN = 100
 LOOKS_BACK = timedelta(weeks=12)
-_PREDICTED: tuple[str, Where] = ("shortfall", "predicted")
-_PROMISED: tuple[str, Where] = ("shortfall", "automated")
-_KEPT: tuple[str, Where] = ("automated_accuracy", "all")
-_EXCESS: tuple[str, Where] = ("excess_errors", "all")
-_READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))
-"""Groups that are read together: every metric of a group in every population of that group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +42,14 @@ def make(context: PageContext) -> PageContent:
     lines, counts = _switches(context)
     weeks = context.weeks(SPANS[context.choice("weeks", SPANS, "26")])[::-1]
     source, label = context.text("source"), context.text("label")
-    by_week = _work(context, weeks, source, label)
-    work = [together(window.name, found) for window, found in zip(weeks, by_week, strict=True)]
-    months = _months(context, weeks, by_week)
+    done = _work(context, weeks, source, label)
+    work = [together(window.name, found) for window, found in zip(weeks, done.by_week, strict=True)]
+    months = _months(context, weeks, done.by_week)
     changes = _changes(context, weeks, source, label)
     values = {
         "lines": lines, "counts": counts, "spans": SPANS, "weeks": context.choice("weeks", SPANS, "26"),
         "source": source, "label": label, "sources": tuple(context.config.sources), "months": months[::-1],
+        "unknown": done.unknown,
         "drawn": [
             ("Of all predictions", drawings.share_drawing(work)),
             ("Accuracy of what could act", drawings.accuracy_drawing(work)),
@@ -121,67 +114,14 @@ def _states(context: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
 # What automation did
 
 
-def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[list[LabelWork]]:
+def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> WorkOfWeeks:
     """For each week, the work of every selected label."""
-    found: list[list[LabelWork]] = [[] for _ in weeks]
-    if not weeks:
-        return found
-    places = {window.start: place for place, window in enumerate(weeks)}
-    for name in [source] if source in context.config.sources else context.config.sources:
-        labels = [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
-        on = _shares_on(context, name, labels, weeks)
-        by_label: dict[tuple[datetime, str], dict[tuple[str, str], GridNumber]] = {}
-        for series in _READ:
-            for row in context.store.grid_numbers([w.start for w in weeks], name, labels, series, schedule="weekly"):
-                by_label.setdefault((row.window_start, row.label), {})[row.metric, row.population] = row
-        for (start, key), of in by_label.items():
-            place = places[start]
-            found[place].append(_label_work(of, on[key][place], context.config.sources[name].costs_of(key)))
-    return found
-
-
-def _label_work(of: Mapping[tuple[str, str], GridNumber], on: float, costs: CostConfig | None) -> LabelWork:
-    predicted, promised = of.get(_PREDICTED), of.get(_PROMISED)
-    correct, excess = of.get(_KEPT), of.get(_EXCESS)
-    accuracy = None if correct is None else correct.value
-    gap = None if promised is None else promised.value
-    return LabelWork(
-        predicted=0 if predicted is None else predicted.n,
-        eligible=0 if promised is None else promised.n,
-        on=on,
-        accuracy=accuracy,
-        promised=None if accuracy is None or gap is None else accuracy + gap,
-        excess=(excess.value or 0.0) if excess is not None else 0.0,
-        low=None if excess is None else excess.low,
-        high=None if excess is None else excess.high,
-        cost=None if costs is None else costs.false_positive,
-    )
-
-
-def _shares_on(
-    context: PageContext, source: str, labels: Iterable[str], weeks: Sequence[Window]
-) -> dict[str, list[float]]:
-    """For each label, the share of each week in which automation was on."""
-    since = weeks[0].start - 2 * context.config.automation.lease  # a switch that is on then was renewed since
-    steps = steps_by_label(context.store.switch_steps(source, since=since))
-    whole, gates, end = steps.get("", []), context.store.gate_events(), min(weeks[-1].end, context.now)
-    found = {}
-    for label in labels:
-        spans = on_spans(steps.get(label, []), whole, gates, weeks[0].start, end)
-        found[label] = [_share(spans, window) for window in weeks]
-    return found
-
-
-def _share(spans: Sequence[tuple[datetime, datetime]], window: Window) -> float:
-    on = sum(
-        (
-            min(until, window.end) - max(since, window.start)
-            for since, until in spans
-            if until > window.start and since < window.end
-        ),
-        timedelta(),
-    )
-    return on / (window.end - window.start)
+    sources = [source] if source in context.config.sources else list(context.config.sources)
+    labels = {
+        name: [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
+        for name in sources
+    }
+    return work_of_weeks(context, weeks, labels)
 
 
 def _months(context: PageContext, weeks: Sequence[Window], by_week: Sequence[Sequence[LabelWork]]) -> list[Work]:

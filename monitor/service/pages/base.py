@@ -185,6 +185,13 @@ def refused_html(title: str, detail: str, back: str) -> str:
     return environment().get_template("refused.html.j2").render(values)
 
 
+def error_html(title: str, detail: str, address: str, nav: Sequence[tuple[str, str]], root: str) -> str:
+    """The page of an error at ``address``; ``nav`` are names and addresses of pages, ``root`` is before the latter."""
+    values = {"title": title, "detail": detail, "address": address, "replica": None, "version": version()}
+    links = [(*each, False) for each in nav]
+    return environment().get_template("error.html.j2").render(values, nav=links, root=root)
+
+
 def _etag(body: bytes) -> str:
     return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 

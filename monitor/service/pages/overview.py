@@ -19,26 +19,25 @@ from monitor.core.records import (
     SEVERITY_RANK,
     Identity,
     Subject,
-    SwitchEvent,
     SwitchState,
     TimelineEvent,
     Verdict,
-    Where,
     Window,
 )
+from monitor.core.wording import count_of
 from monitor.evaluation.label_state import LabelState, State, state_of, states_of
-from monitor.history.grid import StoredStep, steps_by_label
+from monitor.history.grid import steps_by_label
 from monitor.report import words
 from monitor.report.figures import heat
+from monitor.report.figures.automation_work import together
 from monitor.report.figures.svg import figure, number
 from monitor.report.newest import LOOKS_BACK
 from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext, Table
+from monitor.service.pages.work import work_of_weeks
 
 FOLDED = 50
 """How many labels are shown unless all are requested."""
 _STATES = (*(state.value for state in State), "off")
-_ACTED: tuple[str, Where] = ("excess_errors", "all")
-_SERIES: tuple[tuple[str, Where], ...] = (("shortfall", "automated"), ("shortfall", "predicted"), _ACTED)
 Spans = Sequence[tuple[datetime, datetime]]
 
 
@@ -287,32 +286,19 @@ def _oldest(incidents: Sequence[Any], context: PageContext) -> str:
 
 def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
     """What automation did in the week: its share of predictions, and errors beyond those that scores claimed."""
-    acted = predicted = extra = 0.0
-    week, link = overview.week, f"{overview.context.request.root}automation"
-    since, gates = week.start - 2 * overview.context.config.automation.lease, overview.context.store.gate_events()
-    for source, subjects in _by_source(labels):
-        values = overview.context.store.grid_numbers(
-            [week.start], source, [each.label for each in subjects], _SERIES, schedule="weekly"
-        )
-        steps = steps_by_label(overview.context.store.switch_steps(source, since=since))
-        on = {each.label or "": _share_on(overview, each, steps, gates) for each in subjects}
-        acted += sum(r.n * on[r.label] for r in values if (r.metric, r.population) == _SERIES[0])
-        predicted += sum(r.n for r in values if (r.metric, r.population) == _SERIES[1])
-        extra += sum((r.value or 0.0) * on[r.label] for r in values if (r.metric, r.population) == _ACTED)
-    if predicted:
-        yield Tile("Acted alone", f"{100 * acted / predicted:.0f}%", f"of predictions in {week.name}", link)
-    sign = "" if round(extra) <= 0 else "+"
-    value = f"{sign}{extra:,.0f}".replace("-", "−")
-    yield Tile("Extra errors while on", value, f"more than scores claimed, in {week.name}", link)
-
-
-def _share_on(
-    overview: Overview, subject: Subject, steps: Mapping[str, Sequence[StoredStep]], gates: Sequence[SwitchEvent]
-) -> float:
-    """The share of the week in which automation was on for a label."""
-    start, end = overview.week.start, overview.week.end
-    on = on_spans(steps.get(subject.label or "", []), steps.get("", []), gates, start, end)
-    return sum(((b - a) for a, b in on), timedelta()) / (end - start)
+    context, week, link = overview.context, overview.week, f"{overview.context.request.root}automation"
+    by_source = {
+        source: [each.label for each in subjects if each.label is not None] for source, subjects in _by_source(labels)
+    }
+    done = work_of_weeks(context, [week], by_source)
+    work = together(week.name, done.by_week[0])
+    share = work.share(work.acted)
+    if share is not None:
+        yield Tile("Acted alone", f"{100 * share:.0f}%", f"of predictions in {week.name}", link)
+    sign = "" if round(work.extra) <= 0 else "+"
+    value = f"{sign}{work.extra:,.0f}".replace("-", "−")
+    rest = f"; not known for {count_of(done.unknown, 'label')}" if done.unknown else ""
+    yield Tile("Extra errors while on", value, f"more than scores claimed, in {week.name}{rest}", link)
 
 
 def _age(overview: Overview) -> Tile:
