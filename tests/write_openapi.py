@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from monitor.service.app import Backend, Guard, api
+from monitor.service.access import Guard
+from monitor.service.app import application
+from monitor.service.port import Backend
 
 PAGE = Path(__file__).parents[1] / "docs" / "openapi.json"
 
@@ -16,7 +18,7 @@ def page() -> str:
 
 
 def document() -> dict[str, Any]:
-    return api(cast("Backend", None), Guard(None, local=True)).openapi()
+    return application(cast("Backend", None), Guard(None, local=True)).openapi()
 
 
 if __name__ == "__main__":

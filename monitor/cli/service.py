@@ -15,7 +15,8 @@ from monitor.alerting.slack.links import links_of
 from monitor.cli import common as cli
 from monitor.cli.automation import automation_app
 from monitor.config.settings import Settings
-from monitor.service.app import Guard, TrustedProxy, create_app, is_loopback
+from monitor.service.access import Guard, TrustedProxy, is_loopback
+from monitor.service.app import create_app
 from monitor.service.backend import Service
 from monitor.service.connections import MOST_IDLE, protocol, raise_file_limit
 from monitor.service.tokens import SCOPES, TokensBroken, TokensFile

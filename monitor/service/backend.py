@@ -45,11 +45,11 @@ from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
 from monitor.report.summary import summary_html
 from monitor.report.words import replica_text
-from monitor.service.app import RequestedChange, Stored
 from monitor.service.forms import Form
 from monitor.service.jobs import Jobs
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
 from monitor.service.pages.registry import PAGES
+from monitor.service.port import RequestedChange, Stored
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.prometheus import exposition
 
@@ -131,7 +131,7 @@ class ReopeningStore:
 
 
 class Service:
-    """The :class:`monitor.service.app.Backend` of the HTTP service with these settings.
+    """The :class:`monitor.service.port.Backend` of the HTTP service with these settings.
 
     The constructor raises ConfigProblems or HistoryError, which say what to do. It creates a history that does
     not exist, and publishes the scores from which labels may act to it, as a run does. On a read replica it shows the

@@ -81,6 +81,16 @@ DETAILS: Mapping[ProblemReason, str] = {
     _R.TOO_BUSY: "ask again in a second",
 }
 
+# The reasons by which an address may refuse; an address lists its group in the OpenAPI document.
+_SENT = (_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE)
+ALWAYS = (*_SENT, _R.INTERNAL_ERROR, _R.TOO_BUSY)
+_MAY = (_R.TOKEN_MISSING, _R.TOKEN_UNKNOWN, _R.SCOPE_MISSING, _R.NOT_LOCAL, _R.TOKENS_UNREADABLE)
+ON_PAGES = (*_MAY, *_SENT, _R.REQUEST_INVALID, _R.INTERNAL_ERROR, _R.STORE_UNREADABLE, _R.TOO_BUSY)
+ON_QUESTIONS = (*ON_PAGES, _R.NOT_FOUND, _R.UNKNOWN_SOURCE)
+_REFUSED = (_R.NO_TOKENS, _R.UNKNOWN_LABEL, _R.NOT_JSON, _R.UNTIL_PAST, _R.KEY_REUSED, _R.CONFIG_UNREADABLE)
+ON_CHANGES = (*(r for r in ON_QUESTIONS if r is not _R.NOT_LOCAL), *_REFUSED)
+ON_NOTES = tuple(r for r in ON_CHANGES if r not in (_R.UNTIL_PAST, _R.CONFIG_UNREADABLE))
+
 
 class RequestRefused(Exception):
     """A refused request; ``detail`` is about this request, and never repeats a secret."""

@@ -14,7 +14,8 @@ from starlette.types import ASGIApp
 
 from monitor.config.settings import Settings
 from monitor.context import utc_now
-from monitor.service.app import Guard, create_app
+from monitor.service.access import Guard
+from monitor.service.app import create_app
 from monitor.service.backend import Service
 from monitor.service.tokens import TokensFile
 

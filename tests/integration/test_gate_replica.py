@@ -27,10 +27,10 @@ from monitor.history.errors import StoreUnreachable
 from monitor.history.marker import write_marker
 from monitor.history.store import Store
 from monitor.report.words import replica_text
-from monitor.service.app import RequestedChange
 from monitor.service.backend import Service
 from monitor.service.pages.base import PageRequest
 from monitor.service.pages.registry import PAGES
+from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
 from tests.fakes import new_history

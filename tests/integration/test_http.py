@@ -33,8 +33,11 @@ from monitor.core.records import LABEL_BYTES
 from monitor.history.reader import REVISION
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
-from monitor.service.app import Backend, BoardBody, Guard, create_app
+from monitor.service.access import Guard
+from monitor.service.app import create_app
 from monitor.service.backend import ReopeningStore
+from monitor.service.bodies import BoardBody
+from monitor.service.port import Backend
 from monitor.service.problems import PROBLEMS, ProblemReason
 from monitor.service.request_limits import AT_ONCE, RequestLimits
 from monitor.service.tokens import TokensFile

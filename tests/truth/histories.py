@@ -42,8 +42,8 @@ from monitor.operations import collect as collecting
 from monitor.operations import incident_actions
 from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
-from monitor.service.app import RequestedChange
 from monitor.service.backend import Service
+from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
 from tests.fakes.world import make_world
 from tests.truth import script

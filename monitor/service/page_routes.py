@@ -1,0 +1,126 @@
+"""The addresses for people, and for Prometheus: pages and their forms, reports, documents, numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+
+from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute, named
+from monitor.service.answers import backend_of, has, made
+from monitor.service.error_pages import root_of
+from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
+from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, refused_html, static
+from monitor.service.pages.registry import PAGES
+from monitor.service.problems import ON_PAGES, PROBLEMS, ProblemReason, RequestRefused, documented
+from monitor.service.request_limits import CALLER
+
+router = APIRouter(route_class=GuardedRoute)
+PROMETHEUS = "text/plain; version=0.0.4"
+_DOCUMENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
+)
+_DRIFT_POLICY = (  # Evidently's own page: its scripts run in a sandbox, and reach nothing
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_R = ProblemReason
+
+
+def _add_page(page: Page) -> None:
+    """Serve a page at its addresses, with the same parameters and headers at all of them."""
+
+    async def get(request: Request) -> Response:
+        page_request = PageRequest(request.path_params, request.query_params, root_of(request), request.scope[CALLER])
+        answer = await made(request, lambda: backend_of(request).show(page, page_request))
+        headers = {"ETag": answer.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
+        if answer.filename is not None:
+            headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
+        if has(request.headers.get("if-none-match"), answer.etag):
+            return Response(status_code=304, headers=headers)
+        return Response(answer.body, media_type=answer.media_type, headers=headers)
+
+    extra = {SCOPE: page.scope, QUERY: sorted(page.query | {"csv"})}
+    for address in (page.address, *page.aliases):
+        router.add_api_route(address, get, include_in_schema=False, openapi_extra=extra, response_model=None)
+
+
+for _each in PAGES:
+    _add_page(_each)
+
+
+def _add_form(form: Form) -> None:
+    """Accept a form: from a page of this service only, with a token in it where it changes something."""
+
+    async def post(request: Request) -> Response:
+        headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
+        try:
+            refuse_other_site(request.headers)
+            fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
+            guard: Guard = request.app.state.guard
+            scope, token = form.scope(fields), fields.pop("token", "")
+            name = "" if scope is None else f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
+            target = await to_thread.run_sync(backend_of(request).submit, form, fields, name)
+        except RequestRefused as refusal:
+            text = refused_html(PROBLEMS[refusal.reason][1], refusal.detail, form.address.lstrip("/"))
+            return HTMLResponse(text, refusal.status, headers)
+        return Response(status_code=303, headers={**headers, "Location": target})
+
+    extra = {SCOPE: PAGE}
+    router.add_api_route(form.address, post, methods=["POST"], include_in_schema=False, openapi_extra=extra)
+
+
+for _form in FORMS:
+    _add_form(_form)
+
+
+@router.get("/static/{name}", include_in_schema=False, openapi_extra={SCOPE: OPEN, QUERY: ["v"]})
+def get_static(name: str) -> Response:
+    """The style sheet and the script of the pages; ``v`` changes when they change."""
+    if name not in STATIC:
+        raise RequestRefused(_R.NOT_FOUND)
+    return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000"})
+
+
+@router.get("/report", include_in_schema=False, openapi_extra={SCOPE: PAGE})
+async def get_report(request: Request, week: str = "") -> Response:
+    """The report of one week, else the way to that of the newest; its own policy is in the page."""
+    if not week:
+        newest = await made(request, backend_of(request).newest_week)
+        to = "weeks" if newest is None else f"report?{urlencode({'week': newest})}"
+        return Response(status_code=307, headers={"Location": to, "Cache-Control": "no-store"})
+    text = await made(request, lambda: backend_of(request).report(week))
+    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/drift", include_in_schema=False, openapi_extra={SCOPE: PAGE})
+async def get_drift(request: Request, source: str, week: str) -> Response:
+    """Evidently's page about the feature columns of a source in one week."""
+    text = await made(request, lambda: backend_of(request).drift(source, week))
+    return HTMLResponse(text, headers={"Cache-Control": "no-store", "Content-Security-Policy": _DRIFT_POLICY})
+
+
+@router.get("/docs", include_in_schema=False, openapi_extra={SCOPE: OPEN})
+@router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={SCOPE: OPEN})
+def get_document(request: Request, name: str = "") -> Response:
+    """A runbook page, the page of a rule, or another document; they ship with the program and need no token."""
+    backend, kept = backend_of(request), {"Cache-Control": "public, max-age=300"}
+    if request.url.path.endswith("/docs"):
+        return Response(status_code=307, headers={"Location": "docs/"})
+    if name.endswith(".png"):
+        return Response(backend.picture(name), media_type="image/png", headers=kept)
+    text = backend.document(name.removesuffix(".md"))
+    return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
+
+
+_METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": documented(ON_PAGES)}
+
+
+@router.get("/metrics", **named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
+async def get_metrics(request: Request) -> Response:
+    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
+    text = await made(request, backend_of(request).metrics)
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)
