@@ -39,6 +39,8 @@ PROMISED = {
 """Kinds that always need a person -> the time from the fault until the message must be in Slack."""
 STUCK_FOR = timedelta(hours=1) + QUARTER
 """The time until a message that a channel does not accept must be reported in the other channel."""
+GATES_CLOSED = QUARTER
+"""The time from the correction of a clock, under which a switch was changed ahead, until that must be in Slack."""
 IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
 LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.MIGRATION, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
 """Kinds that last for hours, in which no other run may be due."""

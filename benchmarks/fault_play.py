@@ -27,12 +27,13 @@ import sqlalchemy as sa
 from alembic import command
 from slack_sdk import WebClient
 
-from benchmarks.fault_plan import PROMISED, QUARTER, STUCK_FOR, Fault, Kind
+from benchmarks.fault_plan import GATES_CLOSED, PROMISED, QUARTER, STUCK_FOR, Fault, Kind
 from benchmarks.fault_world import BASELINE, FIRST, START, ZONE, Remembered, backend_of, commands, schedule
 from flows import hooks, stages
 from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
 from monitor.alerting.slack import outbox
+from monitor.automation.state import clock_behind
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.records import Note, Window
@@ -199,8 +200,9 @@ def _fork(work: Callable[[], bool]) -> int:
 
 def strike(year: Year, window: Window, fault: Fault) -> None:
     """Do the run of ``window`` with its fault, then fix the fault or let it pass."""
-    begun, by = year.now, _STRIKES[fault.kind](year, window, fault)
-    ended = year.now
+    begun, before = year.now, len(year.met)
+    by = _STRIKES[fault.kind](year, window, fault)
+    begun, ended = year.met[-1].ended if len(year.met) > before else begun, year.now
     year.wait(QUARTER)
     year.met.append(Met(fault.kind, begun, ended, None if by is None else begun + by))
 
@@ -365,8 +367,18 @@ def _ahead(year: Year, window: Window, fault: Fault) -> timedelta:
     return PROMISED[Kind.AHEAD]
 
 
-def _days_ahead(year: Year, window: Window, fault: Fault) -> None:
+def _days_ahead(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    """If a switch was changed under that clock, every gate is closed by the right one, until somebody confirms."""
+    begun = year.now
     _under_clock(year, window, timedelta(days=2 + int(fault.place * 5)), fault.lasts)
+    with year.opened() as monitor:
+        if clock_behind(monitor.store.identity().newest_at, year.now) is None:
+            return None
+    year.met.append(Met(fault.kind, begun, year.now, None))
+    year.wait(QUARTER)
+    with year.opened() as monitor:
+        monitor.store.confirm(why="the clock was ahead", by="ann", now=year.now)
+    return GATES_CLOSED
 
 
 def _behind(year: Year, window: Window, fault: Fault) -> None:
