@@ -27,6 +27,7 @@ from monitor.core.baseline import with_outcome
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
 from monitor.core.windows import last_ready
+from monitor.core.wording import count_of
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
@@ -282,7 +283,7 @@ def _print_volume(volume: Volume, *, every_label: bool) -> None:
     for line in lines:
         table.add_row(*cli.cells(*line))
     cli.out.print(table)
-    more = f"; {omitted} labels between these: calmon check --labels" if omitted else ""
+    more = f"; {count_of(omitted, 'label')} between these: calmon check --labels" if omitted else ""
     cli.out.print(Text(f"{LEGEND}{more}"))
 
 
