@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from monitor.config.checks import never_fires
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
-from monitor.config.settings import Settings
+from monitor.config.settings import Settings, variables
+from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
 from monitor.core.baseline import with_outcome
 from monitor.core.redaction import shown_address, without_secrets
@@ -87,6 +89,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
     config = load_config(settings.config)
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
+    findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
     findings += [CheckResult(f"rule {r.id}", "note", why) for r in config.rules if (why := never_fires(r))]
