@@ -30,7 +30,8 @@ from flows.server_process import ServerFailed
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
-from monitor.config.settings import SettingsError, load_settings
+from monitor.config.settings import SettingsError, load_settings, variables
+from monitor.config.unknown_variables import unknown_variables
 from monitor.core.schedules import in_zone
 from monitor.core.shipped import SCHEDULES_FILE, shipped
 
@@ -47,6 +48,8 @@ def main() -> int:
     """Serve until interrupted; a broken configuration starts nothing."""
     try:
         read_into(os.environ)
+        for text in unknown_variables(os.environ, variables()):
+            print(f"note: {text}", file=sys.stderr)
         config = load_config(load_settings(os.environ).config)
     except (ConfigProblems, SettingsError) as error:
         print(error, file=sys.stderr)

@@ -31,7 +31,7 @@ from monitor.config.settings import SettingsError, variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import clean, duration, segment_name
+from monitor.core.wording import clean, count_of, duration, segment_name
 from monitor.operations.change_switch import change_switch, known_labels, stored_sources
 from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
@@ -533,7 +533,7 @@ def drill(
     late = [n for n in notices if n.seconds is None or n.seconds > limit(ttl_s)]
     if late:
         reasons = ", ".join(sorted({f"{n.gate}: {n.reason}" for n in late}))
-        share = f"{len(late)} of {len(notices)} changes"
+        share = f"{len(late)} of {count_of(len(notices), 'change')}"
         raise cli.fail(f"{share} were noticed too late or not at all; the gates last said {reasons}")
 
 

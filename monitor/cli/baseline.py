@@ -18,6 +18,7 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
 from monitor.core.records import Window
+from monitor.core.wording import count_of
 from monitor.evaluation.baseline_checks import Between, Concern
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
@@ -114,7 +115,8 @@ def _pinned(baselines: Sequence[Baseline]) -> list[str]:
             )
             group = [each for each in group if each.label is None]
         lines += [
-            f"pinned {_name(b)} version {b.version}: {b.counts.rows:,} pairs of {b.first_window}..{b.last_window}"
+            f"pinned {_name(b)} version {b.version}: {count_of(b.counts.rows, 'pair')} of "
+            f"{b.first_window}..{b.last_window}"
             for b in group
         ]
     return lines
@@ -173,7 +175,7 @@ def _show_found(found: Pinned) -> None:
             table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", value))
         cli.out.print(table)
     for source, versions in found.versions.items():
-        version_rows = ", ".join(f"{version} ({rows:,} rows)" for version, rows in versions.items())
+        version_rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in versions.items())
         if version_rows:
             cli.out.print(f"{source}: model versions {version_rows}", markup=False, soft_wrap=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,12 +22,14 @@ from monitor.config.checks import never_fires
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
-from monitor.config.settings import Settings
+from monitor.config.settings import Settings, variables
+from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
 from monitor.core.baseline import with_outcome
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
 from monitor.core.windows import last_ready
+from monitor.core.wording import count_of
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
@@ -86,6 +89,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
     config = load_config(settings.config)
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
+    findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
     findings += [CheckResult(f"rule {r.id}", "note", why) for r in config.rules if (why := never_fires(r))]
@@ -282,7 +286,7 @@ def _print_volume(volume: Volume, *, every_label: bool) -> None:
     for line in lines:
         table.add_row(*cli.cells(*line))
     cli.out.print(table)
-    more = f"; {omitted} labels between these: calmon check --labels" if omitted else ""
+    more = f"; {count_of(omitted, 'label')} between these: calmon check --labels" if omitted else ""
     cli.out.print(Text(f"{LEGEND}{more}"))
 
 

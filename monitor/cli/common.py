@@ -28,7 +28,8 @@ from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
-from monitor.config.settings import Settings, SettingsError, load_settings
+from monitor.config.settings import Settings, SettingsError, load_settings, variables
+from monitor.config.unknown_variables import unknown_variables
 from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
 from monitor.core.records import Schedule, Window
@@ -157,7 +158,8 @@ app = typer.Typer(
 @app.callback()
 def _before_commands() -> None:
     # Typer makes no group of an application that has no command yet
-    pass
+    for text in unknown_variables(os.environ, variables()):
+        err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]

@@ -12,6 +12,7 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.context import utc_now
+from monitor.core.wording import count_of
 from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store
@@ -121,7 +122,7 @@ def check(
         text += f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
         cli.out.print(f"{text}; {found.journal_bytes:,} bytes in the journal (-wal)", markup=False, soft_wrap=True)
         for name, rows in found.rows.items():
-            cli.out.print(f"{name}: {rows:,} rows", markup=False)
+            cli.out.print(f"{name}: {count_of(rows, 'row')}", markup=False)
         for problem in found.problems:
             cli.err.print(problem, style="red", markup=False, soft_wrap=True)
     if found.problems:
@@ -176,7 +177,9 @@ def pruned_lines(found: Pruned) -> Iterator[str]:
         "shift tests": removed.shift_tests,
         "lists of rejected rows' examples": removed.examples,
     }
-    yield f"{verb}, of {removed.windows:,} windows: " + ", ".join(f"{count:,} {name}" for name, count in what.items())
+    yield f"{verb}, of {count_of(removed.windows, 'window')}: " + ", ".join(
+        f"{count:,} {name}" for name, count in what.items()
+    )
     size = f"the history takes {found.after / 2**20:,.1f} MiB"
     if not found.dry_run:
         size += f" (it was {found.before / 2**20:,.1f})" + (", its file was written anew" if found.shrunk else "")

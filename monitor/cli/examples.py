@@ -78,4 +78,5 @@ def _show(found: Examples, zone: ZoneInfo) -> None:
         table.add_row(*cli.cells(row.item, row.label), *numbers, at, *cli.cells(*row.segments.values()))
     cli.out.print(about, table, sep="\n")
     if found.more:
-        cli.out.print(f"{len(found.rows)} rows are shown, there are more: --limit")
+        shown = "1 row is" if len(found.rows) == 1 else f"{len(found.rows)} rows are"
+        cli.out.print(f"{shown} shown, there are more: --limit")

@@ -12,6 +12,7 @@ import yaml
 
 from monitor.cli import common as cli
 from monitor.cli.recalibration import counts_of_weeks
+from monitor.core.wording import count_of
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import CheapestFallback
 from monitor.metrics.names import CONTRACT, NEEDS
@@ -65,7 +66,7 @@ def stability_command(
     if json_output:
         typer.echo(json.dumps(plain(about | {"folds": folds, "metrics": [_stability(one) for one in found]}), indent=1))
         return
-    (title,) = cli.cells(f"{rows.subject.name}, {rows.counts.rows:,} rows of {rows.fitted_on}, {folds} parts")
+    (title,) = cli.cells(f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}, {folds} parts")
     table = plain_table("metric", "all rows", "interval", "mean of parts", "sd", "least", "largest", title=title)
     for one in found:
         values = (one.mean, one.deviation, min(one.known, default=None), max(one.known, default=None))
@@ -170,8 +171,8 @@ def cheapest_threshold_command(
         typer.echo(json.dumps(plain({**about, **costed, **asdict(found)}), indent=1))
         return None
     (title,) = cli.cells(
-        f"{rows.subject.name}, {rows.counts.rows:,} rows of {rows.fitted_on}; a miss costs {given[0]:g}, a false alarm "
-        f"{given[1]:g}"
+        f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}; a miss costs {given[0]:g}, "
+        f"a false alarm {given[1]:g}"
     )
     table = plain_table("decision", "threshold", "cost of a row", title=title)
     table.add_row("as it was", "", number(found.present_cost))

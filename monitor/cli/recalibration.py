@@ -15,6 +15,7 @@ from monitor.cli.runs import status
 from monitor.config.model import Config
 from monitor.core import windows
 from monitor.core.records import Interval, Subject, Window
+from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.ask_warehouse import NothingToAsk
 from monitor.operations.compare_scores import NothingToCompare, compare_scores, sources_with_constructions
@@ -174,7 +175,7 @@ def _the_only(sources: Sequence[str], which: str) -> str:
 
 
 def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:
-    (title,) = cli.cells(f"{material.subject.name}, {material.counts.rows:,} rows of {material.fitted_on}")
+    (title,) = cli.cells(f"{material.subject.name}, {count_of(material.counts.rows, 'row')} of {material.fitted_on}")
     table = plain_table("scores", "ECE", "interval", "Brier", "log loss", "", title=title)
     first = next(iter(found.gains.values()))
     table.add_row(*_line("as they are", first.before), "")

@@ -15,6 +15,7 @@ from monitor.cli import common as cli
 from monitor.cli.runs import bar
 from monitor.config.load import load_config
 from monitor.core.records import Subject
+from monitor.core.wording import count_of
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.replay import model
@@ -176,7 +177,7 @@ def _show(found: Replay) -> None:
 
 
 def _summary_table(found: Replay) -> Table:
-    span = f"{found.weeks[0].name} to {found.weeks[-1].name}, {len(found.weeks)} weeks"
+    span = f"{found.weeks[0].name} to {found.weeks[-1].name}, {count_of(len(found.weeks), 'week')}"
     table = plain_table("", "present", "proposed", title=f"What would have come of it: {span}")
     for row in zip(*(_summary(side).items() for side in (found.present, found.proposed)), strict=True):
         (name, present), (_, proposed) = row
@@ -228,7 +229,8 @@ def notes(found: Replay) -> Iterator[str]:
     for missing in found.missing:
         yield _missing_words(missing)
     for each in found.omitted:
-        yield f"not replayed ({each.side}): {each.rule} on {each.source}, {each.windows} windows: {_WHY[each.reason]}"
+        what = f"{each.rule} on {each.source}, {count_of(each.windows, 'window')}"
+        yield f"not replayed ({each.side}): {what}: {_WHY[each.reason]}"
     agreement = found.agreement
     if agreement.compared:
         same = agreement.compared - len(agreement.differences)
@@ -244,7 +246,7 @@ def notes(found: Replay) -> Iterator[str]:
 
 def _missing_words(missing: Missing) -> str:
     span = missing.first if missing.windows == 1 else f"{missing.first} to {missing.last}"
-    what = f"missing: {missing.schedule} {missing.source} {span} ({missing.windows:,} windows)"
+    what = f"missing: {missing.schedule} {missing.source} {span} ({count_of(missing.windows, 'window')})"
     if missing.reason == COUNTS_REMOVED:
         return f"{what}: counts removed since they are old (calmon db prune)"
     if missing.reason != NEVER_READ:

@@ -18,7 +18,7 @@ from monitor.config.model import Config
 from monitor.context import ActMode
 from monitor.core import windows
 from monitor.core.records import Schedule, Window
-from monitor.core.wording import clean
+from monitor.core.wording import clean, count_of
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
@@ -196,11 +196,15 @@ def _last_word(
 ) -> None:
     """Print what a backfill did, also where it was stopped."""
     done = len(span) - len(rest) - len(unread)
-    cli.out.print(f"{done} windows evaluated, {breaches} breaches found; nothing was switched or sent.")
+    cli.out.print(
+        f"{count_of(done, 'window')} evaluated, {count_of(breaches, 'breach')} found; nothing was switched or sent."
+    )
     options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
     if rest:
         words = f"calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}"
         cli.err.print(f"next: {words}    # the rest", markup=False, soft_wrap=True)
     if unread:
         last, why = list(unread.items())[-1]
-        raise cli.fail(f"{len(unread)} windows could not be read, the last {last}: {why}", then="calmon check")
+        raise cli.fail(
+            f"{count_of(len(unread), 'window')} could not be read, the last {last}: {why}", then="calmon check"
+        )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import get_args
+from itertools import chain
+from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, Rule, ScoreMethod, SourceKind
@@ -94,11 +95,38 @@ def _relations(document: Document) -> Found:
                 yield document.problem("CAL031", path, f"the relation {fault}", remedy)
 
 
+_LISTS_OF_NAMES = ("segments", "features", "latest_by", "agreement_by")
+_JOINED = ("truth", "on")
+
+
 def _empty_names(document: Document) -> Found:
     for path, _ in document.named("sources"):
-        for named, _ in ((path, None), *document.named(*path, "labels")):
+        maps = (("labels",), _JOINED, ("types",))
+        for named, _ in ((path, None), *chain.from_iterable(document.named(*path, *each) for each in maps)):
             if not str(named[-1]).strip():
                 yield document.problem("CAL020", named, "a name is empty", "a name", at_key=True)
+
+
+def _empty_values(document: Document) -> Found:
+    for path, key, value in _values_that_are_names(document):
+        if isinstance(value, str) and not value.strip():
+            is_column = path[-2] == "columns"
+            remedy = f"{key}: the name of their column, or no {key}" if is_column else f"a name for {key}"
+            yield document.problem("CAL020", path, f"{key} is empty", remedy)
+
+
+def _values_that_are_names(document: Document) -> Iterator[tuple[Path, str, Any]]:
+    """Path, key and value of each; those that their type refuses if they are "" only where they are blank."""
+    for path, _ in document.named("sources"):
+        for each, value in (*document.named(*path, "columns"), *document.named(*path, *_JOINED)):
+            yield each, str(each[-1]), value
+        for key in (*((name,) for name in _LISTS_OF_NAMES), ("wide", "labels")):
+            yield from ((each, key[-1], value) for each, value in document.listed(*path, *key) if value != "")
+    for each, value in document.listed("automation", "operators"):
+        yield each, "operators", value
+    for path, _ in (*document.listed("rules"), *document.listed("routes")):
+        yield (*path, "match", "label"), "label", document.get(*path, "match", "label")
+        yield (*path, "channel"), "channel", document.get(*path, "channel") or None
 
 
 def _columns(document: Document) -> Found:
@@ -726,6 +754,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _time_zone,
     _relations,
     _empty_names,
+    _empty_values,
     _columns,
     _keys_of_kind,
     _shapes,

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
 from monitor.core.records import WHERES, ScoreIs, Where, Window
+from monitor.core.wording import count_of
 
 
 class Binning(Protocol):
@@ -78,7 +79,7 @@ class PinRefusal:
 
     def __str__(self) -> str:
         name = self.label if self.label is not None else "(all labels)"
-        return f"{self.source}/{name}: {self.rows:,} pairs, at least {self.needed:,} are needed"
+        return f"{self.source}/{name}: {count_of(self.rows, 'pair')}, at least {self.needed:,} are needed"
 
 
 def population_edges(counts: Counts, evaluation: Binning) -> tuple[int, ...]:

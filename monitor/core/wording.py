@@ -152,10 +152,11 @@ def points(value: float | None) -> str:
 def count_of(number: int, what: str) -> str:
     """A number with its noun.
 
-    >>> count_of(1, "finding"), count_of(3, "finding")
-    ('1 finding', '3 findings')
+    >>> count_of(1, "finding"), count_of(3, "finding"), count_of(0, "breach")
+    ('1 finding', '3 findings', '0 breaches')
     """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{number:,} {what}{'' if number == 1 else plural}"
 
 
 def moment(at: datetime) -> str:
@@ -633,11 +634,13 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
 
 def _too_few(verdict: Verdict) -> str:
     needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
-    rows = f"{verdict.n:,} rows{_place(verdict)}" + (f" ({needed:,} are needed)" if verdict.n < needed else "")
+    rows = f"{count_of(verdict.n, 'row')}{_place(verdict)}" + (
+        f" ({needed:,} are needed)" if verdict.n < needed else ""
+    )
     if verdict.value is None and "kept" in verdict.detail:
         return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
     if verdict.detectable is None:
-        return f"was not judged: {rows} are too few"
+        return f"was not judged: {rows} {'is' if verdict.n == 1 else 'are'} too few"
     least = f"{amount(verdict, verdict.detectable)} or more"
     what = (
         f"a value {least} past the threshold"

@@ -24,6 +24,7 @@ from monitor.config.settings import Settings
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Verdict, Window
+from monitor.core.wording import count_of
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.operations.change_switch import change_switch, known_labels
@@ -143,7 +144,7 @@ def _happened(found: ReportData, breaches: Sequence[Verdict], result: RunResult)
     labels = [report for report in found.subjects if report.subject.label is not None]
     broken = {v.subject for v in breaches if v.subject.label is not None}
     off = sum(a.kind == "disable_automation" and a.state == "turned off" for a in result.actions)
-    which = f"{len(broken)} of {len(labels)} labels are in breach in {found.window.name}"
+    which = f"{len(broken)} of {count_of(len(labels), 'label')} are in breach in {found.window.name}"
     return f"{which}, and automation of {off} was turned off." if off else f"{which}."
 
 

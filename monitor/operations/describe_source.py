@@ -11,7 +11,7 @@ from monitor.config.problems import closest
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import LABEL_LENGTH, clean
+from monitor.core.wording import LABEL_LENGTH, clean, count_of
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
@@ -50,11 +50,11 @@ def data_in_words(survey: Survey) -> str:
     """
     if not survey.rows:
         return "no rows"
-    labels = "" if not survey.labels else f", {survey.labels:,} label{'s' if survey.labels > 1 else ''}"
+    labels = "" if not survey.labels else f", {count_of(survey.labels, 'label')}"
     if survey.first is None or survey.last is None:
-        return f"{survey.rows:,} rows{labels}, no date that can be read"
+        return f"{count_of(survey.rows, 'row')}{labels}, no date that can be read"
     zone = "dates with a time zone" if survey.zone else "dates without a time zone (read as UTC)"
-    return f"{survey.rows:,} rows{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
+    return f"{count_of(survey.rows, 'row')}{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
 
 
 def window_in_words(reading: Reading) -> str:
@@ -64,8 +64,9 @@ def window_in_words(reading: Reading) -> str:
     more = len(by_volume) - SHOWN_LABELS
     if more > 0:
         least = by_volume[-1][1].rows
-        labels.append(f"and {more} more labels with {least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows")
-    sentence = f"{reading.rows:,} rows" + (f": {', '.join(labels)}" if labels else "")
+        span = f"{least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows"
+        labels.append(f"and {more} more {'label' if more == 1 else 'labels'} with {span}")
+    sentence = count_of(reading.rows, "row") + (f": {', '.join(labels)}" if labels else "")
     return "; ".join([sentence, *_rejected(reading.quality, reading.rows)])
 
 

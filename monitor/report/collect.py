@@ -28,6 +28,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_words import sentence
+from monitor.core.wording import count_of
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
 from monitor.evaluation.shift.findings import findings
@@ -428,10 +429,12 @@ def _notes(material: _Material) -> Iterable[str]:
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"
         if reading.versions:
-            version_rows = ", ".join(f"{version} ({rows:,} rows)" for version, rows in sorted(reading.versions.items()))
+            version_rows = ", ".join(
+                f"{version} ({count_of(rows, 'row')})" for version, rows in sorted(reading.versions.items())
+            )
             yield f"{reading.source}, model versions in this window: {version_rows}."
     shown = {window.start for window in material.windows}
     other_zone = {e.window for of in material.estimates.values() for e in of if e.window.start not in shown}
     if other_zone:
         first, last = min(other_zone).name, max(other_zone).name
-        yield f"Not in the trends: {len(other_zone)} windows of another time zone, {first} to {last}."
+        yield f"Not in the trends: {count_of(len(other_zone), 'window')} of another time zone, {first} to {last}."

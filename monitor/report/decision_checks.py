@@ -14,7 +14,7 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, only_newest_beyond, reference, title, waits_for
+from monitor.core.wording import as_judged, count_of, only_newest_beyond, reference, title, waits_for
 from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS, WHOLE
 
@@ -180,7 +180,7 @@ def _rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     kind = ROWS[verdict.where]
     answer = f"{verdict.n:,} {kind if verdict.outcome != 'not_evaluated' else 'rows'}"
     if not check.passed:
-        other = f" (of {verdict.n:,} rows of any kind)" if verdict.n else ""
+        other = f" (of {count_of(verdict.n, 'row')} of any kind)" if verdict.n else ""
         answer = f"not one of the {kind} in this window or in those that may be pooled with it{other}"
     return "Are there rows to look at?", answer
 

@@ -19,6 +19,7 @@ from monitor.core.wording import (
     advice,
     as_judged,
     clean,
+    count_of,
     off_in_worst,
     only_newest_beyond,
     percent,
@@ -224,7 +225,7 @@ def _seen(context: VerdictContext) -> Step:
     if verdict.reason in _NOT_READ:
         return Step("seen", f"{text} nothing, since the source could not be read.", numbers)
     if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
-        return Step("seen", f"{text} {verdict.n:,} rows{pooled}, not measured by this rule.", numbers)
+        return Step("seen", f"{text} {count_of(verdict.n, 'row')}{pooled}, not measured by this rule.", numbers)
     numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
     text += f" {title(verdict.metric)} {number(verdict.value)}"
     if verdict.low is not None and verdict.high is not None:
@@ -281,7 +282,7 @@ def _of_window_alone(verdict: Verdict, stored: Estimate | None) -> tuple[str, di
     one = stored.interval
     limits = "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
     numbers = {"value": one.value, "low": one.low, "high": one.high, "n": stored.n}
-    return f"{number(one.value)}{limits}, from {stored.n:,} rows, as it is stored now.", numbers
+    return f"{number(one.value)}{limits}, from {count_of(stored.n, 'row')}, as it is stored now.", numbers
 
 
 def _of_segment_alone(verdict: Verdict, segment: str, newest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -352,7 +353,7 @@ def _worst(context: VerdictContext) -> Step | None:
         return None
     (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
     observed = "" if off.startswith(f"{points(gap)} ") else f" (observed: {points(gap)})"
-    text = f"Worst score range: {number(low)} to {number(high)}, {off}{observed}, from {n:,} rows."
+    text = f"Worst score range: {number(low)} to {number(high)}, {off}{observed}, from {count_of(n, 'row')}."
     blocked = detail.get("blocked")
     if blocked:
         ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
@@ -372,7 +373,7 @@ def _against(context: VerdictContext) -> Step | None:
     numbers: dict[str, Any] = {"version": verdict.baseline_version, "value": verdict.baseline}
     if baseline is not None:
         weeks = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
-        text += f" ({weeks}, {baseline.counts.rows:,} rows, pinned by {clean(baseline.pinned_by)})"
+        text += f" ({weeks}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
         numbers |= {"first": baseline.first_window, "last": baseline.last_window, "rows": baseline.counts.rows}
     if verdict.baseline is not None:
         text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
@@ -431,9 +432,10 @@ def _evidence(context: VerdictContext) -> Step | None:
         return None
     path = ", ".join(f"{clean(name)} {size(found)}" for name, _, _, _, found in detail["path"])
     labels, weeks = detail["labels"], detail["average_run_length"]
+    every = "the label judged" if labels == 1 else f"the {labels} labels judged together"
     text = (
-        f"Evidence, window by window: {path}. Needed: {size(detail['needed'])}, so that the {labels} labels judged "
-        f"together give one false alarm in {weeks:,} weeks or more."
+        f"Evidence, window by window: {path}. Needed: {size(detail['needed'])}, so that {every} "
+        f"give{'s' * (labels == 1)} one false alarm in {weeks:,} weeks or more."
     )
     keys = ("evidence", "needed", "average_run_length", "labels", "since", "path")
     return Step("evidence", text, {name: detail.get(name) for name in keys})
@@ -454,8 +456,8 @@ def _segments(context: VerdictContext) -> Step | None:
     )
     if named:
         named_text = "; ".join(
-            f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, "
-            f"evidence {size(found)})"
+            f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, "
+            f"{count_of(rows, 'row')}, evidence {size(found)})"
             for column, value, rows, promised, kept, found in named
         )
         text += f" Named: {named_text}."
@@ -473,7 +475,7 @@ def _window_segments(verdict: Verdict, segment: str) -> Step:
         text += f" It {alone}; the {tested} with enough rows together (Simes) have {equals('p', verdict.p_value)}."
     if detail["segments_named"]:
         named_text = "; ".join(
-            f"{segment_name(column, value)} ({number(measured)}, {rows:,} rows, {equals('p', chance)})"
+            f"{segment_name(column, value)} ({number(measured)}, {count_of(rows, 'row')}, {equals('p', chance)})"
             for column, value, rows, measured, chance in detail["segments_named"]
         )
         text += f" Named: {named_text}."
@@ -489,7 +491,8 @@ def _small_labels(context: VerdictContext) -> Step | None:
     if "likeliest" not in detail:
         return None
     named = ", ".join(
-        f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {rows:,} rows, {probability:.0%})"
+        f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {count_of(rows, 'row')}, "
+        f"{probability:.0%})"
         for label, rows, promised, kept, probability in detail["likeliest"]
     )
     text = f"Small labels: {detail['small_labels']:,} have too few rows to be judged alone, and are judged together."
@@ -601,7 +604,7 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     sharp = most is not None and verdict.detectable is not None and verdict.detectable <= most
     plain = verdict.detail.get("certainty") == "none"
     if needed is not None and verdict.n < needed and (sharp or plain or verdict.metric in TESTS):
-        return f"and not ok because the rule asks for {needed:,} rows: this is no all-clear"
+        return f"and not ok because the rule asks for {count_of(needed, 'row')}: this is no all-clear"
     return "and not ok because a change that matters could have gone unseen: this is no all-clear"
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from monitor.core.records import Interval, Subject, Where
-from monitor.core.wording import SHORTFALL
+from monitor.core.wording import SHORTFALL, count_of
 from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
@@ -208,7 +208,8 @@ def _curve_figures(name: str, detail: Detail, target: float) -> Iterator[Figure]
     for k, bins in detail.ranks.items():
         error = detail.interval(f"ece_at_{k}")
         lines = [f"ECE@{k} {words.measured(error)}"] if error is not None else []
-        summary = f"Reliability diagram of the {k} highest scores of each item, {bins.rows:,} rows. {' '.join(lines)}"
+        summary = f"Reliability diagram of the {k} highest scores of each item, {count_of(bins.rows, 'row')}. "
+        summary += " ".join(lines)
         yield Figure(f"{name}-at-{k}", f"Reliability at {k}", summary, _lower(reliability_drawing(bins, lines)))
     if detail.boxes.named:
         box_texts = "; ".join(
@@ -262,7 +263,7 @@ def trend_summary(trend: Trend) -> str:
     if not known:
         return f"{name}: no values."
     first, last = known[0], known[-1]
-    text = f"{name} over {len(known)} windows from {first.window} to {last.window}: "
+    text = f"{name} over {count_of(len(known), 'window')} from {first.window} to {last.window}: "
     text += f"from {words.number(first.value)} to {words.number(last.value)}"
     text += "" if trend.baseline is None else f", baseline {words.number(trend.baseline)}"
     breaches = [point.window for point in trend.points if point.breach]
@@ -275,8 +276,9 @@ def _reliability_figure(name: str, report: SubjectReport) -> Figure | None:
         return None
     worst = max(bins.points, key=lambda point: abs(point.score - point.rate))
     summary = (
-        f"Reliability diagram of {bins.rows:,} rows in {len(bins.points)} bins; the largest gap is at mean score "
-        f"{words.number(worst.score)}, hit rate {words.number(worst.rate)}, {worst.n:,} rows."
+        f"Reliability diagram of {count_of(bins.rows, 'row')} in {count_of(len(bins.points), 'bin')}; "
+        f"the largest gap is at mean score {words.number(worst.score)}, "
+        f"hit rate {words.number(worst.rate)}, {count_of(worst.n, 'row')}."
     )
     errors = {title: report.detail.interval(metric) for metric, title in _ERRORS.items()} if report.detail else {}
     lines = [f"{title} {words.measured(found)}" for title, found in errors.items() if found is not None]
@@ -292,6 +294,7 @@ def environment() -> Environment:
     found.trim_blocks = found.lstrip_blocks = True
     found.globals.update(
         words=words,
+        count_of=count_of,
         finding_text=finding_text,
         outcome_text=outcome_text,
         detail_text=elements.detail_text,

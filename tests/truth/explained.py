@@ -72,7 +72,7 @@ def _seen(
 
 
 @EXPLAINED.add(
-    rf"Seen in (?P<window>{WEEK}): (?:nothing, since the source could not be read|(?P<n>{N}) rows(?:, \d+ windows pooled)?, not measured by this rule)\."
+    rf"Seen in (?P<window>{WEEK}): (?:nothing, since the source could not be read|(?P<n>{N}) rows?(?:, \d+ windows pooled)?, not measured by this rule)\."
 )
 def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> None:
     reader.equal("seen in", text, window, row["window_name"])
@@ -83,7 +83,7 @@ def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> N
 @EXPLAINED.add(
     r"Pooled: this window with the (?P<before>\d+) before it that held rows, because .+?\."
     rf"(?: This window alone: (?:a change of )?(?P<value>{N}|undefined)(?: \((?P<low>{N}) to (?P<high>{N})\))?, from "
-    rf"(?P<n>{N}) rows(?: of (?P<place>.+?)|, as it is stored now)\.)?"
+    rf"(?P<n>{N}) rows?(?: of (?P<place>.+?)|, as it is stored now)\.)?"
     r"(?: (?P<itself>It has too few rows for a decision by itself|By itself it is .+)\.)?"
 )
 def _pooled(
@@ -123,7 +123,7 @@ def _textbook(reader: Reader, text: str, row: Row, value: str) -> None:
 
 @EXPLAINED.add(
     rf"Worst score range: (?P<low>{N}) to (?P<high>{N}), (?P<off>{N}) points too (?P<way>high|low)"
-    rf"(?: \(observed: (?P<gap>{N}) points\))?, from (?P<n>{N}) rows\."
+    rf"(?: \(observed: (?P<gap>{N}) points\))?, from (?P<n>{N}) rows?\."
     r"(?: (?P<sure>[A-Z][^:]+): (?P<ranges>.+?)(?P<only> \(only a breach blocks it\))?\.)?"
 )
 def _worst(
@@ -152,7 +152,7 @@ def _worst(
 
 
 @EXPLAINED.add(
-    rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<rows>{N}) rows, pinned by (?P<by>.+?)\))?"
+    rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<rows>{N}) rows?, pinned by (?P<by>.+?)\))?"
     rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?\."
 )
 def _against(
@@ -173,7 +173,7 @@ def _against(
 
 
 @EXPLAINED.add(
-    rf"Against the (?:(?P<weeks>\d+) weeks|week) before \((?P<first>{WEEK})(?: to (?P<last>{WEEK}))?, (?P<rows>{N}) rows\)"
+    rf"Against the (?:(?P<weeks>\d+) weeks|week) before \((?P<first>{WEEK})(?: to (?P<last>{WEEK}))?, (?P<rows>{N}) rows?\)"
     rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?\."
 )
 def _against_weeks_before(
@@ -228,8 +228,8 @@ def _family(reader: Reader, text: str, row: Row, p: Any, other: Any) -> None:
 
 
 @EXPLAINED.add(
-    rf"Evidence, window by window: (?P<path>.+?)\. Needed: (?P<needed>{N}), so that the (?P<labels>\d+) labels judged "
-    rf"together give one false alarm in (?P<weeks>{N}) weeks or more\."
+    rf"Evidence, window by window: (?P<path>.+?)\. Needed: (?P<needed>{N}), so that the (?:label judged gives|(?P<labels>\d+) labels judged together give) "
+    rf"one false alarm in (?P<weeks>{N}) weeks or more\."
 )
 def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, labels: str, weeks: str) -> None:
     detail, steps = row["detail"], re.findall(rf"({WEEK}) ([\d.,e+-]+?)(?:, |$)", path)
@@ -238,7 +238,7 @@ def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, label
         reader.number("evidence", text, said, step[-1])
     reader.number("evidence", text, steps[-1][1] if steps else None, detail["evidence"])
     reader.number("evidence needed", text, needed, detail["needed"])
-    reader.equal("labels judged", text, int(labels), detail["labels"])
+    reader.equal("labels judged", text, int(labels or 1), detail["labels"])
     reader.number("run length", text, weeks, detail["average_run_length"])
 
 
@@ -248,7 +248,7 @@ def _evidence(reader: Reader, text: str, row: Row, path: str, needed: str, label
 )
 def _small(reader: Reader, text: str, row: Row, count: str, named: Any) -> None:
     reader.number("small labels", text, count, row["detail"]["small_labels"])
-    told = re.findall(rf"(?:^|, )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows, ({N})%\)", named or "")
+    told = re.findall(rf"(?:^|, )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows?, ({N})%\)", named or "")
     lines = row["detail"]["likeliest"]
     reader.equal("likeliest", text, [each[0] for each in told], [line[0] for line in lines])
     for each, (_, rows, promised, kept, probability) in zip(told, lines, strict=False):
@@ -276,7 +276,7 @@ def _window_segments(
         _probability(reader, text, p, row["p_value"])
     if own is not None:
         _probability(reader, text, own, detail["segment_p"])
-    told = re.findall(rf"(?:^|; )(.+?) \(({N}), ({N}) rows, p [=<] ({N})\)", named or "")
+    told = re.findall(rf"(?:^|; )(.+?) \(({N}), ({N}) rows?, p [=<] ({N})\)", named or "")
     lines = detail["segments_named"]
     places = [segment_words({"detail": {"segment": line[:2]}}) for line in lines]
     reader.equal("segments named", text, [each[0] for each in told], places)
@@ -297,7 +297,9 @@ def _segments(reader: Reader, text: str, row: Row, judged: str, count: str, plac
     reader.equal("segments", text, said, (detail["segments_judged"], detail["segments"]))
     reader.equal("segment", text, place, segment_words(row))
     reader.number("evidence of the segment", text, own, detail["segment_evidence"])
-    told = re.findall(rf"(?:^|; )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows, evidence ({N})\)", named or "")
+    told = re.findall(
+        rf"(?:^|; )(.+?) \(hit rate ({N})%, mean score ({N})%, ({N}) rows?, evidence ({N})\)", named or ""
+    )
     lines = detail["segments_named"]
     places = [segment_words({"detail": {"segment": line[:2]}}) for line in lines]
     reader.equal("segments named", text, [each[0] for each in told], places)

@@ -551,7 +551,7 @@ def _switch_line(reader: Reader, text: str, of: Any, words: str) -> None:
 
 @LINES.add(
     # no story has a score that is published, but not configured: such a line would find no estimate to agree with
-    rf"(?:(?P<rows>{N}) items reached (?:`automate_at`|(?:0\.\d+, )?the (?:lowest )?score from which gates acted(?:, label by label)?): )?"
+    rf"(?:(?P<rows>{N}) items? reached (?:`automate_at`|(?:0\.\d+, )?the (?:lowest )?score from which gates acted(?:, label by label)?): )?"
     r"(?P<harm>(?:[Aa]bout|[Aa]utomation was) .+)\."
 )
 def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None:

@@ -168,7 +168,7 @@ def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) 
 
 
 @FINDING.add(
-    rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the (?P<count>\d+) (?:windows|days of this weekday) before\)\."
+    rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows? for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the (?P<count>\d+) (?:windows|days of this weekday) before\)\."
 )
 def _few_rows(reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str, count: str) -> None:
     found = _newest_reading(reader, text, source, window)

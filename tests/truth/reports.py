@@ -610,7 +610,7 @@ def _scale(reader: Reader, text: str, of: Tables) -> None:
 
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+), model versions in this window: (?P<versions>.+)\.")
 def _versions(reader: Reader, text: str, of: Tables, source: str, versions: str) -> None:
-    said = {name: int(rows.replace(",", "")) for name, rows in re.findall(r"(\w+) \(([\d,]+) rows\)", versions)}
+    said = {name: int(rows.replace(",", "")) for name, rows in re.findall(r"(\w+) \(([\d,]+) rows?\)", versions)}
     start = window_start(of.week.name).replace(tzinfo=UTC)
     mine = [
         r
@@ -713,7 +713,7 @@ _CLOSED = r"(?:[\d.]+ to [\d.]+|\w+ = \w+)"
 
 
 @LINES.add(
-    rf"(?P<rows>{N}) rows · (?:baseline (?P<version>\d+): (?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<of_rows>{N}) rows|no baseline)"
+    rf"(?P<rows>{N}) rows? · (?:baseline (?P<version>\d+): (?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<of_rows>{N}) rows?|no baseline)"
     rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why>.+?))??"
     rf"(?: · now: (?P<now>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why_now>.+))?)?)?"
 )
@@ -778,7 +778,7 @@ def _level_line(reader: Reader, text: str, of: Tables, level: str, bands: Any) -
 
 
 @LINES.add(
-    rf"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) over (?P<k>\d+) windows from (?P<first>{WEEK}) to (?P<last>{WEEK}): "
+    rf"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) over (?P<k>\d+) windows? from (?P<first>{WEEK}) to (?P<last>{WEEK}): "
     rf"from (?P<start>{N}) to (?P<end>{N})(?:, baseline {N})?; (?:no breach|breach in (?P<breaches>.+?))\."
 )
 def _trend(
@@ -877,7 +877,7 @@ def _drawn_metric(reader: Reader, text: str, of: Tables, metric: str, name: str)
 
 
 @LINES.add(
-    rf"(?P<window>{WEEK}): (?P<value>{N})(?: \((?P<low>{N}) to (?P<high>{N})\))?, (?P<rows>{N}) rows(?P<breach>; breach)?"
+    rf"(?P<window>{WEEK}): (?P<value>{N})(?: \((?P<low>{N}) to (?P<high>{N})\))?, (?P<rows>{N}) rows?(?P<breach>; breach)?"
 )
 def _drawn_point(
     reader: Reader, text: str, of: Tables, window: str, value: str, low: Any, high: Any, rows: str, breach: Any

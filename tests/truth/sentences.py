@@ -388,7 +388,7 @@ def _waiting(reader: Reader, text: str, found: re.Match[str], known: Row) -> Non
 def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None:
     _begins(reader, text, row, who, "not_evaluated")
     few = re.match(
-        rf"(?:with )?(?P<rows>{NUMBER}) rows(?: in (?P<place>.+?)(?= \(| only| are too))?(?: \((?P<needed>{NUMBER}) are needed\))?",
+        rf"(?:with )?(?P<rows>{NUMBER}) rows?(?: in (?P<place>.+?)(?= \(| only| is too| are too))?(?: \((?P<needed>{NUMBER}) are needed\))?",
         why,
     )
     plain = re.sub(_BEFORE, "weeks before", why)

@@ -471,8 +471,8 @@ def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneI
             WatchReason.DATA_SMALL,
             "warning",
             key,
-            f"{newest.source} has {newest.rows:,} rows for {window}; usual are {median(before):,.0f} (the median of "
-            f"the {len(before)} {alike} before).",
+            f"{newest.source} has {count_of(newest.rows, 'row')} for {window}; usual are {median(before):,.0f} "
+            f"(the median of the {len(before)} {alike} before).",
             "check whether resolutions are loaded late; a window is read once more with the next run",
             newest.source,
         )

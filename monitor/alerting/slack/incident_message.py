@@ -319,8 +319,9 @@ def _done_lines(label: LabelFindings) -> list[str]:
     found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
         short = lead.harm.short
-        counted = f"{lead.harm.rows:,} items reached {lead.harm.counted_from or '`automate_at`'}: {short}"
-        found.append(f"{counted if lead.harm.rows else short[:1].upper() + short[1:]}.")
+        from_score, rows = lead.harm.counted_from or "`automate_at`", lead.harm.rows
+        counted = f"{count_of(rows, 'item')} reached {from_score}: {short}" if rows else short[:1].upper() + short[1:]
+        found.append(f"{counted}.")
     other_rules = label.others()
     return [*found, escape(other_rules)] if other_rules else found
 

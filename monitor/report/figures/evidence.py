@@ -9,6 +9,7 @@ from math import ceil, log10
 from markupsafe import Markup
 
 from monitor.core.records import Verdict
+from monitor.core.wording import count_of
 from monitor.report import words
 from monitor.report.decision_checks import size
 from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout, lines
@@ -121,7 +122,10 @@ def point_words(point: EvidencePoint) -> str:
     >>> point_words(EvidencePoint("2026-W46", 23150.0, 120, None, 0.31))
     '2026-W46: evidence 23,150; 120 rows, value 0.310'
     """
-    rows, kept = f"{point.window}: evidence {size(point.evidence)}; {point.n:,} rows", words.number(point.kept)
+    rows, kept = (
+        f"{point.window}: evidence {size(point.evidence)}; {count_of(point.n, 'row')}",
+        words.number(point.kept),
+    )
     if point.promised is None:
         return f"{rows}, value {kept}"
     return f"{rows}, scores claimed {words.number(point.promised)}, {kept} correct"

@@ -10,6 +10,7 @@ from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
+from monitor.core.wording import count_of
 from monitor.report.figures.svg import Plot, figure, number, text
 
 LINE_HEIGHT, WIDTH, NAMES = 24, 1180, 210
@@ -45,7 +46,9 @@ def incident_timeline(bars: Sequence[IncidentBar], start: datetime, end: datetim
     for place, name in enumerate(lines):
         parts.append(text(NAMES - 8, 6 + LINE_HEIGHT * (place + 0.7), _fitting(name, NAMES - 12), "end", "ink"))
     parts += [_bar(plot, bar, len(lines) - lines.index(bar.line), start, end) for bar in bars]
-    return figure(WIDTH, height + 30, parts, f"Timeline of {len(bars)} incidents of {len(lines)} labels")
+    return figure(
+        WIDTH, height + 30, parts, f"Timeline of {count_of(len(bars), 'incident')} of {count_of(len(lines), 'label')}"
+    )
 
 
 def _fitting(name: str, room: float) -> str:

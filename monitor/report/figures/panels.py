@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from monitor.core.counts import CELLS, Counts
+from monitor.core.wording import count_of
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
@@ -86,7 +87,9 @@ def time_panels(
     whole = Plot(LEFT, 14.0, WIDTH - LEFT - RIGHT, top - 22 + BAND, x0, x1, 0.0, 1.0)
     parts += _flags(whole, flags)
     names = ", ".join(words.metric_name(t.metric, t.where) for t in trends)
-    return figure(WIDTH, top + BAND + 20, parts, f"{names} over {len(points)} weeks; the table below has the numbers")
+    return figure(
+        WIDTH, top + BAND + 20, parts, f"{names} over {count_of(len(points), 'week')}; the table below has the numbers"
+    )
 
 
 def _flags(whole: Plot, flags: Sequence[Flag]) -> Iterator[str]:
@@ -149,7 +152,11 @@ def point_words(point: TrendPoint) -> str:
     '2026-W46: 0.100 (0.080 to 0.120), 1,234 rows; breach'
     """
     limits = words.interval(point.low, point.high)
-    text = f"{point.window}: {words.number(point.value)}" + (f" ({limits})" if limits else "") + f", {point.n:,} rows"
+    text = (
+        f"{point.window}: {words.number(point.value)}"
+        + (f" ({limits})" if limits else "")
+        + f", {count_of(point.n, 'row')}"
+    )
     return f"{text}; breach" if point.breach else text
 
 
@@ -171,7 +178,7 @@ def reliability_svg(found: Reliability, names: tuple[str, str]) -> Markup:
 def _bin_words(point: ReliabilityPoint) -> str:
     return (
         f"scores {point.lower:.3f} to {point.upper:.3f}, mean {words.number(point.score)}, came true "
-        f"{words.number(point.rate)} ({words.interval(point.low, point.high)}), {point.n:,} rows"
+        f"{words.number(point.rate)} ({words.interval(point.low, point.high)}), {count_of(point.n, 'row')}"
     )
 
 

@@ -36,6 +36,7 @@ from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.core.page_paths import label_path
 from monitor.core.records import Window
+from monitor.core.wording import count_of
 from monitor.evaluation.label_state import outcome_text
 from monitor.history.store import Store
 from monitor.operations.replay.other_threshold import OtherThreshold
@@ -221,7 +222,7 @@ def environment() -> Environment:
     loader = PackageLoader("monitor.service", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, label_path=label_path, outcome_text=outcome_text)
+    found.globals.update(words=words, count_of=count_of, label_path=label_path, outcome_text=outcome_text)
     return found
 
 

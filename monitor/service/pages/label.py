@@ -30,7 +30,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.core.wording import advice, maturity_words, plain_words, segment_name
+from monitor.core.wording import advice, count_of, maturity_words, plain_words, segment_name
 from monitor.evaluation.label_state import SEVERITIES, state_of
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
@@ -446,7 +446,7 @@ def _segments(history: LabelHistory) -> list[SegmentTrend]:
     for (column, name), values in found.items():
         newest, n = values.get(shown[-1], (None, 0))
         line = [values.get(start, (None, 0))[0] for start in shown]
-        drawn = small_line(line, high, f"ECE of {column} {name} over {len(shown)} weeks, up to {high:.3f}")
+        drawn = small_line(line, high, f"ECE of {column} {name} over {count_of(len(shown), 'week')}, up to {high:.3f}")
         made.append(SegmentTrend(column, name, newest, n, drawn))
     largest = sorted(made, key=lambda each: -each.rows)[:SEGMENTS]
     return sorted(largest, key=lambda each: (each.column, -each.rows))

@@ -13,7 +13,7 @@ from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core.records import Identity, SwitchState
-from monitor.core.wording import duration
+from monitor.core.wording import count_of, duration
 from monitor.history.reader import REVISION
 from monitor.report.figures.svg import Plot, figure, ticks
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
@@ -96,7 +96,9 @@ def _figure(runs: Sequence[Mapping[str, Any]], schedule: str) -> Markup | None:
         parts.append(plot.box(place - 0.36, place + 0.36, 0, max(seconds or 0.0, top / 50), look, title))
     shown = sorted({0, len(scheduled) // 2, len(scheduled) - 1})
     parts.append(plot.x_axis(shown, [scheduled[place]["window_name"] for place in shown]))
-    return figure(950, 145, parts, f"Seconds that {len(scheduled)} {schedule} runs took, {max(known):.1f} at most")
+    return figure(
+        950, 145, parts, f"Seconds that {count_of(len(scheduled), f'{schedule} run')} took, {max(known):.1f} at most"
+    )
 
 
 def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:

@@ -163,8 +163,8 @@ def _counted(rows: Sequence[OverviewRow]) -> str:
     """How many labels, and how many sources as a whole, the rows are of."""
     wholes = sum(row.subject.label is None for row in rows)
     labels = len(rows) - wholes
-    found = f"{labels:,} {'label' if labels == 1 else 'labels'}"
-    return f"{found} and {wholes} {'source' if wholes == 1 else 'sources'} as a whole" if wholes else found
+    found = count_of(labels, "label")
+    return f"{found} and {count_of(wholes, 'source')} as a whole" if wholes else found
 
 
 def _rows(overview: Overview) -> Iterable[OverviewRow]:
@@ -267,12 +267,12 @@ def _tiles(overview: Overview) -> list[Tile]:
     of = {state: sum(each.state is state for each in labels.values()) for state in State}
     off = sum(not overview.allowed(subject).allowed for subject in labels)
     open_now = context.store.unresolved_incidents()
-    named = f"of {len(labels):,} labels in {overview.week.name}"
+    named = f"of {count_of(len(labels), 'label')} in {overview.week.name}"
     found = [
         Tile("In breach", f"{of[State.BREACH]:,}", named, context.url(state="breach")),
         Tile("Not confirmed", f"{of[State.UNCONFIRMED]:,}", "beyond the threshold", context.url(state="unconfirmed")),
         Tile("Not evaluated", f"{of[State.NOT_EVALUATED]:,}", "a rule or more", context.url(state="not_evaluated")),
-        Tile("Automation off", f"{off:,}", f"of {len(labels):,} labels, now", context.url(state="off")),
+        Tile("Automation off", f"{off:,}", f"of {count_of(len(labels), 'label')}, now", context.url(state="off")),
         Tile("Open incidents", f"{len(open_now):,}", _oldest(open_now, context), f"{context.request.root}incidents"),
     ]
     return [*found, *_work(overview, labels), _age(overview)]
@@ -332,7 +332,7 @@ def _strip(overview: Overview) -> Markup:
         mark = Markup('<path class="mark {}" d="{}"><title>{}</title></path>').format(event.kind, path, title)
         parts.append(str(mark))
     count = len(parts)
-    return figure(len(starts) * width, 14, parts, f"{count} events over the weeks below; the list has each")
+    return figure(len(starts) * width, 14, parts, f"{count_of(count, 'event')} over the weeks below; the list has each")
 
 
 # As tables

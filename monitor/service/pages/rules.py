@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from monitor.config.model import Rule
 from monitor.core import documents
+from monitor.core.wording import count_of
 from monitor.operations.replay.other_threshold import OtherThreshold
 from monitor.report.figures.svg import Plot, figure, ticks
 from monitor.service.jobs import Job
@@ -94,7 +95,9 @@ def _drawing(rule: Rule, firings: Sequence[tuple[datetime, int]], context: PageC
     places = sorted({0, len(firings) - 1})
     parts.append(plot.x_axis(places, [f"{firings[k][0].astimezone(zone):%Y-%m-%d}" for k in places]))
     total = sum(count for _, count in firings)
-    return figure(545, 88, parts, f"{rule.id}: {total} breaches of labels in {len(firings)} windows")
+    return figure(
+        545, 88, parts, f"{rule.id}: {count_of(total, 'breach')} of labels in {count_of(len(firings), 'window')}"
+    )
 
 
 def _firings(years: Sequence[RuleYear]) -> Table:
