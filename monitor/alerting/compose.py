@@ -23,7 +23,7 @@ from monitor.alerting.slack.incident_message import (
     picture,
     reported_ends,
 )
-from monitor.alerting.slack.labels import AlertItem, by_label
+from monitor.alerting.slack.labels import AlertItem, LabelFindings, by_label
 from monitor.alerting.slack.links import Links, links_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY
@@ -208,7 +208,7 @@ class _Composer:
             assert window is not None  # noqa: S101 - only an evaluation opens incidents
             route = self.monitor.config.routes[index]
             findings = self._findings(members)
-            post = self._post(findings, window, route)
+            post = _with_ends(self._post(findings, window, route), findings)
             roots |= {incident.id: post.id for incident in members}
             payload = numbers_message(findings, window=window, channel=route.channel, root=post.id, links=self.links)
             found += [post, self._reply(payload, members, post.id, window=window)]
@@ -320,7 +320,7 @@ class _Composer:
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
         """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice."""
-        over = [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+        over = _ended_by_time(findings)
         if not over:
             return []
         known = reported_ends(self.monitor.store.thread(root, operations=["reply"]), over, root)
@@ -422,6 +422,17 @@ def _with_root(step: IncidentStep, roots: Mapping[str, str]) -> IncidentStep:
         return step
     rooted = replace(incident, root=roots[incident.id])
     return replace(step, decision=replace(step.decision, incident=rooted))
+
+
+def _ended_by_time(findings: Sequence[AlertItem]) -> list[LabelFindings]:
+    """The labels of which an operator's enable has ended by itself."""
+    return [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+
+
+def _with_ends(post: Delivery, findings: Sequence[AlertItem]) -> Delivery:
+    """A new message with the ends of operators' enables that it says: no reply says these again."""
+    over = [ended_key(each, post.id) for each in _ended_by_time(findings)]
+    return replace(post, payload={**post.payload, "ended": over}) if over else post
 
 
 def _named(window: Window) -> list[str]:

@@ -461,6 +461,42 @@ def test_an_enable_that_ends_later_than_another_of_the_same_message_is_a_reply_o
     assert len(ended_replies(world)) == 3, "each end is reported, also that of a second enable of a label"
 
 
+def health(world: AlertsWorld) -> list[str]:
+    """The reasons of what the watchdog would find now."""
+    seen = observed(world.monitor.store, world.monitor.config, world.clock.now)
+    return [each.reason.value for each in issues.findings(seen, world.clock.now)]
+
+
+def test_the_end_of_an_enable_that_was_to_last_longer_than_its_lease_is_reported_once(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    until = world.clock.now + 12 * DAY
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import", until=until)
+    world.clock.now += 8 * DAY
+    world.evaluate("2026-W04", [BILLING])
+    assert "lease_ending" not in health(world)
+    for hours in (25, 1, 24):
+        world.clock.now += timedelta(hours=hours)
+        incident_actions.due_repeats(world.monitor)
+    (read,) = ended_replies(world)
+    assert "Automation is off since Wed 2026-01-28 06:05 UTC: the enable by ana has ended." in read
+    assert "lease_ended" not in health(world)
+
+
+def test_a_message_that_says_itself_that_an_enable_has_ended_gets_no_reply_that_says_it_again(
+    world: AlertsWorld,
+) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    until = world.clock.now + 25 * DAY
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="the queue is long", until=until)
+    world.evaluate("2026-W04", [BILLING])  # five days after its lease, and before ``until``
+    post = next(d for d in world.deliveries() if d.operation == "post" and d.kind == "incidents")
+    assert "Automation is off since Wed 2026-01-21 06:05 UTC: the enable by ana has ended." in as_read(post.payload)
+    world.person("acknowledges", "billing", "ben")
+    world.evaluate("2026-W05", [BILLING])
+    assert ended_replies(world) == []
+
+
 def test_a_reply_of_an_earlier_version_has_reported_its_end(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [fine(BILLING)])
     world.evaluate("2026-W03", [BILLING])

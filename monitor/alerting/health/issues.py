@@ -14,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import clock_behind, closed_history
+from monitor.automation.state import clock_behind, closed_history, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -641,7 +641,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
-    reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
+    reported = {id(s) for s in observed.switches if is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
     remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
     on = [s for s in remaining if s.state == "on" and s.lease_until is not None]
     for (source, minute), states in _by_lease(on):
@@ -649,7 +649,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         hours = (until - now) / timedelta(hours=1)
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names([s.label or "the source as a whole" for s in states])
-        planned = any(map(_is_for_a_time, states))
+        planned = any(map(is_for_a_time, states))
         if band is not None and (planned or _will_be_renewed(observed, until, now)):
             continue
         if hours <= 0:
@@ -725,11 +725,6 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
             "turn it on where `re_enable` says so",
             source,
         )
-
-
-def _is_for_a_time(state: SwitchState) -> bool:
-    """Whether an operator turned it on against a verdict; that person knows when it ends."""
-    return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
 
 
 def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool:
