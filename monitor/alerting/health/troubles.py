@@ -142,13 +142,14 @@ def _home(
     for home in ((Trouble.NOT_RUNNING, ""), (Trouble.DATA, finding.source)):
         if home in placed:
             return home
-    over = [i for i in known if i.state == "resolved" and i.source in ("", finding.source)]
-    is_reported = any(
-        finding.until is not None and i.resolved_at is not None and i.opened_at <= finding.until <= i.resolved_at
-        for i in over
-        if not is_trouble(i, Trouble.DELIVERY)
-    )
-    return None if is_reported else automation
+    return None if any(_has_reported(incident, finding) for incident in known) else automation
+
+
+def _has_reported(incident: Incident, finding: HealthIssue) -> bool:
+    """Whether a resolved incident reported this end of a lease: it was open then, and has the end among its reasons."""
+    if finding.until is None or incident.resolved_at is None or incident.source not in ("", finding.source):
+        return False
+    return finding.reason.value in incident.reasons and incident.opened_at <= finding.until <= incident.resolved_at
 
 
 def _is_open(incident: Incident) -> bool:
