@@ -16,6 +16,8 @@ from monitor.alerting.health.watchdog import observed, watch_data
 from monitor.alerting.incidents import newest, steps_of
 from monitor.alerting.slack.blocks import hashed, payload_of
 from monitor.alerting.slack.message import delivery_of
+from monitor.automation.gate.snapshot import SwitchSnapshot, snapshot_of
+from monitor.cli.automation import status_rows
 from monitor.config.load import load_config
 from monitor.core import windows
 from monitor.core.records import Delivery, Incident, Schedule, Window
@@ -728,6 +730,45 @@ def test_a_green_message_says_that_automation_is_still_off_and_offers_to_turn_it
     assert "[Turn on]" in shown
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="mended")
     assert "Automation is off" not in read_edit(world, "billing")
+
+
+def test_a_label_that_no_rule_can_bring_back_says_so_and_how_it_is_turned_on(
+    world: AlertsWorld, tmp_path: Path
+) -> None:
+    back = CONFIG.replace("lease: 9d", "lease: 9d, re_enable: {after: 2}")
+    with_config(world, tmp_path, back)
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    assert "does not come back by itself" not in as_read(world.deliveries()[-1].payload)
+    of_days = "{id: of-days, schedule: daily,"
+    with_config(world, tmp_path, back.replace("{id: automated-shortfall,", of_days))
+    world.evaluate("2026-W04", [fine(REFUND)])
+    shown = read_edit(world, "billing")
+    assert "alerts.yaml has no weekly rule automated-shortfall any more" in shown
+    assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)." in shown
+    words = "No weekly rule acts on it any more, so it does not come back by itself"
+    assert f"{words} (`calmon automation enable`)." in shown
+    assert "[Turn on]" in shown
+    rows = {row["label"]: row for row in status_rows(world.monitor, switches_now(world), "tickets", "billing")}
+    assert rows["billing"]["stays_off"] == words
+
+
+def switches_now(world: AlertsWorld) -> SwitchSnapshot:
+    found = world.monitor.store.stored_switches()
+    return snapshot_of(world.clock.now, found.switches, found.automate_at, found.identity)
+
+
+def test_an_incident_of_a_schedule_that_has_lost_all_rules_ends_at_any_run(world: AlertsWorld, tmp_path: Path) -> None:
+    with_config(world, tmp_path, ON_ANOTHER.replace("SCHEDULE", "daily"))
+    day = windows.day("2026-01-12", UTC_ZONE)
+    world.clock.now = day.end + timedelta(hours=7)
+    part = replace(world.evaluated(day, [MOVING]), window=day)
+    record(world.monitor, day, [part])
+    act.act(world.monitor, day, [part], {"tickets": ""})
+    assert (world.incident("billing").schedule, world.incident("billing").state) == ("daily", "open")
+    with_config(world, tmp_path, CONFIG)
+    world.evaluate("2026-W04", [fine(REFUND)])
+    assert world.incident("billing").state == "resolved"
 
 
 def test_a_label_with_neither_switch_nor_baseline_disappears_not_unseen_either(tmp_path: Path) -> None:

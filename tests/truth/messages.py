@@ -607,6 +607,18 @@ def _elsewhere(reader: Reader, text: str, of: Any, rules: str) -> None:
     reader.equal("resolved in part", text, set(rules.split(", ")), label.elsewhere)
 
 
+@LINES.add(
+    r"No (?:(?P<schedule>weekly|daily) )?rule acts on it any more, so (?:it does not come back by itself|its blocked scores stay "
+    r"blocked) \(`calmon automation enable`\)\."
+)
+def _stays_off(reader: Reader, text: str, of: Any, schedule: str | None) -> None:
+    scope = "source" if of[1].label is None else "labels"
+    acting = [
+        r.id for r in reader.facts.rules.values() if r.acts and r.scope == scope and schedule in (None, r.schedule)
+    ]
+    reader.check(not acting, "no rule acts", text, acting)
+
+
 @LINES.add(r"It keeps coming back, so it stays open until one more window is within the limit\.")
 def _keeps(reader: Reader, text: str, of: Any) -> None:
     _, label = of

@@ -316,13 +316,29 @@ def _state_lines(label: LabelFindings) -> list[str]:
 
 def _done_lines(label: LabelFindings) -> list[str]:
     lead = label.lead
-    found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
+    found = _switch_lines(label)
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
         short = lead.harm.short
         counted = f"{lead.harm.rows:,} items reached {lead.harm.counted_from or '`automate_at`'}: {short}"
         found.append(f"{counted if lead.harm.rows else short[:1].upper() + short[1:]}.")
     other_rules = label.others()
     return [*found, escape(other_rules)] if other_rules else found
+
+
+def _switch_lines(label: LabelFindings) -> list[str]:
+    """The state of automation, and why it does not come back by itself if alerts.yaml has lost the rules for that."""
+    switch = label.lead.switch
+    if switch is None:
+        return []
+    stays = [f"{switch.stays} (`calmon automation enable`)."] if switch.stays else []
+    return [f"{escape(switch.words)}.", *stays]
+
+
+def _acts(finding: AlertItem) -> bool:
+    """Whether its rule may change a switch; of a rule that alerts.yaml has lost, whether its breach asked for that."""
+    if finding.rule is not None:
+        return finding.rule.acts
+    return any(action != "slack" for action in finding.verdict.actions)
 
 
 def _leads(finding: AlertItem, cause: str) -> list[str]:
@@ -352,15 +368,14 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
     line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
     switch = lead.switch
     if label.is_resolved_in_part:
-        done = [f"{escape(switch.words)}."] if switch is not None else []
-        return [divider(), section("\n".join([line, *done, f"{escape(label.elsewhere_words)}."]))]
-    acts = any(each.rule is not None and each.rule.acts for each in label.findings)
+        return [divider(), section("\n".join([line, *_switch_lines(label), f"{escape(label.elsewhere_words)}."]))]
+    acts = any(_acts(each) for each in label.findings)
     if switch is None or switch.button != "off" or not acts:
         return [divider(), section(line)]
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
         divider(),
-        section(f"{line}\n{escape(switch.words)}.\n{todo}"),
+        section("\n".join([line, *_switch_lines(label), todo])),
         _actions(label, [button("automation_on", "Turn on", label.lead_id)]),
     ]
 

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from monitor.automation.as_of import on_spans
 from monitor.automation.state import effective
+from monitor.automation.staying_off import stays_off
 from monitor.config.model import CostConfig
 from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
 from monitor.core.wording import segment_name
@@ -35,7 +36,8 @@ _READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))
 class SwitchTableRow:
     """One switch on the page: its present state in words, and the score from which it may act.
 
-    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule.
+    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule. ``stays``
+    says why it does not come back by itself, where alerts.yaml has lost the rules that would judge it.
     """
 
     switch: SwitchState
@@ -43,6 +45,7 @@ class SwitchTableRow:
     state: str
     threshold: float | None
     found: tuple[tuple[str, LabelState], ...] = ()
+    stays: str = ""
 
 
 def make(context: PageContext) -> PageContent:
@@ -95,7 +98,9 @@ def _switches(context: PageContext) -> tuple[list[SwitchTableRow], list[tuple[st
         state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"
         score = None if label is None else scores.get(key, scores.get((source, None)))
         states = tuple((name, of[key]) for name, of in found if key in of)
-        return SwitchTableRow(stored[key], allowed.allowed, state, score, states)
+        return SwitchTableRow(
+            stored[key], allowed.allowed, state, score, states, stays_off(stored[key], context.config)
+        )
 
     lines = [line(key) for key in sorted(stored, key=lambda key: (key[0], key[1] or ""))]
     return lines, [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
