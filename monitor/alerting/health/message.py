@@ -54,7 +54,7 @@ _TITLES: dict[WatchReason, str] = {
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
     _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
-    _R.DELIVERY_NOT_SENT: "messages to {} were not sent",
+    _R.DELIVERY_NOT_SENT: "messages to {} were not sent", _R.LISTENER_SILENT: "buttons of messages do not answer",
     _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip
@@ -68,6 +68,7 @@ _ENDS: Mapping[Trouble, str] = {
     Trouble.HISTORY: "Neither the history nor the clock closes every gate since {at}",
     Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
+    Trouble.BUTTONS: "Buttons of messages answer again since {at}",
     Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
 }
 
@@ -87,6 +88,11 @@ class View:
     since: datetime | None = None
     gone: bool = False
     repeat: timedelta | None = None
+
+    @property
+    def answers_buttons(self) -> bool:
+        """Whether a press of a button would be answered, as far as this trouble says."""
+        return not is_trouble(self.incident, Trouble.BUTTONS)
 
     @property
     def title(self) -> str:
@@ -160,7 +166,8 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
     """The ``number``-th reminder to acknowledge, as a reply in the thread."""
     lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
-    press = f"Press *Acknowledge* above, or write `calmon incidents ack {view.incident.id[:8]}`"
+    command = f"`calmon incidents ack {view.incident.id[:8]}`"
+    press = f"Press *Acknowledge* above, or write {command}" if view.answers_buttons else f"Write {command}"
     lines.append(f"{press}: that ends these reminders.")
     return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
 
@@ -200,7 +207,8 @@ def _under_way(view: View, links: Links | None) -> list[Block]:
         listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
         blocks += [section(f"*Do now:*{'' if len(do) > 1 else ' '}{listed}")]
     blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
-    return [*blocks, _buttons(view.incident), context(_footer(view))]
+    buttons = [_buttons(view.incident)] if view.answers_buttons else []
+    return [*blocks, *buttons, context(_footer(view))]
 
 
 def _was(view: View) -> list[str]:

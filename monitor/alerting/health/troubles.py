@@ -30,6 +30,7 @@ class Trouble(StrEnum):
     DATA = "data"
     SCORES = "scores"
     DELIVERY = "delivery"
+    BUTTONS = "buttons"
     AUTOMATION = "automation"
 
 
@@ -43,9 +44,11 @@ TROUBLE_OF: Mapping[WatchReason, Trouble] = {
     _R.NOTHING_JUDGED: Trouble.DATA, _R.REJECTED_ROWS: Trouble.DATA,
     _R.SCORES_MOVED: Trouble.SCORES,
     _R.DELIVERY_STUCK: Trouble.DELIVERY, _R.DELIVERY_REFUSED: Trouble.DELIVERY,
-    _R.DELIVERY_NOT_SENT: Trouble.DELIVERY,
+    _R.DELIVERY_NOT_SENT: Trouble.DELIVERY, _R.LISTENER_SILENT: Trouble.BUTTONS,
     _R.LEASE_ENDING: Trouble.AUTOMATION, _R.LEASE_ENDED: Trouble.AUTOMATION, _R.TURNED_OFF: Trouble.AUTOMATION,
 }  # fmt: skip
+
+ABOUT_NO_SOURCE = (Trouble.NOT_RUNNING, Trouble.HISTORY, Trouble.DELIVERY, Trouble.BUTTONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,9 @@ def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[G
 
 def _subject(finding: HealthIssue) -> str:
     trouble = TROUBLE_OF[finding.reason]
-    if trouble in (Trouble.NOT_RUNNING, Trouble.HISTORY):
-        return ""
-    return finding.channel if trouble == Trouble.DELIVERY else finding.source
+    if trouble == Trouble.DELIVERY:
+        return finding.channel
+    return "" if trouble in ABOUT_NO_SOURCE else finding.source
 
 
 def _home(

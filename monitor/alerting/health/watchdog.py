@@ -56,9 +56,17 @@ _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent"
 
 
 def observed(
-    store: Store, config: Config, now: datetime, *, since: datetime | None = None, of_replica: bool = False
+    store: Store,
+    config: Config,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    of_replica: bool = False,
+    has_buttons: bool = False,
 ) -> Observed:
     """What the history has about the monitor's work; readings of twelve weeks, or from an earlier ``since`` on.
+
+    ``has_buttons``: both tokens of ``calmon slack`` are set here.
 
     Raises StoreUnreachable for a read replica, on which every gate is closed, whatever its switches say; unless the
     caller says so beside what it shows (``of_replica``).
@@ -91,6 +99,7 @@ def observed(
         with_scores=frozenset(source for source, _ in store.thresholds()),
         channels=frozenset(route.channel for route in config.routes),
         sent=store.sent_between(),
+        has_buttons=has_buttons,
     )
 
 
@@ -259,7 +268,8 @@ class WatchRound:
     @cached_property
     def seen(self) -> Observed:
         """What the history has about the monitor's work."""
-        return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
+        monitor, has_buttons = self.monitor, self.monitor.settings.has_buttons
+        return observed(monitor.store, monitor.config, self.now, since=self.since, has_buttons=has_buttons)
 
     @cached_property
     def findings(self) -> list[HealthIssue]:
@@ -376,10 +386,7 @@ class WatchRound:
     def _view(self, change: TroubleChange) -> View:
         incident = change.after
         source = incident.source if incident.source in self.monitor.config.sources else ""
-        about = not any(
-            troubles.is_trouble(incident, each)
-            for each in (troubles.Trouble.NOT_RUNNING, troubles.Trouble.DELIVERY, troubles.Trouble.HISTORY)
-        )
+        about = not any(troubles.is_trouble(incident, each) for each in troubles.ABOUT_NO_SOURCE)
         return View(
             incident,
             change.group.findings if change.group else (),
