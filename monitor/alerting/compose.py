@@ -319,7 +319,10 @@ class _Composer:
         return [edit, *self._ended(root, findings, members)]
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
-        """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice."""
+        """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice.
+
+        Those that ended before a restore have a reply each, by which it is found if the lost history sent it.
+        """
         over = _ended_by_time(findings)
         if not over:
             return []
@@ -327,11 +330,18 @@ class _Composer:
         new = [each for each in over if ended_key(each, root) not in known]
         if not new:
             return []
+        restored = self.monitor.store.identity().restored_at
+        apart = [[each] for each in new if _ended_before(each, restored)]
+        together = [each for each in new if not _ended_before(each, restored)]
+        return [self._end(root, labels, members) for labels in (*apart, together) if labels]
+
+    def _end(self, root: str, new: Sequence[LabelFindings], members: Sequence[Incident]) -> Delivery:
+        """One reply that the enables of these labels have ended."""
         keys, about = {each.key for each in new}, [each.incident for label in new for each in label.findings]
         route = self._route(root, [each for each in members if (each.source, each.label) in keys] or members)
         calling = [each for each in about if each.state == "open"]
         payload = ended_message(new, channel=route.channel, root=root, mention=route.mention if calling else None)
-        return [self._reply(payload, about, root, calling=calling)]
+        return self._reply(payload, about, root, calling=calling)
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """The items of a message; the worst of each label that is described in full comes with its context."""
@@ -427,6 +437,12 @@ def _with_root(step: IncidentStep, roots: Mapping[str, str]) -> IncidentStep:
 def _ended_by_time(findings: Sequence[AlertItem]) -> list[LabelFindings]:
     """The labels of which an operator's enable has ended by itself."""
     return [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+
+
+def _ended_before(label: LabelFindings, restored: datetime | None) -> bool:
+    """Whether its enable ended before a restore, so that the lost history may have reported it."""
+    switch = label.lead.switch
+    return restored is not None and switch is not None and switch.ended_at is not None and switch.ended_at <= restored
 
 
 def _with_ends(post: Delivery, findings: Sequence[AlertItem]) -> Delivery:

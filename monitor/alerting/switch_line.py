@@ -67,7 +67,8 @@ def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
     since = f"Automation is off since {stamp(state.lease_until)}"
     if is_for_a_time(state):
         name = clean(state.actor, NAME_LENGTH)
-        return SwitchLine(f"{since}: the enable by {name} has ended", "off", ended_by=name)
+        words = f"{since}: the enable by {name} has ended"
+        return SwitchLine(words, "off", ended_by=name, ended_at=state.lease_until)
     return SwitchLine(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 

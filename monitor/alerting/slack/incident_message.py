@@ -33,6 +33,7 @@ from monitor.alerting.slack.blocks import (
     sections,
     size,
     with_code,
+    with_ended,
 )
 from monitor.alerting.slack.labels import (
     IN_PART,
@@ -213,7 +214,7 @@ def ended_message(labels: Sequence[LabelFindings], *, channel: str, root: str, m
     payload = payload_of(
         channel, cut(f"{said} {mention_text(mention)}".strip(), FALLBACK), blocks, hashed(*sorted(keys)), "ended"
     )
-    return payload | {"ended": keys}  # stored with the message, not sent
+    return with_ended(payload, keys) | {"ended": keys}  # stored with the message, not sent
 
 
 def ended_key(label: LabelFindings, root: str) -> str:
