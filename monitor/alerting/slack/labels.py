@@ -35,8 +35,8 @@ class SwitchLine:
     ``words`` is a sentence without its full stop. ``button`` is what the message offers to undo: "on" offers to
     turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on ``segments``.
     ``held_until``: an operator's enable against the evidence ends then. ``ended_by`` is whose enable has ended by
-    itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by itself, where alerts.yaml has lost the rules
-    that would judge it.
+    itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by itself, where alerts.yaml has
+    lost the rules that would judge it.
     """
 
     words: str
