@@ -386,9 +386,8 @@ class _Composer:
             return []
         calling = _incidents(s for s in loud if id(s) in more_severe or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
-        items = [
-            (self.context.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
-        ]
+        called = {(each.source, each.label) for each in calling}
+        items = [(self._news_item(each, called), step.verdict) for each, step in zip(members, loud, strict=True)]
         payload = news_message(
             items,
             window=window,
@@ -399,6 +398,11 @@ class _Composer:
             calls=bool(calling),
         )
         return [self._reply(payload, members, root, window=window, calling=calling)]
+
+    def _news_item(self, incident: Incident, called: Collection[tuple[str, str | None]]) -> AlertItem:
+        """The item of a reply; of a label for which people are ``called`` with its switch."""
+        brief = self.context.brief(incident, self._last(incident))
+        return self.context.with_switch(brief) if (incident.source, incident.label) in called else brief
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.

@@ -67,6 +67,10 @@ class IncidentContext:
             window=window,
         )
 
+    def with_switch(self, brief: AlertItem) -> AlertItem:
+        """The same with the present switch of its label."""
+        return replace(brief, switch=self.switch(brief.verdict, brief))
+
     def finding(self, brief: AlertItem) -> AlertItem:
         """The same with everything about its last breach."""
         verdict = brief.verdict

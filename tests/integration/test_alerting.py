@@ -320,7 +320,7 @@ def test_what_is_above_the_limit_but_not_confirmed_stays_open_and_says_so_with_i
     shown, reply = read_edit(world, "billing"), as_read(world.deliveries()[-1].payload)
     assert "[header] billing above the limit, not confirmed: critical (2026-W03)" in shown
     assert "is above the limit, not confirmed: overconfident by 7.0 points (limit 5.0 points)" in shown
-    assert "Last breach: is overconfident" in shown
+    assert "Last breach: overconfident" in shown
     assert "above the limit, not confirmed in 2026-W03: stays open" in reply
     assert "esolved" not in shown.replace("resolves it", "") + reply
 

@@ -45,7 +45,7 @@ def _left_out(reader: Reader, text: str, _: Any, schedule: str, window: str, sou
 
 
 @FINDING.add(
-    rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
+    rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: (?:it|the first) was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
 )
 def _missing(reader: Reader, text: str, _: Any, schedule: str, window: str, more: Any, due: str, rest: str) -> None:
     many = {None: 0, "one": 1}.get(more, int(more) if more and more.isdigit() else 0)

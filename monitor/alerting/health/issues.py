@@ -339,7 +339,7 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         WatchReason.RUN_MISSING,
         "critical",
         schedule,
-        f"The {schedule} run of {first.name} is missing{more}: it was due at "
+        f"The {schedule} run of {first.name} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
         "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
         f"`calmon run {schedule}`",

@@ -17,7 +17,7 @@ from monitor.alerting import incidents
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
-from monitor.alerting.health.message import View, automation_now
+from monitor.alerting.health.message import View, automation_now, ended_leases
 from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
@@ -394,6 +394,7 @@ class WatchRound:
             self.now,
             since=self._since(incident),
             gone=about and not source,
+            has_ended=has_ended_leases(self.seen, self.now, source),
         )
 
     def _since(self, incident: Incident) -> datetime | None:
@@ -412,6 +413,14 @@ class WatchRound:
         """The message as it was posted, and all of its thread."""
         thread = self.monitor.store.thread(incident.root) if incident.root is not None else []
         return next((each for each in thread if each.id == incident.root), None), thread
+
+
+def has_ended_leases(records: Observed, now: datetime, source: str) -> bool:
+    """Whether labels are off because their leases ended, and not because every gate is closed."""
+    identity = records.identity
+    if identity is not None and (closed_history(identity) or clock_behind(identity.newest_at, now)) is not None:
+        return False
+    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now, source))
 
 
 def automation_line(records: Observed, now: datetime, source: str = "") -> str:
