@@ -37,7 +37,9 @@ def watchdog() -> list[str]:
         with opened(creates=False) as monitor:
             outage.refuse_full_still(monitor.settings, monitor.store, monitor.clock())
             note_waiting_runs(monitor.store, monitor.clock())
-            monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock()))
+            before = monitor.store.notes().get(WATCHDOG_NOTE)
+            since = {} if before is None else {"before": before.at.isoformat()}
+            monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock(), since))
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
             found = watch_monitor(monitor)
             deliver(monitor, due_only=True)

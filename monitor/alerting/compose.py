@@ -23,7 +23,7 @@ from monitor.alerting.slack.incident_message import (
     picture,
     reported_ends,
 )
-from monitor.alerting.slack.labels import AlertItem, by_label
+from monitor.alerting.slack.labels import AlertItem, LabelFindings, by_label
 from monitor.alerting.slack.links import Links, links_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY
@@ -208,7 +208,7 @@ class _Composer:
             assert window is not None  # noqa: S101 - only an evaluation opens incidents
             route = self.monitor.config.routes[index]
             findings = self._findings(members)
-            post = self._post(findings, window, route)
+            post = _with_ends(self._post(findings, window, route), findings)
             roots |= {incident.id: post.id for incident in members}
             payload = numbers_message(findings, window=window, channel=route.channel, root=post.id, links=self.links)
             found += [post, self._reply(payload, members, post.id, window=window)]
@@ -319,19 +319,29 @@ class _Composer:
         return [edit, *self._ended(root, findings, members)]
 
     def _ended(self, root: str, findings: Sequence[AlertItem], members: Sequence[Incident]) -> list[Delivery]:
-        """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice."""
-        over = [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+        """The reply that operators' enables have ended: once for each, in the thread of its incident, with advice.
+
+        Those that ended before a restore have a reply each, by which it is found if the lost history sent it.
+        """
+        over = _ended_by_time(findings)
         if not over:
             return []
         known = reported_ends(self.monitor.store.thread(root, operations=["reply"]), over, root)
         new = [each for each in over if ended_key(each, root) not in known]
         if not new:
             return []
+        restored = self.monitor.store.identity().restored_at
+        apart = [[each] for each in new if _ended_before(each, restored)]
+        together = [each for each in new if not _ended_before(each, restored)]
+        return [self._end(root, labels, members) for labels in (*apart, together) if labels]
+
+    def _end(self, root: str, new: Sequence[LabelFindings], members: Sequence[Incident]) -> Delivery:
+        """One reply that the enables of these labels have ended."""
         keys, about = {each.key for each in new}, [each.incident for label in new for each in label.findings]
         route = self._route(root, [each for each in members if (each.source, each.label) in keys] or members)
         calling = [each for each in about if each.state == "open"]
         payload = ended_message(new, channel=route.channel, root=root, mention=route.mention if calling else None)
-        return [self._reply(payload, about, root, calling=calling)]
+        return self._reply(payload, about, root, calling=calling)
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """The items of a message; the worst of each label that is described in full comes with its context."""
@@ -376,9 +386,8 @@ class _Composer:
             return []
         calling = _incidents(s for s in loud if id(s) in more_severe or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
-        items = [
-            (self.context.brief(each, self._last(each)), step.verdict) for each, step in zip(members, loud, strict=True)
-        ]
+        called = {(each.source, each.label) for each in calling}
+        items = [(self._news_item(each, called), step.verdict) for each, step in zip(members, loud, strict=True)]
         payload = news_message(
             items,
             window=window,
@@ -389,6 +398,11 @@ class _Composer:
             calls=bool(calling),
         )
         return [self._reply(payload, members, root, window=window, calling=calling)]
+
+    def _news_item(self, incident: Incident, called: Collection[tuple[str, str | None]]) -> AlertItem:
+        """The item of a reply; of a label for which people are ``called`` with its switch."""
+        brief = self.context.brief(incident, self._last(incident))
+        return self.context.with_switch(brief) if (incident.source, incident.label) in called else brief
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.
@@ -422,6 +436,23 @@ def _with_root(step: IncidentStep, roots: Mapping[str, str]) -> IncidentStep:
         return step
     rooted = replace(incident, root=roots[incident.id])
     return replace(step, decision=replace(step.decision, incident=rooted))
+
+
+def _ended_by_time(findings: Sequence[AlertItem]) -> list[LabelFindings]:
+    """The labels of which an operator's enable has ended by itself."""
+    return [each for each in by_label(findings) if each.lead.switch is not None and each.lead.switch.ended_by]
+
+
+def _ended_before(label: LabelFindings, restored: datetime | None) -> bool:
+    """Whether its enable ended before a restore, so that the lost history may have reported it."""
+    switch = label.lead.switch
+    return restored is not None and switch is not None and switch.ended_at is not None and switch.ended_at <= restored
+
+
+def _with_ends(post: Delivery, findings: Sequence[AlertItem]) -> Delivery:
+    """A new message with the ends of operators' enables that it says: no reply says these again."""
+    over = [ended_key(each, post.id) for each in _ended_by_time(findings)]
+    return replace(post, payload={**post.payload, "ended": over}) if over else post
 
 
 def _named(window: Window) -> list[str]:

@@ -15,6 +15,7 @@ from monitor.automation.acting_scores import NOT_KNOWN, PublishedScores
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
 from monitor.automation.harm import Harm, TimeOn, together
 from monitor.automation.state import effective
+from monitor.automation.staying_off import stays_off
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.cause_words import cause_line, short_cause_line
@@ -65,6 +66,10 @@ class IncidentContext:
             rule=next((r for r in self.monitor.config.rules if r.id == verdict.rule), None),
             window=window,
         )
+
+    def with_switch(self, brief: AlertItem) -> AlertItem:
+        """The same with the present switch of its label."""
+        return replace(brief, switch=self.switch(brief.verdict, brief))
 
     def finding(self, brief: AlertItem) -> AlertItem:
         """The same with everything about its last breach."""
@@ -162,7 +167,7 @@ class IncidentContext:
         whole = None if label is None else self.monitor.store.switch(source, None)
         identity = self.monitor.store.identity()
         is_off = not effective(state, now, whole=whole, identity=identity).allowed
-        return switch_line(
+        line = switch_line(
             state,
             now,
             whole=whole,
@@ -171,6 +176,7 @@ class IncidentContext:
             dry_run=self.monitor.config.automation.dry_run,
             off_since=self._off_since(source, label) if is_off else None,
         )
+        return replace(line, stays=stays_off(state, self.monitor.config))
 
     def _off_since(self, source: str, label: str | None) -> datetime | None:
         """Since when the switch is off, from the events of half a year, else from all events."""

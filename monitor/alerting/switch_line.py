@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from monitor.alerting.slack.labels import SwitchLine
-from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective
+from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective, is_for_a_time
 from monitor.core.records import Identity, SwitchState
 from monitor.core.score_ranges import Ranges
 from monitor.core.wording import clean, segment_name, stamp
@@ -67,7 +67,8 @@ def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
     since = f"Automation is off since {stamp(state.lease_until)}"
     if is_for_a_time(state):
         name = clean(state.actor, NAME_LENGTH)
-        return SwitchLine(f"{since}: the enable by {name} has ended", "off", ended_by=name)
+        words = f"{since}: the enable by {name} has ended"
+        return SwitchLine(words, "off", ended_by=name, ended_at=state.lease_until)
     return SwitchLine(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 
@@ -110,9 +111,3 @@ def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
             f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until
         )
     return SwitchLine(f"Automation is on{closed}, {until} unless an evaluation renews it: {why}: {reason}", "on")
-
-
-def is_for_a_time(state: SwitchState) -> bool:
-    """Whether an operator's enable ends with its hold, since a verdict is against it."""
-    lease, hold = state.lease_until, state.hold_until
-    return state.by_operator and state.verdict is not None and lease is not None and hold is not None and lease <= hold

@@ -183,3 +183,9 @@ def _closed(state: SwitchState, now: datetime) -> Allowed | None:
     if state.lease_until > now:
         return None
     return Allowed(False, GateReason.LEASE_ENDED, f"the lease ended at {state.lease_until:%Y-%m-%d %H:%M} UTC")
+
+
+def is_for_a_time(state: SwitchState) -> bool:
+    """Whether an operator's enable ends by itself, since a verdict is against it: with its hold, or a full lease."""
+    lease, hold = state.lease_until, state.hold_until
+    return state.by_operator and state.verdict is not None and lease is not None and hold is not None and lease <= hold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
 from monitor.automation.segments import as_stored
 from monitor.automation.state import Allowed, GateReason, closed_by_source, effective, off_segments
+from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
@@ -110,6 +112,17 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     cli.out.print(
         f"As of {_local(snapshot.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False
     )
+    for row in rows:
+        if row["stays_off"]:
+            cli.out.print(_how_it_comes_back(row), markup=False, soft_wrap=True)
+
+
+def _how_it_comes_back(row: Mapping[str, Any]) -> str:
+    """Why a label does not come back by itself, and the command that turns it on."""
+    source, label = clean(row["source"]), row["label"]
+    option = "" if label is None else f" --label {shlex.quote(clean(label))}"
+    command = f"calmon automation enable --source {shlex.quote(source)}{option} --reason TEXT"
+    return f"{source}/{clean(_label(label))}: {row['stays_off']}: {command}"
 
 
 def lost_sources(opened: Monitor) -> list[str]:
@@ -176,7 +189,9 @@ def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: s
     evidence = {key: known_of(config, source, key, stored, snapshot.at) for key in keys}
     no_threshold = NO_THRESHOLD if source in config.sources else f"alerts.yaml has no source {source}: gates refuse"
     dry = config.automation.dry_run
-    return [_status_row(snapshot, source, key, found, dry, no_threshold) for key, found in evidence.items()]
+    rows = [_status_row(snapshot, source, key, found, dry, no_threshold) for key, found in evidence.items()]
+    states = (snapshot.switches.get((source, key), SwitchState(source, key)) for key in keys)
+    return [row | {"stays_off": stays_off(state, config) or None} for row, state in zip(rows, states, strict=True)]
 
 
 def _status_row(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 
 import typer
 
+from monitor.alerting.health.issues import LISTENER_NOTE
 from monitor.alerting.slack.client import web_client
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
@@ -14,7 +16,11 @@ from monitor.cli import common as cli
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.context import Monitor, SlackCheck
+from monitor.core.records import Note
+from monitor.core.redaction import without_secrets
 from monitor.operations.slack_buttons import Buttons
+
+log = logging.getLogger(__name__)
 
 
 @cli.app.command(
@@ -47,10 +53,21 @@ def slack_command() -> None:
         buttons = Buttons(opened, SocketModeResponder(client), who.team_id, config=config, deliver=deliver)
         listens = f"calmon listens for buttons as {who.user} in {who.team}"
         try:
-            listen(app_token, client, buttons.handle, stop, connected=lambda: typer.echo(listens))
+            listen(
+                app_token, client, buttons.handle, stop, connected=lambda: typer.echo(listens),
+                alive=lambda: _note_alive(opened),
+            )  # fmt: skip
         except SocketRefused as error:
             raise cli.fail(str(error)) from error
     typer.echo("calmon has stopped listening")
+
+
+def _note_alive(opened: Monitor) -> None:
+    """Store that it is connected, for ``calmon health`` and the watchdog. A history that is down ends no listener."""
+    try:
+        opened.store.put_note(Note(LISTENER_NOTE, opened.clock()))
+    except Exception as error:  # noqa: BLE001 - presses are answered as far as possible, and the next note follows
+        log.warning("it was not noted that calmon slack is connected: %s", without_secrets(error))
 
 
 def _tokens(opened: Monitor) -> str:

@@ -77,6 +77,11 @@ class Settings(BaseModel):
     gate_ttl_s: Annotated[int, BeforeValidator(environment.gate_ttl)] = GATE_TTL_S
 
     @property
+    def has_buttons(self) -> bool:
+        """Whether both tokens are set that ``calmon slack`` needs, which answers the buttons of messages."""
+        return self.slack_bot_token is not None and self.slack_app_token is not None
+
+    @property
     def report_dir(self) -> Path:
         """The folder of pages that are written beside a run, relative to the working directory."""
         return Path("var/reports")

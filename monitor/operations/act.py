@@ -251,10 +251,16 @@ def _retired(
     evaluated, steps = {part.source for part in parts}, []
     for each in known if parts else ():
         is_read = each.source in evaluated or each.source not in monitor.config.sources
-        what = _lost(monitor.config, each) if each.state != "resolved" and each.schedule == window.schedule else None
+        is_due = each.schedule == window.schedule or _is_of_no_run(monitor.config, each)
+        what = _lost(monitor.config, each) if each.state != "resolved" and is_due else None
         if is_read and what is not None:
             steps.append(not_watched(each, what, monitor.clock()))
     return steps
+
+
+def _is_of_no_run(config: Config, incident: Incident) -> bool:
+    """Whether its rule is gone, and its schedule has no rule left, so that it may never run again."""
+    return not config.rules_for(incident.schedule) and all(rule.id != incident.rule for rule in config.rules)
 
 
 def _lost(config: Config, incident: Incident) -> str | None:

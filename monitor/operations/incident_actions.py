@@ -185,22 +185,20 @@ def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Deliver
         return None
     number = 1 + sum(map(is_reminder, thread))
     made = partial(_reminder, monitor, post, waiting, route.mention)
-    _correct(monitor, kept_reminders(thread), waiting, made)
+    _correct(monitor, kept_reminders(thread), made)
     last = last_call(post.sent_at, thread, monitor.store.identity().restored_at, monitor.clock())
     return made(number) if incidents.repeat_due(waiting, last, route.repeat, monitor.clock()) else None
 
 
-def _correct(
-    monitor: Monitor, kept: Sequence[Delivery], waiting: Sequence[Incident], made: Callable[[int], Delivery]
-) -> None:
-    """Compose kept reminders anew if other incidents wait now than when they were composed.
+def _correct(monitor: Monitor, kept: Sequence[Delivery], made: Callable[[int], Delivery]) -> None:
+    """Compose kept reminders anew if they would say something else now than when they were composed.
 
     Each keeps its id, by which it is looked for if it may be in Slack already.
     """
-    wanted = {each.id for each in waiting}
+    payload = made(0).payload if kept else {}
     for each in kept:
-        if set(each.payload.get("incidents", ())) != wanted:
-            monitor.store.recompose_delivery(each.id, {**made(0).payload, "metadata": each.payload["metadata"]})
+        if each.payload.get("blocks") != payload["blocks"]:
+            monitor.store.recompose_delivery(each.id, {**payload, "metadata": each.payload["metadata"]})
 
 
 def _reminder(
@@ -208,7 +206,7 @@ def _reminder(
 ) -> Delivery:
     context = IncidentContext(monitor)
     payload = repeat_message(
-        [context.brief(each, context.last(each)) for each in context.of_message(post.id)],
+        [context.with_switch(context.brief(each, context.last(each))) for each in context.of_message(post.id)],
         channel=post.channel,
         root=post.id,
         number=number,

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from monitor.alerting.compose import route_of
-from monitor.alerting.slack.blocks import without_mention
+from monitor.alerting.slack.blocks import with_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS
+from monitor.alerting.slack.message import is_call
+from monitor.config.model import Route
 from monitor.context import Monitor
 from monitor.core.records import SEVERITY_RANK, Delivery, Incident
 
@@ -32,22 +34,28 @@ def _move(monitor: Monitor, post: Delivery) -> bool:
         monitor.store.conclude_delivery(post.id, from_state=post.state, state="superseded")
         return False
     incidents = monitor.store.incidents_of([post.id])
-    channel = _channel_now(monitor, incidents)
-    if channel is None:
+    route = _route_now(monitor, incidents)
+    if route is None:
         return False
-    payload = _as_shown(monitor, post, channel, calls=not incidents or any(i.state == "open" for i in incidents))
-    return monitor.store.move_message(post, channel=channel, payload=payload, now=monitor.clock())
+    calls = not incidents or any(i.state == "open" for i in incidents)
+    payload = _as_shown(monitor, post, route, calls=calls)
+    if not monitor.store.move_message(post, channel=route.channel, payload=payload, now=monitor.clock()):
+        return False
+    for call in monitor.store.thread(post.id, operations=["reply"]):
+        if is_call(call) and call.state in ("pending", "failed"):
+            monitor.store.recompose_delivery(call.id, with_mention(dict(call.payload), route.mention))
+    return True
 
 
-def _channel_now(monitor: Monitor, incidents: Sequence[Incident]) -> str | None:
-    """The channel of the most severe incident that is not resolved, else of any; without one, that of critical ones."""
+def _route_now(monitor: Monitor, incidents: Sequence[Incident]) -> Route | None:
+    """The route of the most severe incident that is not resolved, else of any; without one, that of critical ones."""
     ordered = sorted(incidents, key=lambda i: (i.state == "resolved", SEVERITY_RANK[i.severity]))
     routes = [route_of(monitor.config, incident) for incident in ordered] or [monitor.config.critical_route]
-    return next((route.channel for route in routes if route is not None), None)
+    return next((route for route in routes if route is not None), None)
 
 
-def _as_shown(monitor: Monitor, post: Delivery, channel: str, *, calls: bool) -> dict[str, Any]:
-    """The content of its newest edit, which mentions people only where somebody is waited for."""
+def _as_shown(monitor: Monitor, post: Delivery, route: Route, *, calls: bool) -> dict[str, Any]:
+    """The content of its newest edit; it mentions whom the route does, and only where somebody is waited for."""
     newest = monitor.store.compositions([post.id]).get(post.id, post).payload
-    shown = {**post.payload, "text": newest["text"], "blocks": newest.get("blocks"), "channel": channel}
-    return shown if calls else without_mention(shown)
+    shown = {**post.payload, "text": newest["text"], "blocks": newest.get("blocks"), "channel": route.channel}
+    return with_mention(shown, route.mention if calls else None)

@@ -323,7 +323,8 @@ class Service:
     def metrics(self) -> str:
         """The newest numbers for Prometheus."""
         with self._history() as store:
-            return exposition(store, self._newest_config() or self._config, self._clock()).decode()
+            config, has_buttons = self._newest_config() or self._config, self._settings.has_buttons
+            return exposition(store, config, self._clock(), has_buttons=has_buttons).decode()
 
     def document(self, name: str) -> str:
         """A document as HTML, the list of all for "". Raises RequestRefused."""

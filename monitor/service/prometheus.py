@@ -43,16 +43,16 @@ class Shown:
     deliveries: Mapping[DeliveryState, int] = field(default_factory=dict)
 
 
-def exposition(store: Store, config: Config, now: datetime) -> bytes:
-    """The whole text, in Prometheus' format 0.0.4."""
+def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> bytes:
+    """The whole text, in Prometheus' format 0.0.4. ``has_buttons``: both tokens of ``calmon slack`` are set here."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(gather(store, config, now)))
+    registry.register(_Collector(gather(store, config, now, has_buttons=has_buttons)))
     return generate_latest(registry)
 
 
-def gather(store: Store, config: Config, now: datetime) -> Shown:
+def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> Shown:
     """The numbers in the history: for each schedule those of the newest window that was judged."""
-    seen = observed(store, config, now)
+    seen = observed(store, config, now, has_buttons=has_buttons)
     verdicts: list[Verdict] = []
     estimates: list[Estimate] = []
     quality: list[tuple[Schedule, RejectedRows]] = []

@@ -16,6 +16,8 @@ from monitor.alerting.health.watchdog import observed, watch_data
 from monitor.alerting.incidents import newest, steps_of
 from monitor.alerting.slack.blocks import hashed, payload_of
 from monitor.alerting.slack.message import delivery_of
+from monitor.automation.gate.snapshot import SwitchSnapshot, snapshot_of
+from monitor.cli.automation import status_rows
 from monitor.config.load import load_config
 from monitor.core import windows
 from monitor.core.records import Delivery, Incident, Schedule, Window
@@ -318,7 +320,7 @@ def test_what_is_above_the_limit_but_not_confirmed_stays_open_and_says_so_with_i
     shown, reply = read_edit(world, "billing"), as_read(world.deliveries()[-1].payload)
     assert "[header] billing above the limit, not confirmed: critical (2026-W03)" in shown
     assert "is above the limit, not confirmed: overconfident by 7.0 points (limit 5.0 points)" in shown
-    assert "Last breach: is overconfident" in shown
+    assert "Last breach: overconfident" in shown
     assert "above the limit, not confirmed in 2026-W03: stays open" in reply
     assert "esolved" not in shown.replace("resolves it", "") + reply
 
@@ -459,6 +461,42 @@ def test_an_enable_that_ends_later_than_another_of_the_same_message_is_a_reply_o
     world.clock.now += timedelta(hours=25)
     incident_actions.due_repeats(world.monitor)
     assert len(ended_replies(world)) == 3, "each end is reported, also that of a second enable of a label"
+
+
+def health(world: AlertsWorld) -> list[str]:
+    """The reasons of what the watchdog would find now."""
+    seen = observed(world.monitor.store, world.monitor.config, world.clock.now)
+    return [each.reason.value for each in issues.findings(seen, world.clock.now)]
+
+
+def test_the_end_of_an_enable_that_was_to_last_longer_than_its_lease_is_reported_once(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    until = world.clock.now + 12 * DAY
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import", until=until)
+    world.clock.now += 8 * DAY
+    world.evaluate("2026-W04", [BILLING])
+    assert "lease_ending" not in health(world)
+    for hours in (25, 1, 24):
+        world.clock.now += timedelta(hours=hours)
+        incident_actions.due_repeats(world.monitor)
+    (read,) = ended_replies(world)
+    assert "Automation is off since Wed 2026-01-28 06:05 UTC: the enable by ana has ended." in read
+    assert "lease_ended" not in health(world)
+
+
+def test_a_message_that_says_itself_that_an_enable_has_ended_gets_no_reply_that_says_it_again(
+    world: AlertsWorld,
+) -> None:
+    world.evaluate("2026-W02", [fine(BILLING)])
+    until = world.clock.now + 25 * DAY
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="the queue is long", until=until)
+    world.evaluate("2026-W04", [BILLING])  # five days after its lease, and before ``until``
+    post = next(d for d in world.deliveries() if d.operation == "post" and d.kind == "incidents")
+    assert "Automation is off since Wed 2026-01-21 06:05 UTC: the enable by ana has ended." in as_read(post.payload)
+    world.person("acknowledges", "billing", "ben")
+    world.evaluate("2026-W05", [BILLING])
+    assert ended_replies(world) == []
 
 
 def test_a_reply_of_an_earlier_version_has_reported_its_end(world: AlertsWorld) -> None:
@@ -692,6 +730,45 @@ def test_a_green_message_says_that_automation_is_still_off_and_offers_to_turn_it
     assert "[Turn on]" in shown
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="mended")
     assert "Automation is off" not in read_edit(world, "billing")
+
+
+def test_a_label_that_no_rule_can_bring_back_says_so_and_how_it_is_turned_on(
+    world: AlertsWorld, tmp_path: Path
+) -> None:
+    back = CONFIG.replace("lease: 9d", "lease: 9d, re_enable: {after: 2}")
+    with_config(world, tmp_path, back)
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [BILLING])
+    assert "does not come back by itself" not in as_read(world.deliveries()[-1].payload)
+    of_days = "{id: of-days, schedule: daily,"
+    with_config(world, tmp_path, back.replace("{id: automated-shortfall,", of_days))
+    world.evaluate("2026-W04", [fine(REFUND)])
+    shown = read_edit(world, "billing")
+    assert "alerts.yaml has no weekly rule automated-shortfall any more" in shown
+    assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)." in shown
+    words = "No weekly rule acts on it any more, so it does not come back by itself"
+    assert f"{words} (`calmon automation enable`)." in shown
+    assert "[Turn on]" in shown
+    rows = {row["label"]: row for row in status_rows(world.monitor, switches_now(world), "tickets", "billing")}
+    assert rows["billing"]["stays_off"] == words
+
+
+def switches_now(world: AlertsWorld) -> SwitchSnapshot:
+    found = world.monitor.store.stored_switches()
+    return snapshot_of(world.clock.now, found.switches, found.automate_at, found.identity)
+
+
+def test_an_incident_of_a_schedule_that_has_lost_all_rules_ends_at_any_run(world: AlertsWorld, tmp_path: Path) -> None:
+    with_config(world, tmp_path, ON_ANOTHER.replace("SCHEDULE", "daily"))
+    day = windows.day("2026-01-12", UTC_ZONE)
+    world.clock.now = day.end + timedelta(hours=7)
+    part = replace(world.evaluated(day, [MOVING]), window=day)
+    record(world.monitor, day, [part])
+    act.act(world.monitor, day, [part], {"tickets": ""})
+    assert (world.incident("billing").schedule, world.incident("billing").state) == ("daily", "open")
+    with_config(world, tmp_path, CONFIG)
+    world.evaluate("2026-W04", [fine(REFUND)])
+    assert world.incident("billing").state == "resolved"
 
 
 def test_a_label_with_neither_switch_nor_baseline_disappears_not_unseen_either(tmp_path: Path) -> None:

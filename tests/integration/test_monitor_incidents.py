@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from monitor.alerting.health.issues import SILENT_NOTE, WATCHDOG_NOTE
+from monitor.alerting.health.issues import LISTENER_NOTE, SILENT_NOTE, WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import stand_in, watch_monitor
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
@@ -155,6 +155,24 @@ def test_a_machine_that_was_off_for_a_night_says_nothing_of_a_silent_watchdog(li
     assert life.roots() == []
     with life.world.opened() as monitor:
         assert SILENT_NOTE not in monitor.store.notes()
+
+
+def test_that_nobody_answers_buttons_is_said_once_without_buttons_and_ends_when_it_is_back(life: Life) -> None:
+    begun = life.now
+    life.look(lambda monitor: monitor.store.put_note(Note(LISTENER_NOTE, begun)))
+    for _ in range(3):
+        life.now += timedelta(minutes=45)
+        life.look()
+    (root,) = life.roots()
+    assert root.startswith(
+        "Monitor: buttons of messages do not answer: Nobody answers the buttons of messages: calmon "
+    )
+    assert [block["type"] for block in life.workspace.messages[0]["blocks"]].count("actions") == 0
+    assert "calmon incidents ack ID" in str(life.workspace.messages[0]["blocks"])
+    life.look(lambda monitor: monitor.store.put_note(Note(LISTENER_NOTE, life.now)))
+    life.look()
+    (root,) = life.roots()
+    assert root.startswith("Buttons of messages answer again since ")
 
 
 def test_nine_days_of_a_dead_monitor_are_one_message_nine_reminders_at_most_and_one_back(life: Life) -> None:

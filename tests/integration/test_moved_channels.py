@@ -90,6 +90,28 @@ def test_a_message_whose_channel_was_archived_later_is_posted_anew_as_it_is_now(
     assert replies(workspace, "new-oncall")[0].startswith("billing still in breach (2026-W03)")
 
 
+OTHERS = "<!subteam^S0999>"
+
+
+def test_a_message_that_goes_elsewhere_and_what_waits_in_its_thread_call_the_people_of_the_new_route(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        workspace.archived.add("ml-oncall")
+        world.drain(world.clock.now + 25 * HOUR)  # a reminder, which waits
+        now = world.clock.now
+    with life(tmp_path, workspace, ELSEWHERE.replace(MENTION, OTHERS), now) as world:
+        world.drain(now + HOUR)
+        assert not [d for d in world.deliveries() if d.channel == "#new-oncall" and MENTION in str(d.payload)]
+    (root,) = roots(workspace, "new-oncall")
+    assert root.endswith(OTHERS)
+    blocks = workspace.shown("new-oncall")[0]["blocks"]
+    assert [block["type"] for block in blocks[:3]] == ["header", "section", "context"]
+    assert blocks[1]["text"]["text"] == OTHERS
+    assert MENTION not in str(workspace.shown("new-oncall"))
+
+
 def test_nobody_is_called_for_a_message_that_goes_elsewhere_once_somebody_has_it(
     tmp_path: Path, workspace: slack.FakeSlack
 ) -> None:

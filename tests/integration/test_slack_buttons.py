@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from monitor.alerting.health.issues import LISTENER_NOTE
 from monitor.alerting.slack.client import web_client
 from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
 from monitor.cli import app
@@ -391,6 +392,28 @@ def test_it_connects_anew_by_itself(monitor: Monitor, slack: FakeSlack, buttons:
         until(lambda: critical(monitor).state == "acknowledged")
 
 
+def test_a_listener_reports_that_it_is_connected_while_it_is(slack: FakeSlack) -> None:
+    stop, alive = threading.Event(), threading.Event()
+    seen: list[float] = []
+
+    def note() -> None:
+        seen.append(time.monotonic())
+        if len(seen) == 3:
+            alive.set()
+
+    listening = threading.Thread(
+        target=listen, args=(APP_TOKEN, web_client(TOKEN, slack.url), lambda _: None, stop),
+        kwargs={"alive": note, "every": 0.02},
+    )  # fmt: skip
+    listening.start()
+    try:
+        assert alive.wait(PATIENT)
+    finally:
+        stop.set()
+        listening.join(PATIENT)
+    assert not listening.is_alive()
+
+
 def test_a_wrong_app_token_is_said_plainly(slack: FakeSlack) -> None:
     with pytest.raises(SocketRefused, match=r"invalid_auth.*connections:write"):
         listen("xapp-wrong", web_client(TOKEN, slack.url), lambda _: None, threading.Event())
@@ -411,6 +434,7 @@ def test_the_command_listens_until_it_is_asked_to_end(world: World, slack: FakeS
     slack.socket.connected()
     slack.socket.acknowledged(slack.socket.send(button(slack, "incident_ack", critical(monitor).id)))
     until(lambda: ADA in living(slack))
+    until(lambda: LISTENER_NOTE in monitor.store.notes())
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=PATIENT)
     assert (process.returncode, err) == (0, "")

@@ -13,6 +13,7 @@ from monitor.alerting.health.watchdog import watch_data
 from monitor.core.windows import week
 from monitor.history import archive
 from monitor.history.readings import StoredReading
+from monitor.operations.change_switch import change_switch
 from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
 
@@ -125,6 +126,28 @@ def test_the_end_of_a_trouble_of_the_monitor_and_that_of_a_lease_in_it_are_found
     restore(world, tmp_path)
     read(world, "2026-W04", error)
     assert replies() == 1
+
+
+@pytest.mark.parametrize("apart", [0, 5], ids=["in one reply", "in two replies"])
+def test_ends_of_enables_that_were_reported_in_the_lost_time_are_not_reported_once_more(
+    world: AlertsWorld, slack: FakeSlack, tmp_path: Path, apart: int
+) -> None:
+    world.evaluate("2026-W02", [FINE, replace(FINE, label="billing")])
+    world.evaluate("2026-W03", [BILLING, PHISHING])
+    for label in ("billing", "phishing"):
+        change_switch(world.monitor, "tickets", label, enable=True, by="ana", reason="a bad import")
+        world.clock.now += apart * HOUR
+    world.drain(world.clock.now)
+    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
+    start = world.clock.now
+    for hours in (15, 20, 30):
+        world.drain(start + hours * HOUR)
+    said = [message["text"] for message in slack.messages if "has ended" in message["text"] and "thread_ts" in message]
+    assert len(said) == (2 if apart else 1)
+    restore(world, tmp_path)
+    world.drain(world.clock.now)
+    again = [message["text"] for message in slack.messages if "has ended" in message["text"] and "thread_ts" in message]
+    assert again == said
 
 
 def test_the_return_of_a_trouble_of_the_monitor_is_not_looked_for_since_an_earlier_one_may_have_its_name(

@@ -57,6 +57,16 @@ def _as_of(reader: Reader, text: str, context: Any, at: str) -> None:
     reader.equal("time of the status", text, at, f"{reader.facts.now:%Y-%m-%d %H:%M}")
 
 
+@STATUS_LINES.add(
+    r"(?P<source>[\w-]+)/(?P<label>[\w-]+): No (?:(?P<schedule>weekly|daily) )?rule acts on it any more, so .+: "
+    r"calmon automation enable --source (?P=source) --label (?P=label) --reason TEXT"
+)
+def _stays_off(reader: Reader, text: str, context: Any, source: str, label: str, schedule: str | None) -> None:
+    rules = (rule for rule in reader.facts.rules.values() if rule.acts and rule.scope == "labels")
+    acting = [rule.id for rule in rules if schedule in (None, rule.schedule)]
+    reader.check(not acting, "no rule acts", text, acting)
+
+
 def _true(facts: Facts, source: str, label: str | None) -> str:
     return f"off: {facts.why_off(source, label)}" if facts.why_off(source, label) else "on"
 

@@ -540,7 +540,12 @@ def _one_incident_state(reader: Reader, text: str, told: str, incidents: list[Ro
 @LINES.add(r"Last breach: (?P<ending>.+)\.")
 def _last_breach(reader: Reader, text: str, of: Any, ending: str) -> None:
     _living, label = of
-    _ending(reader, text, ending, label, breach=True)
+    _ending(reader, text, _whole(ending), label, breach=True)
+
+
+def _whole(ending: str) -> str:
+    """What a verdict says behind the words "last breach:", as after a name."""
+    return re.sub(r"\A(?=(?:overconfident|correct|worst|worse|lower)\b)", "is ", ending)
 
 
 @LINES.add(r"(?P<words>Automation is .+)\.")
@@ -605,6 +610,18 @@ def _others(reader: Reader, text: str, of: Any, groups: str) -> None:
 def _elsewhere(reader: Reader, text: str, of: Any, rules: str) -> None:
     _, label = of
     reader.equal("resolved in part", text, set(rules.split(", ")), label.elsewhere)
+
+
+@LINES.add(
+    r"No (?:(?P<schedule>weekly|daily) )?rule acts on it any more, so (?:it does not come back by itself|its blocked scores stay "
+    r"blocked) \(`calmon automation enable`\)\."
+)
+def _stays_off(reader: Reader, text: str, of: Any, schedule: str | None) -> None:
+    scope = "source" if of[1].label is None else "labels"
+    acting = [
+        r.id for r in reader.facts.rules.values() if r.acts and r.scope == scope and schedule in (None, r.schedule)
+    ]
+    reader.check(not acting, "no rule acts", text, acting)
 
 
 @LINES.add(r"It keeps coming back, so it stays open until one more window is within the limit\.")
@@ -712,6 +729,11 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
     if told in ("resolved", "resolved in part"):
         true = "resolved in part" if label.in_part else label.now
         reader.equal("resolved in part", text, told, true)
+    elif (
+        later := re.fullmatch(rf"(?P<now>.+?) \((?P<window>{WEEK})\); last breach: (?P<ending>.+)", told)
+    ) is not None:
+        reader.equal("now", text, later["now"], label.now)
+        _ending(reader, text, _whole(later["ending"]), label, breach=True)
     else:
         _ending(reader, text, told, label, breach=True)
     if told not in ("resolved", "resolved in part"):
@@ -765,7 +787,7 @@ def _push(reader: Reader, text: str, living: Living) -> None:
     if later is not None:
         now = re.fullmatch(rf"(?P<now>.+) \((?P<window>{WEEK})\)", later["now"])
         reader.equal("now", text, now and now["now"], label.now)
-        _ending(reader, text, later["ending"], label, breach=True)
+        _ending(reader, text, _whole(later["ending"]), label, breach=True)
         return
     row = _ending(reader, text, what, label, breach=True)
     if row is not None:
@@ -872,6 +894,9 @@ def check_news(reader: Reader, message: Message, living: Living, window: str) ->
             if head is not None:
                 label = living.by_name(head["name"])
                 reader.check(label is not None, "label", line, "not in this message")
+                continue
+            if line.startswith(("Automation is ", "No ", "Tonight: ")):
+                LINES.read(reader, line, (living, label))
                 continue
             _news_line(reader, line, label, window)
     check_links(reader, message)
@@ -1007,6 +1032,7 @@ def check_numbers(reader: Reader, message: Message, living: Living) -> None:
 def check_repeat(reader: Reader, message: Message, living: Living) -> None:
     """A reminder: what waits, with ids that can be acknowledged."""
     waiting = [each for each in living.labels.values() if each.state == "open"]
+    label: Label | None = None
     for lines in (lines for kind, lines in message.blocks if kind == "section"):
         for line in lines:
             head = re.fullmatch(r"Not acknowledged yet: (?P<n>\d+) labels?", line)
@@ -1015,6 +1041,10 @@ def check_repeat(reader: Reader, message: Message, living: Living) -> None:
             elif line.startswith("• "):
                 reader.check("`" in line, "id in a reminder", line, "it names no id")
                 _one_line(reader, line, living)
+                head = re.fullmatch(rf"• {EMOJI}(?P<rest>.+)", line)
+                label = None if head is None else _named(living, head["rest"])
+            elif line.startswith(("Automation is ", "No ")):
+                LINES.read(reader, line, (living, label))
             else:
                 REPEAT.read(reader, line)
 

@@ -45,7 +45,7 @@ def _left_out(reader: Reader, text: str, _: Any, schedule: str, window: str, sou
 
 
 @FINDING.add(
-    rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: it was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
+    rf"{_RUN} is missing(?:, and the (?P<more>one|\d+) after it)?: (?:it|the first) was due at (?P<due>{TIME}) UTC\.?(?P<rest>.*)"
 )
 def _missing(reader: Reader, text: str, _: Any, schedule: str, window: str, more: Any, due: str, rest: str) -> None:
     many = {None: 0, "one": 1}.get(more, int(more) if more and more.isdigit() else 0)
@@ -343,6 +343,18 @@ def _turned_off(reader: Reader, text: str, _: Any, source: str, labels: str, rea
         reader.check(mine.why.startswith("not evaluated"), "why off", text, mine.why)
 
 
+@FINDING.add(
+    rf"Nobody answers the buttons of messages: calmon slack has (?:not been connected to Slack since (?P<at>{TIME}) UTC"
+    rf"|never been noted as connected to Slack, and messages with buttons are sent since (?P<sent>{TIME}) UTC)\."
+)
+def _not_listening(reader: Reader, text: str, _: Any, at: str | None, sent: str | None) -> None:
+    noted = reader.facts.rows("SELECT at FROM notes WHERE key = 'slack listener'")
+    first = reader.facts.rows("SELECT min(sent_at) AS sent_at FROM deliveries")[0]["sent_at"]
+    true = noted[0]["at"] if noted else first
+    reader.equal("has ever listened", text, at is not None, bool(noted))
+    reader.check(same_minute(at or sent, true), "last connected", text, true)
+
+
 # --- where automation stands
 
 AUTOMATION = Grammar("automation line")
@@ -387,7 +399,7 @@ ENDINGS = Grammar("the monitor is well again")
 
 @ENDINGS.add(
     rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
-    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|Buttons of messages answer again|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
     rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
 )
 def _well_again(reader: Reader, text: str, incident: Row, work: Any, since: Any, seen: Any) -> None:
@@ -453,7 +465,9 @@ def _again(reader: Reader, text: str, incident: Row, title: str) -> None:
     reader.check(incident["state"] in wanted, "incident state", text, incident["state"])
 
 
-@LINE.add(r"Press Acknowledge above, or write `calmon incidents ack (?P<id>[0-9a-f]{8})`: that ends these reminders\.")
+@LINE.add(
+    r"(?:Press Acknowledge above, or write|Write) `calmon incidents ack (?P<id>[0-9a-f]{8})`: that ends these reminders\."
+)
 def _press(reader: Reader, text: str, incident: Row, id: str) -> None:
     reader.check(incident["id"].startswith(id), "id", text, incident["id"])
 

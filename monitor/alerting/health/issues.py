@@ -14,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import clock_behind, closed_history
+from monitor.automation.state import clock_behind, closed_history, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -46,9 +46,13 @@ NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
+NOT_LISTENING = timedelta(minutes=30)
+"""After which time without a connection ``calmon slack`` is reported: it notes one every five minutes."""
 WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE, SILENT_NOTE = "watchdog", "waiting", "failed:", "watchdog silent"
 """The notes of the flows: when the watchdog last looked, which runs wait, which flow failed (key and name), and since
 when the drain has seen that the watchdog is silent."""
+LISTENER_NOTE = "slack listener"
+"""The note of ``calmon slack``: when it was last connected to Slack."""
 NOBODY = " No message reaches Slack now."
 """What is added where people are notified of nothing."""
 NEVER_RUN = "nothing has been run yet"
@@ -83,6 +87,7 @@ class WatchReason(StrEnum):
     DELIVERY_STUCK = "delivery_stuck"
     DELIVERY_REFUSED = "delivery_refused"
     DELIVERY_NOT_SENT = "delivery_not_sent"
+    LISTENER_SILENT = "listener_silent"
     LEASE_ENDING = "lease_ending"
     LEASE_ENDED = "lease_ended"
     HISTORY_RESTORED = "history_restored"
@@ -174,6 +179,7 @@ class Observed:
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
     label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
+    ``has_buttons``: both tokens of ``calmon slack`` are set here.
     """
 
     zone: ZoneInfo
@@ -193,6 +199,7 @@ class Observed:
     with_scores: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
     sent: tuple[datetime, datetime] | None = None
+    has_buttons: bool = False
 
     def is_lost(self, source: str) -> bool:
         """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
@@ -238,6 +245,7 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *data,
         *judged,
         *_deliveries(observed, now),
+        *_listener(observed, now),
         *_leases(observed, now),
         *_lost(observed),
         *_turned_off(observed),
@@ -331,7 +339,7 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         WatchReason.RUN_MISSING,
         "critical",
         schedule,
-        f"The {schedule} run of {first.name} is missing{more}: it was due at "
+        f"The {schedule} run of {first.name} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
         "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
         f"`calmon run {schedule}`",
@@ -636,12 +644,44 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         )
 
 
+def _listener(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """That nobody answers the buttons of messages; only where ``calmon slack`` was connected before, or has its tokens.
+
+    Where its tokens are not set, that it was connected counts for a week: it may have been a trial.
+    """
+    note, first = observed.notes.get(LISTENER_NOTE), observed.sent[0] if observed.sent else None
+    if _has_just_come_back(observed.notes.get(WATCHDOG_NOTE)):
+        return
+    known = [note.at] if note is not None else [first] if first is not None and observed.has_buttons else []
+    restored = observed.identity.restored_at if observed.identity is not None else None
+    silent = [now - at for at in (*known, restored) if at is not None]  # a restored note is older than the listener's
+    if not known or min(silent) <= NOT_LISTENING or (not observed.has_buttons and min(silent) > RECENT):
+        return
+    since = f"since {known[0]:%Y-%m-%d %H:%M} UTC"
+    what = f"calmon slack has not been connected to Slack {since}"
+    never = f"calmon slack has never been noted as connected to Slack, and messages with buttons are sent {since}"
+    yield HealthIssue(
+        WatchReason.LISTENER_SILENT,
+        "warning",
+        "listener",
+        f"Nobody answers the buttons of messages: {never if note is None else what}.",
+        "start `calmon slack`; until it runs, use `calmon incidents ack ID` and "
+        "`calmon automation disable --label LABEL --reason TEXT` instead of buttons",
+    )
+
+
+def _has_just_come_back(looked: Note | None) -> bool:
+    """Whether the watchdog's last look was the first after a pause, as of the machine: the others may still start."""
+    before = None if looked is None else looked.detail.get("before")
+    return looked is not None and before is not None and looked.at - datetime.fromisoformat(before) > NOT_LISTENING
+
+
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     closed = _gates_closed(observed, now)
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
-    reported = {id(s) for s in observed.switches if _is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
+    reported = {id(s) for s in observed.switches if is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
     remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
     on = [s for s in remaining if s.state == "on" and s.lease_until is not None]
     for (source, minute), states in _by_lease(on):
@@ -649,7 +689,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         hours = (until - now) / timedelta(hours=1)
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names([s.label or "the source as a whole" for s in states])
-        planned = any(map(_is_for_a_time, states))
+        planned = any(map(is_for_a_time, states))
         if band is not None and (planned or _will_be_renewed(observed, until, now)):
             continue
         if hours <= 0:
@@ -725,11 +765,6 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
             "turn it on where `re_enable` says so",
             source,
         )
-
-
-def _is_for_a_time(state: SwitchState) -> bool:
-    """Whether an operator turned it on against a verdict; that person knows when it ends."""
-    return state.by_operator and state.verdict is not None and state.lease_until == state.hold_until
 
 
 def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool:

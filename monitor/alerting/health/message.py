@@ -34,7 +34,7 @@ from monitor.alerting.slack.blocks import (
     with_trouble,
 )
 from monitor.alerting.slack.links import Links
-from monitor.automation.state import GateReason, effective
+from monitor.automation.state import Allowed, GateReason, effective
 from monitor.core.records import Incident, SwitchState
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, count_of, moment
@@ -44,6 +44,7 @@ CLOSED = "Every gate is closed until somebody confirms the history: no label act
 CLOCK_BEHIND = "Every gate is closed, since the clock is behind the history: no label acts alone now."
 _STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
 """What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
+_RUN = re.compile(r"`calmon run \w+`")
 _R = WatchReason
 _TITLES: dict[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
@@ -54,7 +55,7 @@ _TITLES: dict[WatchReason, str] = {
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
     _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
-    _R.DELIVERY_NOT_SENT: "messages to {} were not sent",
+    _R.DELIVERY_NOT_SENT: "messages to {} were not sent", _R.LISTENER_SILENT: "buttons of messages do not answer",
     _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip
@@ -68,6 +69,7 @@ _ENDS: Mapping[Trouble, str] = {
     Trouble.HISTORY: "Neither the history nor the clock closes every gate since {at}",
     Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
+    Trouble.BUTTONS: "Buttons of messages answer again since {at}",
     Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
 }
 
@@ -77,7 +79,7 @@ class View:
     """One incident of the monitor as a message shows it.
 
     ``findings`` are the present ones (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it
-    ended, ``gone``: its source is no longer in alerts.yaml.
+    ended, ``gone``: its source is no longer in alerts.yaml, ``has_ended``: labels are off since their leases ended.
     """
 
     incident: Incident
@@ -86,7 +88,13 @@ class View:
     now: datetime
     since: datetime | None = None
     gone: bool = False
+    has_ended: bool = False
     repeat: timedelta | None = None
+
+    @property
+    def answers_buttons(self) -> bool:
+        """Whether a press of a button would be answered, as far as this trouble says."""
+        return not is_trouble(self.incident, Trouble.BUTTONS)
 
     @property
     def title(self) -> str:
@@ -122,11 +130,8 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     'No label acts alone now.'
     """
     states = list(switches)
-    whole = {state.source: state for state in states if state.label is None}
-    labels = [state for state in states if state.label is not None and source in ("", state.source)]
-    found = [(state, effective(state, now, whole=whole.get(state.source))) for state in labels]
-    ends = sorted(allowed.until for _, allowed in found if allowed.allowed and allowed.until is not None)
-    over = sorted(s.lease_until for s, allowed in found if allowed.reason is GateReason.LEASE_ENDED and s.lease_until)
+    ends = sorted(a.until for _, a in _allowed(states, now, source) if a.allowed and a.until is not None)
+    over = ended_leases(states, now, source)
     with_it = "its lease" if len(over) == 1 else "their leases"
     ended = f"automation of {count_of(len(over), 'label')} ended with {with_it}"
     last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""
@@ -137,12 +142,25 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 
 
+def ended_leases(switches: Iterable[SwitchState], now: datetime, source: str = "") -> list[datetime]:
+    """When the leases ended of labels that are off because of that, in order; of one source, or ("") of all."""
+    found = _allowed(list(switches), now, source)
+    return sorted(s.lease_until for s, a in found if a.reason is GateReason.LEASE_ENDED and s.lease_until is not None)
+
+
+def _allowed(states: Sequence[SwitchState], now: datetime, source: str) -> list[tuple[SwitchState, Allowed]]:
+    """Each label's switch and what it allows."""
+    whole = {state.source: state for state in states if state.label is None}
+    labels = [state for state in states if state.label is not None and source in ("", state.source)]
+    return [(state, effective(state, now, whole=whole.get(state.source))) for state in labels]
+
+
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
     """The present message of an incident: for the post and, with another id, for each edit."""
     over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
     blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
     if over:
-        blocks += [section("\n".join(_was(view))), section(_automation(view)), context(_footer(view))]
+        blocks += [section("\n".join(_was(view))), section("\n".join(_automation_after(view))), context(_footer(view))]
     else:
         blocks += _under_way(view, links)
     findings = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
@@ -160,7 +178,8 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
     """The ``number``-th reminder to acknowledge, as a reply in the thread."""
     lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
-    press = f"Press *Acknowledge* above, or write `calmon incidents ack {view.incident.id[:8]}`"
+    command = f"`calmon incidents ack {view.incident.id[:8]}`"
+    press = f"Press *Acknowledge* above, or write {command}" if view.answers_buttons else f"Write {command}"
     lines.append(f"{press}: that ends these reminders.")
     return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
 
@@ -177,7 +196,7 @@ def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str
 
 def back(view: View, *, channel: str, root: str) -> Payload:
     """The one reply that reports the end."""
-    lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), _automation(view)]
+    lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), *_automation_after(view)]
     id = hashed("end", root, str(view.incident.reopened))
     return _reply(view, lines, channel, id, "news", None) | {"one_event": True}
 
@@ -195,12 +214,13 @@ def stages(view: View) -> list[str]:
 def _under_way(view: View, links: Links | None) -> list[Block]:
     blocks = [section("\n".join(_findings(view.findings, links)))] if view.findings else []
     blocks += [section(_automation(view))]
-    do = [with_code(each) for each in dict.fromkeys(finding.do_now for finding in view.findings)][:TO_DO]
+    do = [with_code(each) for each in _to_do(view.findings)][:TO_DO]
     if do:
         listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
         blocks += [section(f"*Do now:*{'' if len(do) > 1 else ' '}{listed}")]
     blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
-    return [*blocks, _buttons(view.incident), context(_footer(view))]
+    buttons = [_buttons(view.incident)] if view.answers_buttons else []
+    return [*blocks, *buttons, context(_footer(view))]
 
 
 def _was(view: View) -> list[str]:
@@ -230,6 +250,25 @@ def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]
 
 def _automation(view: View) -> str:
     return f"*Automation:* {escape(view.automation)}"
+
+
+def _to_do(findings: Sequence[HealthIssue]) -> list[str]:
+    """What to do, each once; runs that follow the same check are one line."""
+    runs: dict[str, list[str]] = {}
+    for each in dict.fromkeys(finding.do_now for finding in findings):
+        check, _, run = each.partition(", then ")
+        is_run = _RUN.fullmatch(run) is not None
+        runs.setdefault(check if is_run else each, []).extend([run] if is_run else [])
+    return [f"{check}, then {' and '.join(then)}" if then else check for check, then in runs.items()]
+
+
+def _automation_after(view: View) -> list[str]:
+    """What automation does after the end of a trouble, and what brings back labels whose leases ended meanwhile."""
+    back = (
+        "*Do now:* `calmon automation status` lists them. The next window within the limits renews a lease; "
+        "`calmon automation enable` does so at once."
+    )
+    return [_automation(view), back] if view.has_ended else [_automation(view)]
 
 
 def _state(view: View) -> str:

@@ -30,6 +30,7 @@ class Trouble(StrEnum):
     DATA = "data"
     SCORES = "scores"
     DELIVERY = "delivery"
+    BUTTONS = "buttons"
     AUTOMATION = "automation"
 
 
@@ -43,9 +44,11 @@ TROUBLE_OF: Mapping[WatchReason, Trouble] = {
     _R.NOTHING_JUDGED: Trouble.DATA, _R.REJECTED_ROWS: Trouble.DATA,
     _R.SCORES_MOVED: Trouble.SCORES,
     _R.DELIVERY_STUCK: Trouble.DELIVERY, _R.DELIVERY_REFUSED: Trouble.DELIVERY,
-    _R.DELIVERY_NOT_SENT: Trouble.DELIVERY,
+    _R.DELIVERY_NOT_SENT: Trouble.DELIVERY, _R.LISTENER_SILENT: Trouble.BUTTONS,
     _R.LEASE_ENDING: Trouble.AUTOMATION, _R.LEASE_ENDED: Trouble.AUTOMATION, _R.TURNED_OFF: Trouble.AUTOMATION,
 }  # fmt: skip
+
+ABOUT_NO_SOURCE = (Trouble.NOT_RUNNING, Trouble.HISTORY, Trouble.DELIVERY, Trouble.BUTTONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,9 @@ def groups(findings: Iterable[HealthIssue], known: Sequence[Incident]) -> list[G
 
 def _subject(finding: HealthIssue) -> str:
     trouble = TROUBLE_OF[finding.reason]
-    if trouble in (Trouble.NOT_RUNNING, Trouble.HISTORY):
-        return ""
-    return finding.channel if trouble == Trouble.DELIVERY else finding.source
+    if trouble == Trouble.DELIVERY:
+        return finding.channel
+    return "" if trouble in ABOUT_NO_SOURCE else finding.source
 
 
 def _home(
@@ -142,13 +145,14 @@ def _home(
     for home in ((Trouble.NOT_RUNNING, ""), (Trouble.DATA, finding.source)):
         if home in placed:
             return home
-    over = [i for i in known if i.state == "resolved" and i.source in ("", finding.source)]
-    is_reported = any(
-        finding.until is not None and i.resolved_at is not None and i.opened_at <= finding.until <= i.resolved_at
-        for i in over
-        if not is_trouble(i, Trouble.DELIVERY)
-    )
-    return None if is_reported else automation
+    return None if any(_has_reported(incident, finding) for incident in known) else automation
+
+
+def _has_reported(incident: Incident, finding: HealthIssue) -> bool:
+    """Whether a resolved incident reported this end of a lease: it was open then, and has the end among its reasons."""
+    if finding.until is None or incident.resolved_at is None or incident.source not in ("", finding.source):
+        return False
+    return finding.reason.value in incident.reasons and incident.opened_at <= finding.until <= incident.resolved_at
 
 
 def _is_open(incident: Incident) -> bool:

@@ -17,7 +17,7 @@ from monitor.alerting import incidents
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
-from monitor.alerting.health.message import View, automation_now
+from monitor.alerting.health.message import View, automation_now, ended_leases
 from monitor.alerting.health.troubles import Group, TroubleChange
 from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
@@ -56,9 +56,17 @@ _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent"
 
 
 def observed(
-    store: Store, config: Config, now: datetime, *, since: datetime | None = None, of_replica: bool = False
+    store: Store,
+    config: Config,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    of_replica: bool = False,
+    has_buttons: bool = False,
 ) -> Observed:
     """What the history has about the monitor's work; readings of twelve weeks, or from an earlier ``since`` on.
+
+    ``has_buttons``: both tokens of ``calmon slack`` are set here.
 
     Raises StoreUnreachable for a read replica, on which every gate is closed, whatever its switches say; unless the
     caller says so beside what it shows (``of_replica``).
@@ -91,6 +99,7 @@ def observed(
         with_scores=frozenset(source for source, _ in store.thresholds()),
         channels=frozenset(route.channel for route in config.routes),
         sent=store.sent_between(),
+        has_buttons=has_buttons,
     )
 
 
@@ -259,7 +268,8 @@ class WatchRound:
     @cached_property
     def seen(self) -> Observed:
         """What the history has about the monitor's work."""
-        return observed(self.monitor.store, self.monitor.config, self.now, since=self.since)
+        monitor, has_buttons = self.monitor, self.monitor.settings.has_buttons
+        return observed(monitor.store, monitor.config, self.now, since=self.since, has_buttons=has_buttons)
 
     @cached_property
     def findings(self) -> list[HealthIssue]:
@@ -376,10 +386,7 @@ class WatchRound:
     def _view(self, change: TroubleChange) -> View:
         incident = change.after
         source = incident.source if incident.source in self.monitor.config.sources else ""
-        about = not any(
-            troubles.is_trouble(incident, each)
-            for each in (troubles.Trouble.NOT_RUNNING, troubles.Trouble.DELIVERY, troubles.Trouble.HISTORY)
-        )
+        about = not any(troubles.is_trouble(incident, each) for each in troubles.ABOUT_NO_SOURCE)
         return View(
             incident,
             change.group.findings if change.group else (),
@@ -387,6 +394,7 @@ class WatchRound:
             self.now,
             since=self._since(incident),
             gone=about and not source,
+            has_ended=has_ended_leases(self.seen, self.now, source),
         )
 
     def _since(self, incident: Incident) -> datetime | None:
@@ -405,6 +413,14 @@ class WatchRound:
         """The message as it was posted, and all of its thread."""
         thread = self.monitor.store.thread(incident.root) if incident.root is not None else []
         return next((each for each in thread if each.id == incident.root), None), thread
+
+
+def has_ended_leases(records: Observed, now: datetime, source: str) -> bool:
+    """Whether labels are off because their leases ended, and not because every gate is closed."""
+    identity = records.identity
+    if identity is not None and (closed_history(identity) or clock_behind(identity.newest_at, now)) is not None:
+        return False
+    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now, source))
 
 
 def automation_line(records: Observed, now: datetime, source: str = "") -> str:

@@ -22,6 +22,7 @@ BLOCKS_JSON = 12_000
 SECTION = 2_900
 HEADER = 150
 FALLBACK = 3_000
+KEYS_NAMED = 200
 
 DONE = ":large_green_circle:"
 EMOJI: dict[Severity, str] = {
@@ -127,6 +128,20 @@ def without_mention(payload: Payload) -> Payload:
     return payload | {"text": _MENTION_AT_END.sub("", payload["text"]), "blocks": kept or None}
 
 
+def with_mention(payload: Payload, mention: str | None) -> Payload:
+    """The payload with the mention in place of the one that it has (None: it mentions nobody).
+
+    >>> found = with_mention({"text": "fine <!here>", "blocks": [header("Top"), section("<!here>")]}, "<@U1>")
+    >>> found["text"], [block["text"]["text"] for block in found["blocks"]]
+    ('fine <@U1>', ['Top', '<@U1>'])
+    """
+    bare = without_mention(payload)
+    blocks = list(bare["blocks"] or ())
+    place = 1 if blocks and blocks[0]["type"] == "header" else 0
+    placed = [*blocks[:place], *mention_block(mention), *blocks[place:]]
+    return bare | {"text": f"{bare['text']} {mention_text(mention)}".strip(), "blocks": placed or None}
+
+
 def button(action: str, text: str, incident: str, style: str | None = None) -> Block:
     """A button; its value is the id of the incident that it is about."""
     made = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident}
@@ -165,6 +180,13 @@ def with_trouble(message: Payload, trouble: str) -> Payload:
     """The message of a trouble of the monitor, named in its metadata: its id is that of one incident only."""
     said = message["metadata"]
     return message | {"metadata": {**said, "event_payload": {**said["event_payload"], "trouble": trouble}}}
+
+
+def with_ended(message: Payload, keys: Sequence[str]) -> Payload:
+    """The reply that operators' enables have ended, with the keys of these ends in its metadata, as far as they fit."""
+    said = message["metadata"]
+    named = {"ended": " ".join(keys[:KEYS_NAMED])}
+    return message | {"metadata": {**said, "event_payload": {**said["event_payload"], **named}}}
 
 
 def edited(message: Payload, root: str, sequence: int) -> Payload:

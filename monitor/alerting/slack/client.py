@@ -280,7 +280,9 @@ def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: s
         for file in _items(message, "files"):
             if delivery.id in f"{file.get('name')} {file.get('title')}":
                 return _sent(channel, file.get("id"))
-        if _named_in(message, "delivery_id") == delivery.id:
+        ended = set(delivery.payload.get("ended", ()))  # another reply may have reported these ends with others
+        is_said = ended and ended <= set(str(_named_in(message, "ended")).split())
+        if is_said or _named_in(message, "delivery_id") == delivery.id:
             return _sent(channel, message.get("ts"))
     return None
 

@@ -33,6 +33,7 @@ from monitor.alerting.slack.blocks import (
     sections,
     size,
     with_code,
+    with_ended,
 )
 from monitor.alerting.slack.labels import (
     IN_PART,
@@ -150,20 +151,27 @@ def news_message(
     """The reply in a living message's thread that says what one evaluation changed.
 
     ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
-    ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back,
-    so the reply has the ``mention``.
+    ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back, so the
+    reply has the ``mention``, and says of the labels whose switch is known what automation does and what to do.
     """
     verdicts = {finding.incident.id: verdict for finding, verdict in findings}
     lines, push = [], []
     for label in by_label([finding for finding, _ in findings]):
         lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
         lines += [news_line(each, verdicts[each.incident.id]) for each in label.findings]
+        lines += _for_the_called(label) if calls else []
         push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
     mention = mention if calls else None
     blocks = [*mention_block(mention), *(section(part) for part in sections([f"*{window.name}*", *lines]))]
     text = cut(f"{'; '.join(push)} ({window.name}) {mention_text(mention)}".strip(), FALLBACK)
     id = hashed("news", root, window.schedule, window.start.isoformat(), *sorted(changes))
     return payload_of(channel, text, blocks, id, "call" if calls else "news")
+
+
+def _for_the_called(label: LabelFindings) -> list[str]:
+    """What automation does now, and what a person on call does; [] where the switch is not known."""
+    switch = _switch_lines(label)
+    return [*switch, f"*Tonight:* {with_code(tonight(label))}."] if switch else []
 
 
 def news_line(finding: AlertItem, verdict: Verdict | None) -> str:
@@ -180,7 +188,8 @@ def repeat_message(
 ) -> Payload:
     """The ``number``-th reminder to acknowledge open incidents, as a reply in the thread.
 
-    ``findings`` are all of the message: only the labels that it describes in full have buttons.
+    ``findings`` are all of the message: only the labels that it describes in full have buttons. Each label is
+    followed by what automation does, where its switch is known.
     """
     labels = by_label(findings)
     with_buttons = {each.key for each in labels[: in_full(labels)]}
@@ -189,7 +198,7 @@ def repeat_message(
     lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*"]
     for each in waiting:
         ids = ", ".join(f"`{one.incident.id[:8]}`" for one in each.findings if one.incident.state == "open")
-        lines.append(f"• {_line(each)}: {ids}")
+        lines += [f"• {_line(each)}: {ids}", *_switch_lines(each)]
     presses = "Press *Acknowledge* above, or run" if {e.key for e in waiting} & with_buttons else "Run"
     last = f"{presses} `calmon incidents ack ID` with an id of this list; that ends these reminders."
     blocks = [*mention_block(mention), *map(section, sections([*lines, last]))]
@@ -205,7 +214,7 @@ def ended_message(labels: Sequence[LabelFindings], *, channel: str, root: str, m
     which = "it" if len(labels) == 1 else "one of them"
     lines.append(
         f"*Before {which} is turned on again:* fix the cause, or say for how long and why: "
-        "`calmon automation enable --until TIME --reason TEXT`."
+        "`calmon automation enable --label LABEL --until TIME --reason TEXT`."
     )
     said = "; ".join(f"{escape(each.name)}: {escape(_switch_words(each))}" for each in labels)
     blocks = [*mention_block(mention), *map(section, sections(lines))]
@@ -213,7 +222,7 @@ def ended_message(labels: Sequence[LabelFindings], *, channel: str, root: str, m
     payload = payload_of(
         channel, cut(f"{said} {mention_text(mention)}".strip(), FALLBACK), blocks, hashed(*sorted(keys)), "ended"
     )
-    return payload | {"ended": keys}  # stored with the message, not sent
+    return with_ended(payload, keys) | {"ended": keys}  # stored with the message, not sent
 
 
 def ended_key(label: LabelFindings, root: str) -> str:
@@ -221,12 +230,12 @@ def ended_key(label: LabelFindings, root: str) -> str:
     return hashed("ended", root, *map(str, label.key), _switch_words(label))
 
 
-def reported_ends(replies: Iterable[Delivery], labels: Iterable[LabelFindings], root: str) -> set[str]:
-    """The keys of ends that these replies of a thread report.
+def reported_ends(thread: Iterable[Delivery], labels: Iterable[LabelFindings], root: str) -> set[str]:
+    """The keys of ends that a message said when it was written, or that a reply of its ``thread`` reports.
 
     A reply of earlier versions was about one label, and had the end in its id.
     """
-    stored = list(replies)
+    stored = list(thread)
     found = {key for each in stored for key in each.payload.get("ended", ())}
     earlier = {each.id for each in stored if "ended" not in each.payload}
     return found | {ended_key(each, root) for each in labels if hashed("ended", root, _switch_words(each)) in earlier}
@@ -279,13 +288,18 @@ def _what(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
     """The result of the newest evaluation; where that is no breach, followed by the last breach."""
     lead, latest = label.lead, label.lead.latest
     name = f"{_emoji(label)} *{escape(_name(label, labels))}*"
-    breach = f"{escape(ending(lead.verdict))} ({_when(lead.verdict)})."
     if lead.now == Now.IN_BREACH:
-        return f"{name} {breach}"
+        return f"{name} {escape(ending(lead.verdict))} ({_when(lead.verdict)})."
+    breach = f"{escape(_last_breach(lead.verdict))}."
     if reason_of(lead.last) == IncidentReason.NEWEST_WITHIN_OPEN:
         return f"{name} {lead.newest.name} alone is within the limit, pooled it is not.\nLast breach: {breach}"
     result = f"{lead.now.value} ({lead.newest.name})" if latest is None else f"{ending(latest)} ({_when(latest)})"
     return f"{name} {escape(result)}.\nLast breach: {breach}"
+
+
+def _last_breach(verdict: Verdict) -> str:
+    """A breach behind the words "last breach:": ``overconfident: 12 points less ... (2026-W14)``."""
+    return f"{ending(verdict).removeprefix('is ')} ({_when(verdict)})"
 
 
 def _name(label: LabelFindings, labels: Sequence[LabelFindings]) -> str:
@@ -316,7 +330,7 @@ def _state_lines(label: LabelFindings) -> list[str]:
 
 def _done_lines(label: LabelFindings) -> list[str]:
     lead = label.lead
-    found = [f"{escape(lead.switch.words)}."] if lead.switch is not None else []
+    found = _switch_lines(label)
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
         short = lead.harm.short
         from_score, rows = lead.harm.counted_from or "`automate_at`", lead.harm.rows
@@ -324,6 +338,22 @@ def _done_lines(label: LabelFindings) -> list[str]:
         found.append(f"{counted}.")
     other_rules = label.others()
     return [*found, escape(other_rules)] if other_rules else found
+
+
+def _switch_lines(label: LabelFindings) -> list[str]:
+    """The state of automation, and why it does not come back by itself if alerts.yaml has lost the rules for that."""
+    switch = label.lead.switch
+    if switch is None:
+        return []
+    stays = [f"{switch.stays} (`calmon automation enable`)."] if switch.stays else []
+    return [f"{escape(switch.words)}.", *stays]
+
+
+def _acts(finding: AlertItem) -> bool:
+    """Whether its rule may change a switch; of a rule that alerts.yaml has lost, whether its breach asked for that."""
+    if finding.rule is not None:
+        return finding.rule.acts
+    return any(action != "slack" for action in finding.verdict.actions)
 
 
 def _leads(finding: AlertItem, cause: str) -> list[str]:
@@ -353,15 +383,14 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
     line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
     switch = lead.switch
     if label.is_resolved_in_part:
-        done = [f"{escape(switch.words)}."] if switch is not None else []
-        return [divider(), section("\n".join([line, *done, f"{escape(label.elsewhere_words)}."]))]
-    acts = any(each.rule is not None and each.rule.acts for each in label.findings)
+        return [divider(), section("\n".join([line, *_switch_lines(label), f"{escape(label.elsewhere_words)}."]))]
+    acts = any(_acts(each) for each in label.findings)
     if switch is None or switch.button != "off" or not acts:
         return [divider(), section(line)]
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
         divider(),
-        section(f"{line}\n{escape(switch.words)}.\n{todo}"),
+        section("\n".join([line, *_switch_lines(label), todo])),
         _actions(label, [button("automation_on", "Turn on", label.lead_id)]),
     ]
 
@@ -413,6 +442,8 @@ def _line(label: LabelFindings) -> str:
     more = sum(each is not lead and each.now != Now.RESOLVED for each in label.findings)
     also = f", and {count_of(more, 'other rule')}" if more else ""
     words = f"{ending(verdict)} ({_when(verdict)}){also}"
+    if label.now != Now.IN_BREACH:
+        words = f"{label.now.value} ({lead.newest.name}); last breach: {_last_breach(verdict)}{also}"
     if label.now == Now.RESOLVED:
         words = IN_PART if label.is_resolved_in_part else "resolved"
     source = "" if label.key[1] is None else f"{clean(label.key[0], 40)}/"
@@ -426,7 +457,7 @@ def _push(label: LabelFindings) -> str:
     lead = label.lead
     words = f"{ending(lead.verdict)} ({_when(lead.verdict)})"
     if lead.now != Now.IN_BREACH:
-        words = f"{label.now.value} ({lead.newest.name}); last breach: {words}"
+        words = f"{label.now.value} ({lead.newest.name}); last breach: {_last_breach(lead.verdict)}"
     done = f". {lead.switch.words}" if lead.switch is not None else ""
     return cut(escape(f"{label.name} {words}{done}."), 500)
 

@@ -35,7 +35,8 @@ class SwitchLine:
     ``words`` is a sentence without its full stop. ``button`` is what the message offers to undo: "on" offers to
     turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on ``segments``.
     ``held_until``: an operator's enable against the evidence ends then. ``ended_by`` is whose enable has ended by
-    itself, "" where none has.
+    itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by itself, where alerts.yaml has
+    lost the rules that would judge it.
     """
 
     words: str
@@ -44,7 +45,9 @@ class SwitchLine:
     blocked: Ranges = ()
     held_until: datetime | None = None
     ended_by: str = ""
+    ended_at: datetime | None = None
     segments: tuple[tuple[str, str], ...] = ()
+    stays: str = ""
 
 
 class Now(StrEnum):

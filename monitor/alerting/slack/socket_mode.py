@@ -22,6 +22,8 @@ from monitor.alerting.slack.client import call, content_of
 from monitor.core.redaction import without_secrets
 
 PING_S = 5.0
+ALIVE_S = 300.0
+"""How often a listener reports that it is connected."""
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +60,15 @@ def listen(
     stop: threading.Event,
     *,
     connected: Callable[[], object] = lambda: None,
+    alive: Callable[[], object] = lambda: None,
     ping: float = PING_S,
+    every: float = ALIVE_S,
 ) -> None:
     """Hand every press to ``handle`` until ``stop`` is set; one that is being handled then is finished.
 
     Every envelope is acknowledged before it is handled. ``handle`` is called in threads of the SDK. A broken
-    connection is noticed after ``ping`` seconds. Raises :class:`SocketRefused`.
+    connection is noticed after ``ping`` seconds. ``alive`` is called at once and ``every`` so many seconds, while there
+    is a connection. Raises :class:`SocketRefused`.
     """
     socket = SocketModeClient(app_token, web_client=client, ping_interval=ping)
     if client.proxy is None:
@@ -72,7 +77,10 @@ def listen(
     try:
         socket.connect()
         connected()
-        stop.wait()
+        alive()
+        while not stop.wait(every):
+            if socket.is_connected():
+                alive()
     except SlackApiError as error:
         code = content_of(error.response).get("error")
         raise SocketRefused(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from monitor.automation.state import effective
+from monitor.automation.staying_off import stays_off
 from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Window
 from monitor.core.wording import segment_name
 from monitor.evaluation.label_state import LabelState, counts_text, states_of
@@ -27,7 +28,8 @@ LOOKS_BACK = timedelta(weeks=12)
 class SwitchTableRow:
     """One switch on the page: its present state in words, and the score from which it may act.
 
-    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule.
+    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule. ``stays``
+    says why it does not come back by itself, where alerts.yaml has lost the rules that would judge it.
     """
 
     switch: SwitchState
@@ -35,6 +37,7 @@ class SwitchTableRow:
     state: str
     threshold: float | None
     found: tuple[tuple[str, LabelState], ...] = ()
+    stays: str = ""
 
 
 def make(context: PageContext) -> PageContent:
@@ -88,7 +91,9 @@ def _switches(context: PageContext) -> tuple[list[SwitchTableRow], list[tuple[st
         state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"
         score = None if label is None else scores.get(key, scores.get((source, None)))
         states = tuple((name, of[key]) for name, of in found if key in of)
-        return SwitchTableRow(stored[key], allowed.allowed, state, score, states)
+        return SwitchTableRow(
+            stored[key], allowed.allowed, state, score, states, stays_off(stored[key], context.config)
+        )
 
     lines = [line(key) for key in sorted(stored, key=lambda key: (key[0], key[1] or ""))]
     return lines, [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]

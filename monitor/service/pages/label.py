@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from monitor.automation.as_of import any_on, on_spans
 from monitor.automation.state import Allowed, effective, of_source
+from monitor.automation.staying_off import stays_off
 from monitor.config.model import Rule, SourceConfig
 from monitor.core import documents, windows
 from monitor.core.baseline import Baseline, edges_of
@@ -249,6 +250,12 @@ class LabelHistory:
         whole = stored.get((source, None))
         return effective(store.switch(source, label), now.astimezone(UTC), whole=whole, identity=identity)
 
+    @property
+    def stays(self) -> str:
+        """Why automation does not come back by itself, where alerts.yaml has lost the rules that would judge it."""
+        switch = self.context.store.switch(self.subject.source, self.subject.label)
+        return stays_off(switch, self.context.config)
+
 
 def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
     """The trend with the estimates before the truth that are drawn beside it."""
@@ -278,7 +285,8 @@ def make(context: PageContext) -> PageContent:
     trends, evidence = history.trends, evidence_data(each.verdict for each in verdicts)
     values: dict[str, Any] = {
         "subject": subject, "week": history.week, "weeks": [window.name for window in newest], "against": name,
-        "state": state_of(v.verdict for v in verdicts), "automation": history.automation, "explained": verdicts,
+        "state": state_of(v.verdict for v in verdicts), "automation": history.automation, "stays": history.stays,
+        "explained": verdicts,
         "plain_words": plain_words, "advice": advice, "check_text": text_of, "documents": documents.pages(),
         "panels": _panels(history, trends, events) if trends else Markup(), "trends": trends,
         "events": events[::-1], "segments": _segments(history), "reliability": reliability, "bars": bars,

@@ -33,7 +33,8 @@ def make(context: PageContext) -> PageContent:
     rejected = store.rejected_by_reason(since, now)
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
     switches = store.switches()
-    records = observed(store, context.config, now, of_replica=True)
+    has_buttons = context.settings.has_buttons
+    records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
     leases = _leases(switches, now, records.identity)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,

@@ -46,11 +46,29 @@ def test_what_one_outage_does_is_one_trouble_and_others_are_their_own():
 
 
 def test_a_lease_that_ended_during_an_outage_is_not_reported_again_after_it():
-    opened = one([], NOON, found(R.RUN_MISSING)).after
-    over = replace(opened, state="resolved", resolved_at=NOON + 9 * DAY)
     ended = found(R.LEASE_ENDED, "tickets", until=NOON + 5 * DAY)
+    opened = one([], NOON, found(R.RUN_MISSING)).after
+    reporting = one([opened], NOON + 5 * DAY, found(R.RUN_MISSING), ended).after
+    over = replace(reporting, state="resolved", resolved_at=NOON + 9 * DAY)
     assert groups([ended], [over]) == []
     assert [g.rule for g in groups([replace(ended, until=NOON + 10 * DAY)], [over])] == ["monitor:automation"]
+
+
+@pytest.mark.parametrize(
+    ("other", "source"),
+    [
+        (R.SCORES_MOVED, "tickets"),
+        (R.CLOCK_BEHIND, ""),
+        (R.DELIVERY_STUCK, ""),
+        (R.RUN_FAILED, ""),
+        (R.DATA_SMALL, "tickets"),
+    ],
+)
+def test_what_was_open_when_a_lease_ended_and_did_not_say_so_has_not_reported_it(other: WatchReason, source: str):
+    opened = one([], NOON, found(other, source)).after
+    over = replace(opened, state="resolved", resolved_at=NOON + 9 * DAY)
+    ended = found(R.LEASE_ENDED, "tickets", until=NOON + 5 * DAY)
+    assert [g.rule for g in groups([ended], [over])] == ["monitor:automation"]
 
 
 def test_it_opens_goes_on_and_ends():

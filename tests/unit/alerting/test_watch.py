@@ -9,11 +9,21 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.alerting.health.issues import HealthIssue, Observed, ReadingSeen, RunSeen, WatchReason, findings, not_heard
+from monitor.alerting.health.issues import (
+    LISTENER_NOTE,
+    WATCHDOG_NOTE,
+    HealthIssue,
+    Observed,
+    ReadingSeen,
+    RunSeen,
+    WatchReason,
+    findings,
+    not_heard,
+)
 from monitor.alerting.health.message import View
 from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
-from monitor.core.records import Delivery, Identity, Incident, Mark, Recorded, Schedule, SwitchState, Window
+from monitor.core.records import Delivery, Identity, Incident, Mark, Note, Recorded, Schedule, SwitchState, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)  # two and a half hours after the weekly run
@@ -233,6 +243,38 @@ def test_messages_that_were_given_up_without_a_token_are_found_where_there_was_o
     assert findings(later, MONDAY)[0].text.startswith("1 message to #a was not sent")  # the first had none before it
 
 
+def listening(at: datetime | None, **changes: object) -> list[HealthIssue]:
+    """What is found with this last connection of the listener, where messages were sent for a day."""
+    notes = {} if at is None else {LISTENER_NOTE: Note(LISTENER_NOTE, at)}
+    return findings(seen(notes=notes, sent=(MONDAY - timedelta(days=1), MONDAY), **changes), MONDAY)
+
+
+def test_a_listener_that_is_gone_is_found_where_one_ran_or_is_configured_and_nowhere_else():
+    hour = timedelta(hours=1)
+    assert (listening(None), listening(MONDAY - hour / 4), listening(MONDAY - hour / 4, has_buttons=True)) == (
+        [],
+        [],
+        [],
+    )
+    (gone,) = listening(MONDAY - hour)
+    assert (gone.reason, gone.severity) == ("listener_silent", "warning")
+    assert gone.text.endswith("calmon slack has not been connected to Slack since 2026-11-16 08:00 UTC.")
+    (never,) = listening(None, has_buttons=True)
+    assert never.text.endswith("messages with buttons are sent since 2026-11-15 09:00 UTC.")
+    assert listening(MONDAY - timedelta(days=8)) == []  # a trial of last week
+    assert reasons(listening(MONDAY - timedelta(days=8), has_buttons=True)) == ["listener_silent"]
+    restored = Identity(Mark("h", int((MONDAY - hour / 4).timestamp()), 1))
+    assert listening(MONDAY - 9 * hour, identity=restored) == []  # the note is that of the backup
+
+
+def test_after_a_night_in_which_the_machine_was_off_the_listener_has_time_to_connect():
+    sent, night = (MONDAY - timedelta(days=9), MONDAY), timedelta(hours=9)
+    for before, found in ((MONDAY - night, []), (MONDAY - timedelta(minutes=15), ["listener_silent"])):
+        looked = Note(WATCHDOG_NOTE, MONDAY, {"before": before.isoformat()})
+        notes = {WATCHDOG_NOTE: looked, LISTENER_NOTE: Note(LISTENER_NOTE, MONDAY - night)}
+        assert reasons(findings(seen(notes=notes, sent=sent), MONDAY)) == found
+
+
 def test_a_message_that_a_person_has_deleted_is_no_refusal():
     gone = replace(message("dead", 5), error_code="message_not_found")
     assert findings(seen(deliveries=[gone]), MONDAY) == []
@@ -294,6 +336,8 @@ def test_what_an_operator_turned_on_for_a_time_calls_nobody_when_that_is_over():
     assert findings(seen(switches=[on]), MONDAY) == []
     over = findings(seen(switches=[on], scheduled=()), end + timedelta(minutes=1))
     assert [(f.reason, f.severity) for f in over] == [("lease_ended", "warning")]
+    longer = replace(on, hold_until=end + timedelta(days=3))  # it ends with its lease all the same
+    assert findings(seen(switches=[longer]), MONDAY) == []
     by_run = replace(on, by_operator=False)
     assert [f.severity for f in findings(seen(switches=[by_run]), MONDAY + timedelta(hours=1))] == ["critical"]
 

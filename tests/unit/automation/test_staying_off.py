@@ -1,0 +1,45 @@
+"""What does not come back by itself, since alerts.yaml has lost the rules whose good windows would bring it back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from monitor.automation.staying_off import stays_off
+from monitor.config.load import load_config
+from monitor.core.records import SwitchState
+
+RULE = """\
+  - {id: SCHEDULE-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+     schedule: SCHEDULE, severity: critical, actions: [slack, disable_automation]}
+"""
+OFF = SwitchState("tickets", "billing", "off", actor="daily run")
+BLOCKED = replace(OFF, state="on", blocked=((0.8, 0.9),))
+NO_DAILY = "No daily rule acts on it any more, so it does not come back by itself"
+
+
+@pytest.mark.parametrize(
+    ("state", "acting", "re_enable", "words"),
+    [
+        (OFF, ("weekly",), "{after: 2}", NO_DAILY),
+        (OFF, ("weekly", "daily"), "{after: 2}", ""),
+        (OFF, ("weekly",), "manual", ""),
+        (OFF, (), "manual", NO_DAILY.replace("daily rule", "rule")),
+        (BLOCKED, ("weekly",), "{after: 2}", "No daily rule acts on it any more, so its blocked scores stay blocked"),
+        (replace(OFF, counts="weekly run"), ("weekly",), "{after: 2}", ""),
+        (replace(OFF, by_operator=True, actor="ana"), (), "{after: 2}", ""),
+        (replace(OFF, state="on"), (), "{after: 2}", ""),
+        (replace(OFF, source="mail"), (), "{after: 2}", ""),
+    ],
+)
+def test_what_nothing_can_bring_back_is_known(
+    state: SwitchState, acting: tuple[str, ...], re_enable: str, words: str, tmp_path: Path
+) -> None:
+    rules = "".join(RULE.replace("SCHEDULE", schedule) for schedule in acting)
+    head = "version: 1\nsources: {tickets: {relation: tickets, score_is: probability_of_label}}\nrules:\n"
+    info = "  - {id: ece, metric: ece, condition: above, threshold: 0.1, severity: info, actions: [slack]}\n"
+    end = f"automation: {{when_not_evaluated: keep, re_enable: {re_enable}}}\n"
+    (tmp_path / "alerts.yaml").write_text(head + rules + info + end)
+    assert stays_off(state, load_config(tmp_path / "alerts.yaml")) == words
