@@ -310,7 +310,8 @@ def earlier(
         # whole rows are never stored, but estimates of them are, and those of a window are replaced together
         reading, counts = read(monitor, past, name, baselines, store=store, whole=store and kept is not None)
         found.append(counts)
-        if store and kept is not None and kept.digest != stored(monitor, reading).digest:
+        was_run = store and kept is not None and monitor.store.run_of(past) is not None
+        if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:
             # late truths change the estimates of the window before; its verdicts are not changed
             data = SourceData(name, with_whole(reading), segments=reading.segments, baselines=baselines)
             monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
