@@ -362,7 +362,7 @@ def _channel(year: Year, window: Window, fault: Fault) -> timedelta | None:
 
 
 def _ahead(year: Year, window: Window, fault: Fault) -> timedelta:
-    # with the clock two weeks ahead, the weekly window begins within a week of the newest row, and is judged
+    # with the clock less than two weeks ahead the newest row shows nothing, and the window is judged
     assert not _under_clock(year, window, timedelta(weeks=3 + int(fault.place * 7)), fault.lasts)
     return PROMISED[Kind.AHEAD]
 

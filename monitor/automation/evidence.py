@@ -17,7 +17,7 @@ KEPT = 8
 """The newest windows kept for each rule, beside the last one that decides; older ones are rarely judged again."""
 PERIOD: dict[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 GRACE = timedelta(hours=12)
-NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.UNRESOLVED_FAILED)
 _DECIDES = ("ok", "breach")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,12 +150,13 @@ def prune_command(
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 
+    configured = cli.configuration()
     with cli.store() as store:
-        found = prune(store, cli.configuration(), utc_now(), dry_run=dry_run)
+        found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
         typer.echo(json.dumps(pruned_document(found), indent=1, default=str))
     else:
-        for line in pruned_lines(found):
+        for line in pruned_lines(found, configured.zone):
             cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -165,11 +167,12 @@ def pruned_document(found: Pruned) -> dict[str, Any]:
     return removed | {"bytes_before": found.before, "bytes_after": found.after} | spans
 
 
-def pruned_lines(found: Pruned) -> Iterator[str]:
-    """The lines that `calmon db prune` prints."""
+def pruned_lines(found: Pruned, zone: tzinfo) -> Iterator[str]:
+    """The lines that `calmon db prune` prints; dates are those of ``zone``, in which windows begin."""
     keep, removed = found.keep, found.removed
-    starts = ", ".join(f"{schedule} {start:%Y-%m-%d}" for schedule, start in keep.counts_from.items())
-    yield f"details are kept of windows from {keep.details_from:%Y-%m-%d} on, counts of those from: {starts}"
+    starts = ", ".join(f"{schedule} {start.astimezone(zone):%Y-%m-%d}" for schedule, start in keep.counts_from.items())
+    details = f"{keep.details_from.astimezone(zone):%Y-%m-%d}"
+    yield f"details are kept of windows from {details} on, counts of those from: {starts}"
     verb = "would be removed" if found.dry_run else "removed"
     what = {
         f"counts of labels ({removed.bytes_of_counts / 2**20:,.1f} MiB)": removed.counts,

@@ -7,7 +7,7 @@ is about, an :class:`Estimate` is a number with its interval, a :class:`Comparis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
@@ -46,6 +46,7 @@ class Reason(StrEnum):
     NO_ROWS = "no_rows"
     REJECTED_ROWS = "rejected_rows"
     NOT_MATURE = "not_mature"
+    UNRESOLVED_FAILED = "unresolved_failed"
     RELATION_ERROR = "relation_error"
     WAREHOUSE_FAILED = "warehouse_failed"
 
@@ -126,18 +127,32 @@ SCORE_BAND = "score_band"
 TOO_MANY_VALUES = "too_many_values"
 """The reason for a segment column that was left out, since it has more values than a report can show."""
 
+DELAYS_FAILED, UNRESOLVED_FAILED = "delays_failed", "unresolved_failed"
+"""The reasons for parts that could not be read, though the counts were: when truths came, and the waiting items."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
     """How many rows of a source were rejected for one reason, with some examples.
 
-    ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples.
+    ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
+    that could not be read, with 0 rows and one example that says why (:func:`part_not_read`).
     """
 
     source: str
     reason: str
     rows: int
     examples: tuple[Mapping[str, str | None], ...] = ()
+
+
+def part_not_read(source: str, part: str, problem: Reason, why: str) -> RejectedRows:
+    """A part of a reading (:data:`DELAYS_FAILED`, :data:`UNRESOLVED_FAILED`) that failed alone, and why."""
+    return RejectedRows(source, part, 0, ({"problem": problem.value, "why": why},))
+
+
+def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:
+    """The parts of a reading that could not be read."""
+    return {each.reason: each for each in quality if each.reason in (DELAYS_FAILED, UNRESOLVED_FAILED)}
 
 
 class ScorePlace(IntEnum):

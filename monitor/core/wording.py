@@ -718,6 +718,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_ROWS: _no_rows,
     Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
     Reason.NOT_MATURE: lambda v: f"was not judged: {_waiting(v)}",
+    Reason.UNRESOLVED_FAILED: lambda _: "was not judged: which items wait for their truth could not be read",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }
@@ -813,6 +814,7 @@ _ADVICE = {
     Reason.NO_ROWS: "Check whether outcomes still reach the warehouse for this label.",
     Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
     Reason.NOT_MATURE: "Nothing to do: it is judged by the run that finds enough truths.",
+    Reason.UNRESOLVED_FAILED: "Look at the notes of the report, which say why; fix it, then run the same window again.",
     Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
     Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
 }

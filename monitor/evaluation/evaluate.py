@@ -15,6 +15,8 @@ from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (
+    DELAYS_FAILED,
+    UNRESOLVED_FAILED,
     Comparison,
     Estimate,
     Interval,
@@ -59,7 +61,8 @@ class WindowCounts:
     ``whole`` has the data of the source as a whole besides the counts of labels, for the judged window only.
     ``rejected`` says which subjects are not judged because of rejected rows. ``segments`` has the promises of each
     label's segments, and ``segment_counts`` their counts, where a rule needs them. ``maturity`` says how many items of
-    each label have their truth, where the source records it.
+    each label have their truth, where the source records it. ``not_read`` has the parts that could not be read:
+    DELAYS_FAILED, UNRESOLVED_FAILED.
     """
 
     window: Window
@@ -70,6 +73,7 @@ class WindowCounts:
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     segment_counts: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
     maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
+    not_read: frozenset[str] = frozenset()
 
     @property
     def main_version(self) -> str | None:
@@ -355,7 +359,13 @@ def _windows_to_pool(data: SourceData, label: str | None, most: int) -> list[Win
 
 
 def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> RuleInput:
-    """The input, with the problem ``not_mature`` where fewer truths are known than the rule waits for."""
+    """The input, with the problem ``not_mature`` where fewer truths are known than the rule waits for.
+
+    If a part that the rule needs could not be read, the problem is ``unresolved_failed``.
+    """
+    needed = {DELAYS_FAILED: rule.mature is not None, UNRESOLVED_FAILED: rule.metric in EXPECTED}
+    if rule_input.problem is None and any(needed[part] for part in current.not_read):
+        return replace(rule_input, problem=Reason.UNRESOLVED_FAILED)
     maturity = current.maturity.get(rule_input.subject.label)
     if rule.mature is None or maturity is None or rule_input.problem or maturity.of_expected >= rule.mature:
         return rule_input

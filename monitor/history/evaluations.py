@@ -279,7 +279,7 @@ def estimates(
     """Estimates by window, source, label and metric; those of segments only if ``segments``."""
     table = tables.estimates
     equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
-    statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
+    statement = _filtered(with_window_end(table), table, equals | {"window_start": window_start}, label, between)
     if not segments:
         statement = statement.where(table.c.segment == "")
     ordered = statement.order_by(
@@ -303,7 +303,7 @@ def shifts(
     """Shift tests by window, source, label and test."""
     table = tables.shifts
     equals = {"schedule": schedule, "window_start": window_start, "source": source}
-    ordered = _filtered(_with_window_end(table), table, equals).order_by(
+    ordered = _filtered(with_window_end(table), table, equals).order_by(
         table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
     )
     return [_shift(row) for row in connection.execute(ordered).mappings()]
@@ -330,7 +330,7 @@ def _filtered(
     return statement.where(*(table.c[name] == value for name, value in values.items()))
 
 
-def _with_window_end(table: Table) -> Select[Any]:
+def with_window_end(table: Table) -> Select[Any]:
     """The rows with the end of their window. Only the run has it: days are not always 24 h long."""
     runs = tables.runs
     same = and_(runs.c.schedule == table.c.schedule, runs.c.window_start == table.c.window_start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, and_, func, select
 
@@ -13,7 +13,7 @@ from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Schedule, Subject, Window
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, row_of
-from monitor.history.evaluations import Between, estimate_of
+from monitor.history.evaluations import Between, estimate_of, with_window_end
 from monitor.history.values import label_key, label_of, number
 
 Key = tuple[datetime, str | None]
@@ -88,10 +88,9 @@ def former_estimates(
     if between is not None:
         conditions.append(table.c.window_start.between(*between))
     found: dict[tuple[datetime, str], list[Estimate]] = {}
-    for row in connection.execute(select(table).where(*conditions).order_by(table.c.restated_at.desc())).mappings():
-        start = row["window_start"].replace(tzinfo=UTC)
+    statement = with_window_end(table).where(*conditions).order_by(table.c.restated_at.desc())
+    for row in connection.execute(statement).mappings():
         rows = json.loads(zlib.decompress(row["estimates"]))
-        found[start, row["source"]] = [
-            estimate_of({**each, "window_start": start, "window_end": None}) for each in rows
-        ]
+        window = {name: row[name] for name in ("window_start", "window_end")}
+        found[row["window_start"], row["source"]] = [estimate_of({**each, **window}) for each in rows]
     return found  # newest first, so the earliest restatement after `at` remains

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,15 @@ from monitor.core.baseline import Baseline, with_outcome
 from monitor.core.counts import Counts, pool
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, segment_promises
-from monitor.core.records import DRILL_LABEL, Reason, ShiftResult, Subject, Window
+from monitor.core.records import (
+    DELAYS_FAILED,
+    DRILL_LABEL,
+    Reason,
+    ShiftResult,
+    Subject,
+    Window,
+    parts_not_read,
+)
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
@@ -31,7 +39,15 @@ from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import StoredReading
 from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
-from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
+from monitor.warehouse.reader import (
+    Reading,
+    RelationError,
+    Warehouse,
+    WarehouseFailed,
+    WarehouseTimeout,
+    problem_of,
+    with_part_not_read,
+)
 
 REFERENCE_SAMPLES = 4
 """The baseline's feature sample is so many times larger than the window's, so that it adds less noise."""
@@ -53,7 +69,10 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowRead:
-    """One source in one window, read from the warehouse; ``truths``: how complete the truths of its windows are."""
+    """One source in one window, read from the warehouse; ``truths``: how complete the truths of its windows are.
+
+    If these could not be read, the reading's ``quality`` says why.
+    """
 
     reading: Reading
     truths: ByWindow
@@ -61,8 +80,19 @@ class WindowRead:
 
 def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
     """Read all that is needed to judge a window. Raises what ``Warehouse.read`` raises."""
-    truths = known_truths(config, warehouse, window, name, now)
-    return WindowRead(warehouse.read(name, config.sources[name], window, now=now, fingerprint=True), truths)
+    truths, failed = _truths(config, warehouse, window, name, now)
+    reading = warehouse.read(name, config.sources[name], window, now=now, fingerprint=True)
+    return WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
+
+
+def _truths(
+    config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime
+) -> tuple[ByWindow, RelationError | WarehouseFailed | None]:
+    """How complete truths are, or why it could not be read: the counts may be readable all the same."""
+    try:
+        return known_truths(config, warehouse, window, name, now), None
+    except (RelationError, WarehouseFailed) as error:
+        return {}, error
 
 
 def collect(
@@ -86,10 +116,19 @@ def collect(
         progress(f"reading {name}")
         with monitor.warehouse.kept_open():
             found.append(collect_one(monitor, window, name, store=store, reread=reread))
-    failed = [c.data for c in found if c.data.problem is Reason.WAREHOUSE_FAILED and not c.timed_out]
+    failed = [f"{c.data.name}: {why}" for c in found if not c.timed_out for why in _unanswered(c.data)]
     if failed and try_again:
-        raise WarehouseFailed(f"{failed[0].name}: {failed[0].error}")
+        raise WarehouseFailed(failed[0])
     return found
+
+
+def _unanswered(data: SourceData) -> Iterator[str]:
+    """Why the warehouse did not answer, for the source or for a part of it."""
+    if data.problem is Reason.WAREHOUSE_FAILED:
+        yield data.error
+    for part in parts_not_read(data.quality).values():
+        if part.examples[0]["problem"] == Reason.WAREHOUSE_FAILED:
+            yield str(part.examples[0]["why"])
 
 
 def collect_one(
@@ -100,22 +139,24 @@ def collect_one(
     switched = _followed(monitor, name)
     restated: list[Collected] = []
     try:
-        known = (
-            known_truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
+        known, failed = (
+            _truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
             if done is None
-            else done.truths
+            else (done.truths, None)
         )
         if store and reread:
             restated = _restated(monitor, window, name, baselines, known)
         reading = None if done is None else done.reading
-        reading, current = read(monitor, window, name, baselines, store=store, whole=True, reading=reading)
+        reading, current = read(
+            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed
+        )
         read_again = any(each.data.current.window.end == window.start for each in restated)
         before = earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
     except (RelationError, WarehouseFailed) as error:
-        problem = Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
+        problem = problem_of(error)
         if store:
-            failed = StoredReading(name, problem.value, str(error))
-            monitor.store.save_reading(window, failed, monitor.clock())
+            unread = StoredReading(name, problem.value, str(error))
+            monitor.store.save_reading(window, unread, monitor.clock())
         data = SourceData(
             name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
         )
@@ -184,16 +225,18 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
 
 def read(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
-    reading: Reading | None = None,
+    reading: Reading | None = None, failed: RelationError | WarehouseFailed | None = None,
 ) -> tuple[Reading, WindowCounts]:  # fmt: skip
     """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
 
     Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
-    is not read.
+    is not read. ``failed`` says why the delays of truths could not be read.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
         reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store)
+    if failed is not None:
+        reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
@@ -233,7 +276,10 @@ def with_whole(reading: Reading) -> WindowCounts:
     few = len(labels) <= EVERYTHING_UP_TO + 1
     parts = segment_promises(labels, reading.segments) if few else {}
     counts = by_label(reading.segments) if few else {}
-    return WindowCounts(reading.window, labels, reading.versions, whole, segments=parts, segment_counts=counts)
+    return WindowCounts(
+        reading.window, labels, reading.versions, whole, segments=parts, segment_counts=counts,
+        not_read=frozenset(parts_not_read(reading.quality)),
+    )  # fmt: skip
 
 
 def by_label(segments: Mapping[Segment, Mapping[str, Counts]]) -> dict[str | None, dict[Segment, Counts]]:
@@ -310,7 +356,8 @@ def earlier(
         # whole rows are never stored, but estimates of them are, and those of a window are replaced together
         reading, counts = read(monitor, past, name, baselines, store=store, whole=store and kept is not None)
         found.append(counts)
-        if store and kept is not None and kept.digest != stored(monitor, reading).digest:
+        was_run = store and kept is not None and monitor.store.run_of(past) is not None
+        if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:
             # late truths change the estimates of the window before; its verdicts are not changed
             data = SourceData(name, with_whole(reading), segments=reading.segments, baselines=baselines)
             monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
@@ -373,5 +420,5 @@ def counts_of(
     rejected = rejected_in(kept, config, baselines)
     return WindowCounts(
         window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments,
-        segment_counts=kept.segment_counts or {},
+        segment_counts=kept.segment_counts or {}, not_read=frozenset(parts_not_read(kept.quality)),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.maturity import Maturity
-from monitor.core.records import Reason, Schedule, Subject, Window
+from monitor.core.records import DELAYS_FAILED, Reason, Schedule, Subject, Window, parts_not_read
 from monitor.history.restatements import Key
 from monitor.inference.delays import delay_curve, maturity_of
 from monitor.warehouse.reader import Warehouse
@@ -45,7 +45,10 @@ def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str
 
 
 def to_restate(monitor: Monitor, window: Window, name: str, known: ByWindow) -> list[Window]:
-    """The earlier windows to restate, oldest first: truths have changed, or a waiting rule now has enough of them."""
+    """The earlier windows to restate, oldest first.
+
+    Their truths have changed, a waiting rule now has enough of them, or when truths came could not be read then.
+    """
     past = [each for each in known if each.start < window.start]
     if not past:
         return []
@@ -53,7 +56,9 @@ def to_restate(monitor: Monitor, window: Window, name: str, known: ByWindow) -> 
     return [
         each
         for each in past
-        if _is_restated(each, known[each], before) or _wait_no_longer(monitor, each, name, known[each])
+        if _is_restated(each, known[each], before)
+        or _wait_no_longer(monitor, each, name, known[each])
+        or DELAYS_FAILED in parts_not_read(monitor.store.quality(each.schedule, each.start, name))
     ]
 
 

@@ -76,7 +76,7 @@ def prune(
             f"{FAILED_NOTE}calmon-prune"
         )  # pruning is tried again now; if it fails, the flow's hook leaves the note again
     for schedule, start in store.windows_due(keep):
-        progress(f"{schedule} {start:%Y-%m-%d}")
+        progress(f"{schedule} {start.astimezone(config.zone):%Y-%m-%d}")
         due = store.due_of(schedule, start, keep) if dry_run else store.remove_details(schedule, start, keep, now)
         removed += due
     if dry_run:

@@ -6,17 +6,19 @@ A run under such a clock would store a window of the future, notify people with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.context import Monitor
-from monitor.core.records import Window
-from monitor.core.windows import WindowError
+from monitor.core.records import Schedule, Window
+from monitor.core.windows import WindowError, last_ready
 from monitor.warehouse.reader import RelationError, WarehouseFailed
 
 PERIOD = timedelta(days=7)
 """How far a window may begin after the newest row. Days get a week too: weekends and holidays bring no rows."""
+OLDEST: Mapping[Schedule, timedelta] = {"weekly": 2 * PERIOD, "daily": PERIOD + timedelta(days=1)}
+"""The age from which the newest row is too old for the newest ready window: :data:`PERIOD` and a window's length."""
 
 
 class WindowRefusal(StrEnum):
@@ -41,6 +43,7 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
     the clock is right, and the others are evaluated as having no rows. The warehouse is only asked where the history
     has no rows of the window or of the week before it.
     """
+    near = _near(monitor, window)
     now = monitor.store.now()  # the clock of the database server, if there is one
     if now is not None and window.end > now:
         raise WindowRefused(
@@ -48,40 +51,57 @@ def refuse_premature(monitor: Monitor, window: Window, names: Sequence[str]) -> 
             f"{window.name} is not over yet by the clock of the history database ({now:%Y-%m-%d %H:%M} UTC): the "
             f"clock of this machine says {monitor.clock():%Y-%m-%d %H:%M} UTC. Nothing was evaluated",
         )
-    if _has_read_rows_near(monitor, window, names):
+    if _has_read_rows_near(monitor, window, names, near):
         return
-    newest = _newest_before(monitor, window, names)
-    if newest is not None and newest < window.start - PERIOD:
+    newest = _newest_before(monitor, near, names)
+    if newest is not None and newest < near:
         raise WindowRefused(
             WindowRefusal.AFTER_NEWEST_DATA,
             f"{window.name} begins {(window.start - newest).days} days after the newest row "
-            f"({newest:%Y-%m-%d %H:%M} UTC). Either the clock of this machine is ahead, or the relation is no "
-            "longer filled. Nothing was evaluated",
+            f"({newest:%Y-%m-%d %H:%M} UTC), which is {(monitor.clock() - newest).days} days old. Either the clock of "
+            "this machine is ahead, or the relation is no longer filled. Nothing was evaluated",
         )
 
 
-def _has_read_rows_near(monitor: Monitor, window: Window, names: Sequence[str]) -> bool:
-    """Whether the history has rows of one of the sources in the window, or in one that began in the week before."""
+def _near(monitor: Monitor, window: Window) -> datetime:
+    """The time from which a row shows that the window may have data: a week before the window begins.
+
+    Of the newest ready window it may be later, since a clock two weeks ahead makes a week ready that begins within a
+    week of the rows of now.
+    """
+    now, earliest = monitor.clock(), window.start - PERIOD
+    if window != last_ready(window.schedule, now, monitor.config.zone):
+        return earliest
+    return max(earliest, now - OLDEST[window.schedule])
+
+
+def _has_read_rows_near(monitor: Monitor, window: Window, names: Sequence[str], near: datetime) -> bool:
+    """Whether the history has rows of one of the sources since ``near``, or in a window of the schedule before it.
+
+    A week is read when it is over. So where the one before was read, the clock is not two weeks ahead; days show less.
+    """
     found = monitor.store.readings_seen(window.start - PERIOD, window.start)
-    return any(row["rows"] > 0 for row in found if row["source"] in names)
+    return any(
+        row["rows"] > 0 and (row["schedule"] == window.schedule or row["window_start"] >= near)
+        for row in found
+        if row["source"] in names
+    )
 
 
-def _newest_before(monitor: Monitor, window: Window, names: Sequence[str]) -> datetime | None:
+def _newest_before(monitor: Monitor, near: datetime, names: Sequence[str]) -> datetime | None:
     """The approximate time of the newest row; None if it is not known. One source that is up to date is enough."""
     newest = None
     for name in names:
-        found = _newest_of(monitor, window, name)
+        found = _newest_of(monitor, near, name)
         newest = max(filter(None, (newest, found)), default=None)
-        if newest is not None and newest >= window.start - PERIOD:
+        if newest is not None and newest >= near:
             break
     return newest
 
 
-def _newest_of(monitor: Monitor, window: Window, name: str) -> datetime | None:
+def _newest_of(monitor: Monitor, near: datetime, name: str) -> datetime | None:
     """The approximate time of a source's newest row; None if it is not known."""
     try:
-        return monitor.warehouse.newest(
-            name, monitor.config.sources[name], near=window.start - PERIOD, now=monitor.clock()
-        )
+        return monitor.warehouse.newest(name, monitor.config.sources[name], near=near, now=monitor.clock())
     except (RelationError, WarehouseFailed):
         return None

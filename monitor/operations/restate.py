@@ -16,6 +16,8 @@ from monitor.core.records import Incident, Reason, Verdict
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act as acting
 
+_NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
+
 
 def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
     """Store the new estimates and verdicts of restated windows; the former ones stay readable.
@@ -47,7 +49,7 @@ def _act_on(monitor: Monitor, past: Evaluated) -> None:
     acts = [
         v
         for v in past.verdicts
-        if v.rule in waiting_rules and v.reason is not Reason.NOT_MATURE and (v.rule, v.subject.label) not in later
+        if v.rule in waiting_rules and v.reason not in _NOT_YET and (v.rule, v.subject.label) not in later
     ]
     ids = {verdict.id for verdict in acts}
     corrections = [v for v in past.verdicts if v.id not in ids]

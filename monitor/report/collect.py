@@ -426,6 +426,7 @@ def _notes(material: _Material) -> Iterable[str]:
             )
         elif reading.state != "ok":
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
+        yield from words.not_read_words(reading.source, reading.quality)
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"
         if reading.versions:

@@ -160,6 +160,7 @@ def _readable(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     failures = {
         Reason.RELATION_ERROR: "its relation is not what alerts.yaml says",
         Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
+        Reason.UNRESOLVED_FAILED: "its counts were, but not what says which items wait for their truth",
     }
     answer = failures.get(verdict.reason, f"{verdict.subject.source} was read for {verdict.window.name}")
     return "Could the source be read?", answer
@@ -349,6 +350,7 @@ _STOPPED_BY = {
     Reason.WAREHOUSE_FAILED: "readable",
     Reason.REJECTED_ROWS: "accepted",
     Reason.NOT_MATURE: "mature",
+    Reason.UNRESOLVED_FAILED: "readable",
     Reason.NO_ROWS: "rows",
     Reason.IN_BASELINE: "outside_baseline",
     Reason.NO_BASELINE: "baseline",

@@ -160,8 +160,9 @@ _OF_TRUTHS = {
     **dict.fromkeys(("specificity", "false_positive_rate"), "did not come true"),
 }
 _NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+_WAITS = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 _NOT_COMPARED = (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.SCORES_MOVED)
-_JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE)
+_JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, *_WAITS)
 
 
 def _rule(context: VerdictContext) -> Step:

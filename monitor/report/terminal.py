@@ -422,6 +422,7 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
     whole = next((m for m in part.maturity if m.subject.label is None), None)
     if whole is not None:
         yield f"{maturity_words(whole)}."
+    yield from words.not_read_words(part.source, part.quality)
     if part.restated:
         yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
-from monitor.core.records import Interval, Replica, Subject, Verdict, Window
+from monitor.core.records import (
+    DELAYS_FAILED,
+    UNRESOLVED_FAILED,
+    Interval,
+    RejectedRows,
+    Replica,
+    Subject,
+    Verdict,
+    Window,
+    parts_not_read,
+)
 from monitor.core.wording import EMPTY, clean, isolated, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
@@ -114,6 +124,21 @@ def pooled(windows: int, unit: str, value: float | None = None) -> str:
     if windows <= 1:
         return ""
     return f"{windows} {unit}s pooled" + ("" if value is None else f": {number(value)}")
+
+
+_PARTS = {
+    DELAYS_FAILED: "when the truths of its items came",
+    UNRESOLVED_FAILED: "the items whose truth is not known yet",
+}
+
+
+def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
+    """For each part of a reading that failed alone, what could not be read and why."""
+    for part, each in sorted(parts_not_read(quality).items()):
+        why = (
+            f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
+        )  # those of old are removed
+        yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

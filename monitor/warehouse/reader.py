@@ -24,8 +24,16 @@ from sqlalchemy import exc
 from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
-from monitor.core.records import RejectedCell, RejectedRows, RejectReason, Window
-from monitor.core.redaction import shown_address
+from monitor.core.records import (
+    UNRESOLVED_FAILED,
+    Reason,
+    RejectedCell,
+    RejectedRows,
+    RejectReason,
+    Window,
+    part_not_read,
+)
+from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed
@@ -237,7 +245,8 @@ class Warehouse:
         """The counts of ``source`` in ``window``. Dates after ``now`` (time zone aware) lie in the future.
 
         Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
-        reading has the fingerprint of the rows that it read.
+        reading has the fingerprint of the rows that it read. If only the rows without a truth cannot be read, the rest
+        is returned, and ``quality`` says why.
         Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
         warehouse does not answer.
         """
@@ -245,8 +254,14 @@ class Warehouse:
             reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
             found = with_lines(found, self._lines_of_window, source)
-        unresolved = None if not whole or source.unresolved is None else self.unresolved(name, source, window)
-        return replace(found, unresolved=unresolved, quality=(*self._lines_set_aside(name, source), *found.quality))
+        found = replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
+        return found if not whole or source.unresolved is None else self._with_unresolved(found, source)
+
+    def _with_unresolved(self, found: Reading, source: SourceConfig) -> Reading:
+        try:
+            return replace(found, unresolved=self.unresolved(found.source, source, found.window))
+        except (RelationError, WarehouseFailed) as error:
+            return with_part_not_read(found, UNRESOLVED_FAILED, error)
 
     def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
         """The lines that are no rows of the files that a source names, as they were read last."""
@@ -462,6 +477,17 @@ class Warehouse:
         if not isinstance(layout, Layout):
             raise RelationError(layout)
         return layout if every or source.unresolved is None else with_truth(layout)
+
+
+def problem_of(error: RelationError | WarehouseFailed) -> Reason:
+    """The named reason of an error while reading."""
+    return Reason.RELATION_ERROR if isinstance(error, RelationError) else Reason.WAREHOUSE_FAILED
+
+
+def with_part_not_read(reading: Reading, part: str, error: RelationError | WarehouseFailed) -> Reading:
+    """The reading, whose ``quality`` says that a part of it could not be read, and why."""
+    said = part_not_read(reading.source, part, problem_of(error), without_secrets(str(error)))
+    return replace(reading, quality=(*reading.quality, said))
 
 
 def lines_of(known: Mapping[str, UnreadableLines], relations: Iterable[str]) -> UnreadableLines:

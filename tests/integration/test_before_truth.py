@@ -6,21 +6,26 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from rich.console import Console
 
-from monitor.core.records import Estimate, Subject, Verdict
+from monitor.alerting.health import watchdog
+from monitor.alerting.health.issues import WatchReason, findings
+from monitor.core.records import Estimate, Reason, Subject, Verdict
 from monitor.core.windows import day, week
 from monitor.core.wording import advice, plain_words
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.registry import METRICS
+from monitor.operations.collect import collect
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
 from monitor.report.elements import of_all
 from monitor.report.terminal import run_summary
 from monitor.run import RunResult, run_window
+from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 
@@ -148,3 +153,39 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult
     assert "estimate of rows without a truth" in page
     assert "wait for the truth; expected, an estimate" in page
     assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_shortfall", "expected_accuracy"}
+
+
+def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_why(tmp_path: Path) -> None:
+    config = WAITING.replace("unresolved: true", "unresolved: no_such_table")
+    with pinned_world(tmp_path, config=config).opened(lambda: NOW) as monitor:
+        run = run_window(monitor, week(WEEK, ZONE))
+        (part,) = run.evaluated
+        assert (part.problem, expected(run)) == (None, [])
+        assert {v.reason for v in verdicts(run)} == {Reason.UNRESOLVED_FAILED}
+        assert {v.reason for v in part.verdicts if v.metric == "shortfall"} == {Reason.WITHIN_THRESHOLD}
+        assert run.document["quality"] == [{"source": "tickets", "reason": "unresolved_failed", "rows": 0}]
+        console = Console(record=True, width=400)
+        console.print(run_summary(run.evaluated, run.actions, monitor.config))
+        assert "could not be read (unresolved_failed): tickets: " in console.export_text()
+        report = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), now=NOW)
+        assert any("(unresolved_failed): tickets: " in note and "no_such_table" in note for note in report.notes)
+        seen = findings(watchdog.observed(monitor.store, monitor.config, NOW), NOW)
+        issues = [each for each in seen if each.reason == WatchReason.UNRESOLVED_FAILED]
+        assert [each.severity for each in issues] == ["warning"]
+        assert "could not judge" in issues[0].text
+
+
+def test_a_warehouse_that_does_not_answer_for_them_is_asked_again_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise WarehouseFailed("the connection was lost")
+
+    monkeypatch.setattr(Warehouse, "unresolved", broken)
+    with pinned_world(tmp_path, config=WAITING).opened(lambda: NOW) as monitor:
+        at = {"window": week(WEEK, ZONE), "names": ["tickets"], "store": True}
+        with pytest.raises(WarehouseFailed, match="tickets: the connection was lost"):
+            collect(monitor, **at, try_again=True)  # type: ignore[arg-type]
+        (part,) = collect(monitor, **at)  # type: ignore[arg-type]
+        assert part.data.problem is None
+        assert part.data.current.not_read == {"unresolved_failed"}

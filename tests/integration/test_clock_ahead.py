@@ -15,11 +15,11 @@ from monitor.alerting.health import issues
 from monitor.alerting.health.watchdog import observed
 from monitor.context import Monitor, utc_now
 from monitor.core import windows
-from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.records import Reason, Schedule, Subject, Verdict, Window
 from monitor.core.windows import week
 from monitor.history.readings import StoredReading
 from monitor.operations.change_switch import change_switch
-from monitor.operations.refuse_premature import WindowRefusal, WindowRefused
+from monitor.operations.refuse_premature import WindowRefusal, WindowRefused, refuse_premature
 from monitor.run import run_window
 from monitor.service.backend import Service
 from monitor.warehouse.reader import Warehouse
@@ -96,6 +96,27 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
     service = Service(world.settings(), clock=lambda: NOW)
     assert [each.name for each in service._windows()] == [LAST, WEEKS[9]]
     service.close()
+
+
+@pytest.mark.parametrize("hours", [6, 173], ids=["at once", "before the next week is ready"])
+@pytest.mark.parametrize(("schedule", "ahead"), [("weekly", timedelta(weeks=2)), ("daily", timedelta(days=8))])
+def test_a_clock_ahead_by_a_week_and_a_window_is_refused_and_not_a_second_less(
+    tmp_path: Path, schedule: Schedule, ahead: timedelta, hours: int
+) -> None:
+    """The newest row is of this second: a weekly run under a clock exactly two weeks ahead was not refused."""
+    newest = datetime(2026, 8, 17, tzinfo=UTC) + timedelta(hours=hours)  # a Monday
+    frame = worlds.rows(WEEKS[:10], per_week=3)
+    frame.loc[frame.index[-1], "resolved_at"] = newest
+    world = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "until_now.duckdb", frame))
+    moved = newest + ahead
+    with world.opened(lambda: moved) as monitor:
+        store, zone = monitor.store, monitor.config.zone
+        for day in (windows.containing("daily", newest - timedelta(days=back), zone) for back in (2, 3)):
+            store.save_reading(day, StoredReading("tickets", rows=9), newest)  # what true runs have read
+        refuse_premature(monitor, windows.last_ready(schedule, moved, zone), ["tickets"])
+        moved += timedelta(seconds=1)
+        with pytest.raises(WindowRefused, match=f"which is {ahead.days} days old"):
+            refuse_premature(monitor, windows.last_ready(schedule, moved, zone), ["tickets"])
 
 
 def test_a_window_that_is_not_over_by_the_databases_clock_is_refused(tmp_path: Path, fresh_postgres_url: str) -> None:

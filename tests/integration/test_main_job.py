@@ -408,6 +408,18 @@ def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(
         assert lost.detail == {"reason": "the warehouse went away"}
 
 
+def test_a_window_that_was_never_run_has_no_estimates_though_it_is_read_again(world: World) -> None:
+    with world.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[10]))
+    frame = worlds.rows()
+    (row, *_) = frame.index[frame["item"].str.startswith(WEEKS[9])]
+    frame.loc[row, "actual"] = 1 - frame.loc[row, "actual"]
+    worlds.write_duckdb(world.folder / "warehouse.duckdb", frame)
+    with world.opened() as monitor:
+        run_window(monitor, window(monitor, WEEKS[10]))
+        assert {each.window.name for each in monitor.store.estimates()} == {WEEKS[10]}
+
+
 SLOW = """\
   mail:
     relation: SELECT * FROM tickets WHERE sleep_ms(1000) IS NOT NULL

@@ -28,6 +28,7 @@ from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
 from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import RunResult, run_window
+from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.late_truths import LateTruths, late_truths
 from tests.truth.claims import Reader
 from tests.truth.explained import EXPLAINED
@@ -264,6 +265,32 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
 
 def killed(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_window_whose_delays_could_not_be_read_is_judged_again_once_they_can(
+    world: LateTruths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its counts are good: rules that do not wait judge them, those that wait do not take it for complete."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise WarehouseFailed("no answer")
+
+    waits, judges = Judged(world, "broken", MATURE, {}), Judged(world, "broken hasty", None, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "delays", broken)
+        for judged in (waits, judges):
+            (part,) = judged.run(YOUNG).evaluated
+            assert (part.problem, part.maturity, len(part.estimates) > 100) == (None, (), True)
+            assert [(each.reason, each.rows) for each in part.quality] == [("delays_failed", 0)]
+            reasons = {v.reason for v in part.verdicts}
+            assert (reasons == {Reason.UNRESOLVED_FAILED}) == (judged is waits), reasons
+    for judged in (waits, judges):
+        (part,) = judged.run(NEXT).evaluated
+        (restated,) = part.restated
+        assert restated.window == week_of(judged, YOUNG)
+        assert Reason.UNRESOLVED_FAILED not in {v.reason for v in restated.verdicts}
+        with judged.opened() as monitor:
+            assert monitor.store.quality("weekly", restated.window.start) == []
 
 
 def test_report_and_terminal_show_it(waiting: Judged) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
@@ -24,11 +25,11 @@ from monitor.core.records import Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, label_counts, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
-from monitor.history.prune import Removed
+from monitor.history.prune import Removed, Retention
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT
-from monitor.operations.prune import prune, retention
+from monitor.operations.prune import Pruned, prune, retention
 from monitor.operations.recalibrate import NothingToFit, from_windows
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
@@ -296,6 +297,15 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
     assert f"\nremoved, of {counts}" in said
     assert "its file was written anew" in said
     assert json.loads(calmon("--json"))["windows"] == 0
+
+
+def test_dates_are_those_of_the_zone_in_which_windows_begin() -> None:
+    """A week in India begins on Sunday by UTC."""
+    monday = week("2026-W46", ZoneInfo("Asia/Kolkata")).start
+    keep = Retention(monday, {"weekly": monday, "daily": monday}, frozenset(), frozenset(), frozenset())
+    found = Pruned(Removed(), keep, dry_run=True, before=0, after=0)
+    line = next(database.pruned_lines(found, ZoneInfo("Asia/Kolkata")))
+    assert line.count("2026-11-09") == 3
 
 
 def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import select as sa_select
 from sqlalchemy.engine import make_url
 
+from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import (
@@ -821,6 +823,17 @@ def test_estimates_of_one_source_are_replaced_and_of_the_others_kept(store: Stor
     store.replace_estimates(week(), "tickets", [estimate("late")])
     assert [e.subject.label for e in store.estimates()] == ["spam", "late"]
     assert len(store.verdicts()) == 1
+
+
+def test_estimates_of_before_late_truths_have_the_end_of_a_week_in_which_clocks_change(store: Store):
+    """By the usual length, the week ended an hour too late: the history took it for one of another time zone."""
+    short = windows.week("2026-W13", ZoneInfo("Europe/Berlin"))
+    store.begin_run(short, run="r", acts=True, rules_revision="r1", now=NOW)
+    store.save_evaluation(short, ["tickets"], [estimate(window=short)], [], [], NOW)
+    store.keep_former(short, "tickets", NOW)
+    (former,) = store.former_estimates("weekly", NOW - timedelta(hours=1))[short.start, "tickets"]
+    (present,) = store.estimates()
+    assert former.window == present.window == short
 
 
 def test_verdicts_and_estimates_are_filtered(store: Store):

@@ -323,7 +323,9 @@ def _could(reader: Reader, text: str, row: Row, least: str, most: Any, limit: st
 # --- the checks, each with its question
 
 CHECKED = {
-    "Could the source be read?": lambda r: r["reason"] not in ("relation_error", "warehouse_failed"),
+    "Could the source be read?": lambda r: (
+        r["reason"] not in ("relation_error", "warehouse_failed", "unresolved_failed")
+    ),
     "Are there rows to look at?": lambda r: r["reason"] != "no_rows",
     "Is the window outside the baseline's own time?": lambda r: r["reason"] != "in_baseline",
     "Is there a baseline to compare with?": lambda r: r["reason"] != "no_baseline",

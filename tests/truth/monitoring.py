@@ -197,13 +197,14 @@ def _nothing_judged(
 
 
 @FINDING.add(
-    rf"(?P<source>[\w-]+) in (?P<window>{WEEK}){_SINCE}: (?P<rules>.+?) could not judge (?P<labels>.+?): (?P<why>too many of their rows|their scores moved|.+ rows).*"
+    rf"(?P<source>[\w-]+) in (?P<window>{WEEK}){_SINCE}: (?P<rules>.+?) could not judge (?P<labels>.+?): (?P<why>too many of their rows|their scores moved|which of their items wait|.+ rows).*"
 )
 def _could_not_judge(
     reader: Reader, text: str, _: Any, source: str, window: str, since: Any, rules: str, labels: str, why: str
 ) -> None:
     schedule = "weekly" if "W" in window else "daily"
-    reason = "scores_moved" if "scores moved" in why else "rejected_rows"
+    known_whys = {"their scores moved": "scores_moved", "which of their items wait": "unresolved_failed"}
+    reason = known_whys.get(why, "rejected_rows")
     true = {
         (v["rule"], v["label"] or "all labels") for v in reader.facts.current(schedule, window, source) if v["reason"] == reason
     }  # fmt: skip
@@ -526,7 +527,7 @@ def _healthy(reader: Reader, text: str, _: Any) -> None:
             mine = facts.current(schedule, newest["window_name"], source)
             judged = any(v["outcome"] != "not_evaluated" for v in mine)
             reader.check(judged, "anything judged", text, f"{source} in {newest['window_name']}: nothing was judged")
-            bad = {v["reason"] for v in mine} & {"rejected_rows", "scores_moved"}
+            bad = {v["reason"] for v in mine} & {"rejected_rows", "scores_moved", "unresolved_failed"}
             reader.check(not bad, "nothing to say of what could not be judged", text, bad)
     mine = [r for r in facts.readings if r["state"] != "ok"]
     for reading in mine:

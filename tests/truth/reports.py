@@ -36,7 +36,7 @@ REASONS = (
     "within_threshold", "not_significant_in_family", "streak_incomplete", "increased", "traffic_mix", "class_mix",
     "above_threshold",
     "below_threshold", "distribution_shifted", "no_baseline", "in_baseline", "too_few_rows", "scores_moved", "no_rows",
-    "rejected_rows", "not_mature", "relation_error", "warehouse_failed",
+    "rejected_rows", "not_mature", "unresolved_failed", "relation_error", "warehouse_failed",
 )  # fmt: skip
 
 
@@ -255,6 +255,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"treat it as a breach until you know why.*", _SILENT, lambda v: v["reason"] == "scores_moved"),
     (r"fix the rejected rows.*", _SILENT, lambda v: v["reason"] == "rejected_rows"),
     (r"run `?calmon check`?, then the window again", _SILENT, lambda v: v["reason"] in ("relation_error", "warehouse_failed")),
+    (r"look at the notes, which say why the waiting items.*", _SILENT, lambda v: v["reason"] == "unresolved_failed"),
     (r"check that outcomes of this label reach.*", _SILENT, lambda v: v["reason"] == "no_rows"),
     (r"no item is of this rule's rows.*", _SILENT, lambda v: v["reason"] == "no_rows"),
     (r"pin a baseline.*", _SILENT, lambda v: v["reason"] == "no_baseline"),
@@ -639,6 +640,18 @@ def _counts_removed(reader: Reader, text: str, of: Tables, source: str, window: 
     kept = reader.facts.rows("SELECT window_start, source FROM counts WHERE data IS NOT NULL")
     left = [row for row in kept if (str(row["window_start"])[:10], row["source"]) == (f"{start:%Y-%m-%d}", source)]
     reader.equal("counts that were removed", text, 0, len(left))
+
+
+@LINES.add(
+    r"(?:note: |- )?(?P<source>[\w-]+) was judged on its counts, but "
+    r"(?:when the truths of its items came|the items whose truth is not known yet) could not be read "
+    r"\((?P<part>delays_failed|unresolved_failed)\)(?:: (?P<why>.+))?"
+)
+def _part_not_read(reader: Reader, text: str, of: Tables, source: str, part: str, why: str | None) -> None:
+    start = window_start(of.week.name).replace(tzinfo=UTC)
+    key = (of.week.schedule, start, source, part)
+    found = [q for q in reader.facts.quality if (q["schedule"], q["window_start"], q["source"], q["reason"]) == key]
+    reader.equal("parts not read", text, 1, len(found))
 
 
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")

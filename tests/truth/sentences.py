@@ -363,6 +363,7 @@ _REASONS = {
     "this window is part of the baseline": "in_baseline",
     "the source could not be read as configured": "relation_error",
     "the warehouse did not answer": "warehouse_failed",
+    "which items wait for their truth could not be read": "unresolved_failed",
     "no item with a known outcome arrived": "no_rows",
     "too many of its rows were rejected": "rejected_rows",
     "its scores lie elsewhere now, too few are comparable with the baseline": "scores_moved",

@@ -84,6 +84,7 @@ class WatchReason(StrEnum):
     NOTHING_JUDGED = "nothing_judged"
     REJECTED_ROWS = "rejected_rows"
     SCORES_MOVED = "scores_moved"
+    UNRESOLVED_FAILED = "unresolved_failed"
     DELIVERY_STUCK = "delivery_stuck"
     DELIVERY_REFUSED = "delivery_refused"
     DELIVERY_NOT_SENT = "delivery_not_sent"
@@ -98,7 +99,13 @@ class WatchReason(StrEnum):
 _NO_MESSAGES = (WatchReason.DELIVERY_STUCK, WatchReason.DELIVERY_NOT_SENT)
 
 UNJUDGED = frozenset(
-    {WatchReason.SOURCE_NOT_READ, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS, WatchReason.SCORES_MOVED}
+    {
+        WatchReason.SOURCE_NOT_READ,
+        WatchReason.NOTHING_JUDGED,
+        WatchReason.REJECTED_ROWS,
+        WatchReason.SCORES_MOVED,
+        WatchReason.UNRESOLVED_FAILED,
+    }
 )
 """Reasons why labels are not judged: ``calmon health`` ends with 1 for these, whatever their severity."""
 
@@ -539,6 +546,15 @@ def _judged(observed: Observed) -> Iterable[HealthIssue]:
         if each.labels.get(Reason.REJECTED_ROWS):
             why, do_now = _rejected(each)
             yield _not_by_label(each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS, why, do_now)
+        if each.labels.get(Reason.UNRESOLVED_FAILED):
+            yield _not_by_label(
+                each,
+                Reason.UNRESOLVED_FAILED,
+                WatchReason.UNRESOLVED_FAILED,
+                "which of their items wait for a truth could not be read",
+                "the notes of the report say why (`calmon report`); fix it, then "
+                f"{_again(each.schedule, each.window_name)}",
+            )
         if each.labels.get(Reason.SCORES_MOVED):
             yield _not_by_label(
                 each,

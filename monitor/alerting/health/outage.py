@@ -59,7 +59,8 @@ class Recipient(NamedTuple):
 class Outage:
     """What was reported of an outage: since when, when last (``told``), how often, where (empty: nothing sent yet).
 
-    ``uncertain``: Slack may have accepted the next message, in ``channel``, although no answer came.
+    ``uncertain``: Slack may have accepted the next message, in ``channel``, although no answer came. ``ending``: the
+    same of the reply that it is over.
     """
 
     since: str
@@ -69,6 +70,7 @@ class Outage:
     channel_id: str = ""
     ts: str = ""
     uncertain: bool = False
+    ending: bool = False
 
 
 def file_of(settings: Settings) -> Path:
@@ -133,7 +135,7 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
         outage, sender = _read(settings), sender_of(settings)
         if outage is None:  # another process has ended it meanwhile
             return
-        if sender is not None and not _has_ended(sender, outage, now):
+        if sender is not None and not _has_ended(settings, sender, outage, now):
             return  # Slack did not take it: the next flow tries again
         _put(file_of(settings), "")
 
@@ -157,17 +159,20 @@ def refuse_full_still(settings: Settings, store: Store, now: datetime) -> None:
         refuse_full(store, now)
 
 
-def _has_ended(sender: SlackSender, outage: Outage, now: datetime) -> bool:
+def _has_ended(settings: Settings, sender: SlackSender, outage: Outage, now: datetime) -> bool:
     """Whether the message of the outage, if Slack has one, says that it is over, or never can."""
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     edit, reply = message.history_back(since, now, channel=outage.channel)
     try:
         root = _root(outage) or (_unanswered(sender, outage, since) if outage.uncertain else None)
-        for operation, payload in (("edit", edit), ("reply", reply)) if root is not None else ():
-            made = replace(delivery_of(payload, kind="monitor", now=now), root="outage")
-            sender.send(replace(made, operation=operation), root)  # type: ignore[arg-type]  # one of the two
+        if root is not None:
+            sender.send(delivery_of(edit, kind="monitor", now=now, operation="edit", root="outage"), root)
+            _write(settings, replace(outage, ending=True))  # in case this process ends while it sends
+            said = delivery_of(reply, kind="monitor", now=now, operation="reply", root="outage")
+            find_or_send(sender, said, root, outage.ending)
     except TransportError as failed:
         log.error("not sent: %s", failed)
+        _write(settings, replace(outage, ending=outage.ending or failed.ambiguous))
         return failed.permanent
     return True
 

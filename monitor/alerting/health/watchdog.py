@@ -51,7 +51,7 @@ TRIES = 20
 STAND_IN_AFTER = timedelta(minutes=30)
 """For how long the drain sees a silent watchdog before it does its work: two of its looks."""
 ERROR_LENGTH = 2_000
-_REPORTED_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS)
+_REPORTED_BY_LABEL = (Reason.SCORES_MOVED, Reason.REJECTED_ROWS, Reason.UNRESOLVED_FAILED)
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
 
 

@@ -13,7 +13,7 @@ from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promises, Segment, all_promises_of, segment_promises
-from monitor.core.records import Reason, Verdict, Window
+from monitor.core.records import Reason, Verdict, Window, parts_not_read
 from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from
@@ -152,6 +152,7 @@ def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | Non
         reading.versions,
         rejected=reading.rejected,
         segments=reading.segments,
+        not_read=frozenset(parts_not_read(reading.quality)),
         segment_counts=reading.segment_counts or {},
     )
 

@@ -222,6 +222,40 @@ def test_a_message_that_a_process_had_sent_when_it_was_killed_is_found_by_the_ne
     assert len(workspace.messages) == 1
 
 
+@pytest.mark.parametrize("operation", ["edit", "reply"])
+def test_an_end_that_a_process_had_sent_when_it_was_killed_is_said_once(
+    world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    class Killed(SlackSender):
+        def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
+            sent = super().send(delivery, root)
+            if delivery.operation == operation:
+                raise SystemExit(137)
+            return sent
+
+    settings = settings_with(world, workspace)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    with world.opened(lambda: NOW) as monitor:
+        with monkeypatch.context() as patch:
+            patch.setattr(outage, "sender_of", lambda _: Killed(slack.TOKEN, workspace.url))
+            with pytest.raises(SystemExit):
+                outage.end(settings, monitor.store, NOW + HOUR)
+        for hours in (2, 3):
+            outage.end(settings, monitor.store, NOW + hours * HOUR)
+    root, _only_reply = workspace.messages
+    assert "can be used again" in root["text"]
+
+
+def test_an_end_of_which_the_answer_was_lost_is_said_once(world: World, workspace: slack.FakeSlack) -> None:
+    settings = settings_with(world, workspace)
+    outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
+    workspace.fail("chat.postMessage", LOST)
+    with world.opened(lambda: NOW) as monitor:
+        for hours in (1, 2, 3):
+            outage.end(settings, monitor.store, NOW + hours * HOUR)
+    assert len(workspace.messages) == 2
+
+
 def test_two_machines_that_share_their_reports_send_one_message(
     world: World, workspace: slack.FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

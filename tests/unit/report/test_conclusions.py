@@ -199,6 +199,7 @@ def test_more_rows_are_asked_for_by_a_verdict_and_never_beside_a_confirmed_breac
         (verdict("not_evaluated", reason=Reason.REJECTED_ROWS), "rows_rejected"),
         (verdict("not_evaluated", reason=Reason.RELATION_ERROR), "source_not_read"),
         (verdict("not_evaluated", reason=Reason.WAREHOUSE_FAILED), "source_not_read"),
+        (verdict("not_evaluated", reason=Reason.UNRESOLVED_FAILED), "unresolved_not_read"),
         (verdict("not_evaluated", reason=Reason.NO_ROWS), "no_outcomes"),
         (verdict("not_evaluated", reason=Reason.NO_BASELINE), "no_baseline"),
         (verdict("not_evaluated", reason=Reason.IN_BASELINE), "in_baseline"),

@@ -111,7 +111,9 @@ def judged(rule: Rule, evidence: Comparison, *, others: tuple[float, ...] = (0.3
     return decide(rule, family, rate=0.01, decision_rules=6, revision=REVISION)[0]
 
 
-UNREAD = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE)
+UNREAD = (
+    Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.UNRESOLVED_FAILED, Reason.REJECTED_ROWS, Reason.NOT_MATURE,
+)  # fmt: skip
 YOUNG = Maturity(BILLING, WEEK, items=1_000, known=620, expected=0.93, low=0.913, high=0.951, windows=22)
 
 
@@ -281,6 +283,7 @@ KNOWN: dict[str, VerdictContext] = {
         SHORTFALL, nothing(Reason.NOT_MATURE, n=620, baseline_version=3, detail={"maturity": YOUNG.detail(0.9)})
     ),
     "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
+    "unresolved_failed": known(SHORTFALL, nothing(Reason.UNRESOLVED_FAILED, n=620)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
     "increased--stored_long_ago": VerdictContext(
@@ -488,7 +491,7 @@ def leads_to(rule: Rule, checks: tuple[DecisionCheck, ...]) -> Reason | None:
 def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], others: list[float]) -> None:
     rule, evidence = case
     verdict = judged(rule, evidence, others=tuple(others))
-    unread = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
+    unread = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.UNRESOLVED_FAILED)
     assert leads_to(rule, checks_of(verdict)) == (None if verdict.reason in unread else verdict.reason)
     assert explain(VerdictContext(verdict, REVISION)).notes == ()
 
