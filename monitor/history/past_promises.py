@@ -94,7 +94,7 @@ def load(
     span = (min(before), max(before))
     readings = tables.readings
     within = _within(readings, source, until, span)
-    columns = (readings.c.window_start, readings.c.versions, readings.c.rejected)
+    columns = (readings.c.window_start, readings.c.versions, readings.c.rejected, readings.c.settings)
     read = connection.execute(select(*columns).where(within, readings.c.state == "ok")).mappings()
     labels = _labels(connection, source, until, span)
     parts = _segments(connection, source, until, span) if segments else {}
@@ -105,6 +105,7 @@ def load(
             _main(row["versions"]),
             from_json(row["rejected"])[1],
             parts.get(row["window_start"], {}),
+            row["settings"],
         )
         for row in read
         if row["window_start"] in before
