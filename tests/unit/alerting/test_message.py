@@ -428,7 +428,8 @@ OUTCOMES: dict[Reason, Outcome] = {
     ),
     **dict.fromkeys(
         (Reason.NO_BASELINE, Reason.SETTINGS_CHANGED, Reason.IN_BASELINE, Reason.TOO_FEW_ROWS, Reason.SCORES_MOVED,
-         Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED), "not_evaluated",
+         Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE, Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED),
+        "not_evaluated",
     ),
 }  # fmt: skip
 
