@@ -29,6 +29,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import select as sa_select
 from sqlalchemy.engine import make_url
 
+from monitor.core import windows
 from monitor.core.baseline import Baseline
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import (
@@ -942,6 +943,21 @@ def test_the_settings_of_baselines_and_readings_are_kept_and_those_of_older_sche
     engine.dispose()
     store.upgrade()
     assert kept() == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("zone", "known"),
+    [("Europe/Berlin", ["2026-W47", "2026-W45"]), ("America/New_York", ["2026-W47", "2026-W46", "2026-W45"])],
+)
+def test_past_weeks_of_another_time_zone_are_known_but_none_that_shares_time_with_a_newer_one(
+    store: Store, zone: str, known: list[str]
+):
+    for number in (-1, 0, 1):  # 2026-W45 to W47 in UTC
+        store.save_reading(week(number), StoredReading("tickets"), NOW)
+    elsewhere = [windows.week(name, ZoneInfo(zone)) for name in ("2026-W47", "2026-W48")]
+    store.save_reading(elsewhere[0], StoredReading("tickets"), NOW)
+    found = store.past_promises("tickets", elsewhere[1], 51, ZoneInfo(zone))
+    assert ([each.window.name for each in found], found[0].window) == (known, elsewhere[0])
 
 
 def test_a_version_is_never_overwritten_and_a_clash_stores_nothing(store: Store):
