@@ -6,7 +6,7 @@ Versions are never overwritten, and nothing is pinned automatically.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -76,6 +76,24 @@ def changed_from(then: Settings | None, counts: Counts, now: Settings) -> tuple[
     """What has changed since counts were read under the settings ``then``; None: only their ``score_is`` is known."""
     outcome = {"score_is": counts.score_is}
     return changes(outcome, {"score_is": now["score_is"]}) if then is None else changes({**then, **outcome}, now)
+
+
+def comparable_versions(
+    versions: Iterable[Baseline], counts: Counts | None, read_by: Settings | None
+) -> list[Baseline]:
+    """The versions with which these counts of a window may be compared; all if there are none.
+
+    ``read_by`` are the settings under which the window was read. Where those of either are not known, what the outcome
+    is must be the same.
+    """
+    if counts is None:
+        return list(versions)
+    now = {**(read_by or {}), "score_is": counts.score_is}
+
+    def changed(version: Baseline) -> tuple[SettingChange, ...]:
+        return changed_from(None if read_by is None else version.settings, version.counts, now)
+
+    return [version for version in versions if not other_numbers(changed(version))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -200,6 +200,13 @@ def counts_of(
     return label_counts.from_bytes(stored)[label]
 
 
+def settings_of(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Settings | None:
+    """The settings of the source by which one window was read; None if they are not known, or it was not read."""
+    is_of_reading = _is_reading(tables.readings, schedule, window_start, source)
+    found: Settings | None = connection.execute(select(tables.readings.c.settings).where(is_of_reading)).scalar()
+    return found
+
+
 def quality(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str | None = None
 ) -> list[RejectedRows]:

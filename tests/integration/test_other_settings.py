@@ -12,7 +12,9 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.core import windows
 from monitor.history import tables
+from monitor.report.collect import collect_report
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, pinned_world
 
 AFTER = WEEKS[8]
@@ -72,6 +74,14 @@ def test_nothing_is_compared_with_it_until_it_is_pinned_again(world: World) -> N
     pinned = calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5], "--anyway")
     assert pinned.stdout.count(" version 2: ") == len(LABELS) + 1
     assert "settings_changed" not in {reason for _, reason, _ in reasons(world)["ece-increase"]}
+
+
+def test_a_report_shows_no_change_against_it(world: World) -> None:
+    reasons(world)
+    with world.opened() as monitor:
+        week = windows.week(AFTER, monitor.config.zone)
+        shown = collect_report(monitor.store, monitor.config, week, monitor.clock())
+    assert {subject.baseline for subject in shown.subjects} == {None}
 
 
 def test_check_says_so(world: World) -> None:

@@ -9,12 +9,11 @@ from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
-from monitor.core.baseline import Baseline, References, changed_from
+from monitor.core.baseline import Baseline, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promises, Segment, all_promises_of, segment_promises
 from monitor.core.records import Reason, Verdict, Window
-from monitor.core.source_settings import SettingChange, other_numbers
 from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
@@ -172,19 +171,9 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
 
 
 def of_the_same_numbers(versions: Iterable[Baseline], reading: StoredReading | None) -> list[Baseline]:
-    """The versions that a reading may be compared with, by the settings under which both were read.
-
-    Where those of either are not known, by what the outcome is.
-    """
-    if reading is None or not reading.labels:
-        return list(versions)
-    outcome = {"score_is": next(iter(reading.labels.values())).score_is}
-    now = {**(reading.settings or {}), **outcome}
-
-    def changed(version: Baseline) -> tuple[SettingChange, ...]:
-        return changed_from(None if reading.settings is None else version.settings, version.counts, now)
-
-    return [version for version in versions if not other_numbers(changed(version))]
+    """The versions that a reading may be compared with, by the settings under which both were read."""
+    counts = None if reading is None else next(iter(reading.labels.values()), None)
+    return comparable_versions(versions, counts, None if reading is None else reading.settings)
 
 
 def references_by(baselines: Mapping[str | None, Baseline], config: Config, source: str) -> References:
