@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from monitor.core import windows
 from monitor.core.records import Incident, IncidentEvent, IncidentReason, Outcome, Reason, Schedule, Verdict, Window
 
 IncidentKind = Literal[
@@ -160,7 +161,8 @@ def decide(verdict: Verdict, incident: Incident | None, now: datetime) -> Incide
     """
     if incident is None or _is_forgotten(incident, verdict):
         return _without_incident(verdict, now)
-    if verdict.window.start < incident.last_window_start <= now:  # one in the future was stored when a clock was ahead
+    newer = verdict.window.start < incident.last_window_start and not _is_last_window(incident, verdict)
+    if newer and incident.last_window_start <= now:  # one in the future was stored when a clock was ahead
         return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
     if verdict.outcome in ("not_evaluated", "unconfirmed"):
         return _not_judged(verdict, incident)
@@ -198,7 +200,12 @@ def recalled_from(window: Window) -> datetime:
 def _is_counted(incident: Incident, verdict: Verdict) -> bool:
     """Whether this window was counted with this outcome; a person's end of an incident counts no window."""
     counted: str = "ok" if incident.ok_windows else "breach"
-    return verdict.window.start == incident.last_window_start and verdict.outcome == counted
+    return _is_last_window(incident, verdict) and verdict.outcome == counted
+
+
+def _is_last_window(incident: Incident, verdict: Verdict) -> bool:
+    """Whether this window is the one that the incident counted last, also in another time zone."""
+    return windows.are_same(verdict.window.schedule, verdict.window.start, incident.last_window_start)
 
 
 def _not_judged(verdict: Verdict, incident: Incident) -> IncidentDecision:
@@ -224,7 +231,7 @@ def _after_ok(verdict: Verdict, incident: Incident, now: datetime) -> IncidentDe
     if incident.state == "resolved":
         return IncidentDecision("nothing", _R.WITHIN, incident)
     good = incident.ok_windows + 1
-    was_breach = verdict.window.start == incident.last_window_start  # late truths reversed the outcome
+    was_breach = _is_last_window(incident, verdict)  # late truths reversed the outcome
     counted = replace(
         incident,
         ok_windows=good,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, Verdict, WindowOutcome
 from monitor.core.score_ranges import outwards
+from monitor.core.windows import are_same
 
 KEPT = 8
 """The newest windows kept for each rule, beside the last one that decides; older ones are rarely judged again."""
@@ -24,14 +25,14 @@ _DECIDES = ("ok", "breach")
 def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     """The evidence after one more verdict of its rule, which replaces an earlier one on the same window.
 
-    Windows are ordered by time, not by their runs. Only ``ok`` clears a breach: a window in breach that is judged again
-    as unconfirmed or not evaluated stays in breach. But an ``ok`` that is not confirmed when its window is judged again
-    no longer clears the breach before it.
+    Windows are ordered by time, not by their runs; one that is judged again in another time zone is the same. Only
+    ``ok`` clears a breach: a window in breach that is judged again as unconfirmed or not evaluated stays in breach. But
+    an ``ok`` that is not confirmed when its window is judged again no longer clears the breach before it.
     """
     if verdict.reason in NOT_READ:
         return evidence
     end = verdict.window.end
-    former = next((each for each in evidence.windows if each.window_end == end), None)
+    former = next((each for each in evidence.windows if are_same(evidence.schedule, each.window_end, end)), None)
     before = _breach_before(evidence, former, end)
     verdict = _if_judged(before, verdict)
     judged_until = end if evidence.judged_until is None else max(end, evidence.judged_until)
@@ -39,7 +40,7 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
         former if former is not None and former.outcome == "breach" and verdict.outcome not in _DECIDES else None
     )
     outcome = former_breach or _with_unjudged(before, _outcome_of(verdict), verdict)
-    other_windows = [each for each in evidence.windows if each.window_end != end]
+    other_windows = [each for each in evidence.windows if not are_same(evidence.schedule, each.window_end, end)]
     windows = sorted([*other_windows, *([outcome] if outcome else [])], key=lambda each: each.window_end, reverse=True)
     # keep the newest deciding one of the older windows, so that many unconfirmed ones hide no breach
     older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
@@ -49,7 +50,9 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
 
 def _breach_before(evidence: RuleEvidence, same: WindowOutcome | None, end: datetime) -> WindowOutcome | None:
     """The breach that a window's verdict could clear: an earlier one of this window, else the last before it."""
-    earlier = (each for each in evidence.windows if each.window_end < end and each.outcome in _DECIDES)
+    earlier = (
+        each for each in evidence.windows if each is not same and each.window_end < end and each.outcome in _DECIDES
+    )
     last = same if same is not None and same.outcome in _DECIDES else next(earlier, None)
     return last if last is not None and last.outcome == "breach" else None
 

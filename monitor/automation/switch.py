@@ -25,6 +25,7 @@ from monitor.automation.segments import (
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
 from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
+from monitor.core.windows import are_same
 from monitor.core.wording import FLOORS, clean, segment_name
 
 HOLD = timedelta(hours=24)
@@ -392,7 +393,8 @@ class _Change:
     def streak(self) -> int:
         """Good windows in a row with this one, each once, and only those of the run that turned off or blocked."""
         newest = self.newest
-        is_new = newest is None or self.evidence.window_end > newest
+        end, schedule = self.evidence.window_end, self.evidence.schedule
+        is_new = newest is None or (end > newest and not are_same(schedule, end, newest))
         return self.before.ok_streak + (1 if is_new and self.before.counted_run == self.run else 0)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,17 +20,20 @@ from monitor.alerting.slack.client import NOT_REACHED, sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
 from monitor.config.checks import never_fires
+from monitor.config.counting import settings_of
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
-from monitor.core.baseline import with_outcome
+from monitor.core.baseline import References, references_under
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
+from monitor.core.source_settings import in_words
 from monitor.core.windows import last_ready
-from monitor.core.wording import count_of
+from monitor.core.wording import clean, count_of
+from monitor.evaluation.other_thresholds import at_present_threshold
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
@@ -235,22 +239,40 @@ def check_store(settings: Settings) -> CheckResult:
 
 
 def check_baselines(settings: Settings, config: Config) -> list[CheckResult]:
-    """A note for each source with baselines of another outcome than it has now: nothing is compared with them."""
+    """Notes on baselines that were pinned under other settings of their source than it has now."""
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
-            pinned = {name: store.latest_baselines(name) for name in config.sources}
+            newest = {name: store.latest_baselines(name) for name in config.sources}
     except (WrongStoreAddress, HistoryError):
         return []  # check_store says so
     found = []
     for name, source in config.sources.items():
-        others = len(pinned[name]) - len(with_outcome(pinned[name], source.score_is))
-        if others:
-            text = (
-                f"{others} of {len(pinned[name])} baselines were pinned with another score_is than {source.score_is}, "
-                f"so nothing is compared with them: calmon baseline pin --source {shlex.quote(name)}"
-            )
-            found.append(CheckResult(f"source {name}", "note", text))
+        references = at_present_threshold(
+            references_under(newest[name], settings_of(source)), source, config.evaluation
+        )
+        found += [CheckResult(f"source {name}", "note", text) for text in _about_baselines(name, references)]
     return found
+
+
+def _about_baselines(source: str, found: References) -> Iterator[str]:
+    """What is not compared with a source's baselines since its settings have changed, and what is all the same."""
+    again = f"calmon baseline pin --source {shlex.quote(source)}"
+    pinned = len(found.baselines) + len(found.refused)
+    for changes, count in Counter(found.refused.values()).items():
+        yield (
+            f"{count} of {pinned} baselines were pinned under other settings ({clean(in_words(changes))}), so "
+            f"nothing is compared with them: {again}"
+        )
+    for changes, count in Counter(found.renamed.values()).items():
+        yield (
+            f"{count} of {pinned} baselines were pinned under other names ({clean(in_words(changes))}), and are "
+            f"compared with as if the rows were the same; if they are not: {again}"
+        )
+    if found.not_cut:
+        yield (
+            "the baseline of all labels together is of another automate_at and cannot be cut at the present one, so "
+            f"its automated rows are not compared: {again}"
+        )
 
 
 def check_slack(settings: Settings) -> CheckResult:

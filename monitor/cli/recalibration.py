@@ -12,6 +12,7 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.cli.runs import status
+from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.core import windows
 from monitor.core.records import Interval, Subject, Window
@@ -141,9 +142,10 @@ def _material(
     subject = Subject(source or _only_source(store, config, label, last, baseline=baseline), label)
     if config.sources[subject.source].kind == "regression":
         raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores: there is nothing to map")
+    now = settings_of(config.sources[subject.source])
     if baseline:
-        return from_baseline(store, subject, config.sources[subject.source].score_is)
-    return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last])
+        return from_baseline(store, subject, now)
+    return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last], now)
 
 
 def counts_of_weeks(
@@ -156,7 +158,7 @@ def counts_of_weeks(
     if config.sources[subject.source].kind == "regression":
         raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores")
     span = [*reversed(windows.before(last, weeks - 1, config.zone)), last]
-    return from_windows(store, subject, span), span
+    return from_windows(store, subject, span, settings_of(config.sources[subject.source])), span
 
 
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:

@@ -6,13 +6,14 @@ Versions are never overwritten, and nothing is pinned automatically.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
-from monitor.core.records import WHERES, ScoreIs, Where, Window
+from monitor.core.records import WHERES, Where, Window
+from monitor.core.source_settings import SettingChange, Settings, changes, other_numbers
 from monitor.core.wording import count_of
 
 
@@ -52,6 +53,7 @@ class Baseline:
     pinned_by: str
     reason: str
     segments: Mapping[tuple[str, str], Counts] | None = None
+    settings: Settings | None = None
 
     @property
     def digest(self) -> str:
@@ -63,9 +65,60 @@ class Baseline:
         return window.start < self.end and window.end > self.start
 
 
-def with_outcome(baselines: Mapping[str | None, Baseline], score_is: ScoreIs) -> dict[str | None, Baseline]:
-    """The baselines whose outcome is that of ``score_is``: an ECE of other outcomes is no reference."""
-    return {label: baseline for label, baseline in baselines.items() if baseline.counts.score_is == score_is}
+def changed_since(baseline: Baseline, now: Settings) -> tuple[SettingChange, ...]:
+    """What of the source's settings has changed since the baseline was pinned.
+
+    Of a baseline of an older version only ``score_is`` is known, from its counts: what is unknown is not different.
+    """
+    return changed_from(baseline.settings, baseline.counts, now)
+
+
+def changed_from(then: Settings | None, counts: Counts, now: Settings) -> tuple[SettingChange, ...]:
+    """What has changed since counts were read under the settings ``then``; None: only their ``score_is`` is known."""
+    outcome = {"score_is": counts.score_is}
+    return changes(outcome, {"score_is": now["score_is"]}) if then is None else changes({**then, **outcome}, now)
+
+
+def comparable_versions(
+    versions: Iterable[Baseline], counts: Counts | None, read_by: Settings | None
+) -> list[Baseline]:
+    """The versions with which these counts of a window may be compared; all if there are none.
+
+    ``read_by`` are the settings under which the window was read. Where those of either are not known, what the outcome
+    is must be the same.
+    """
+    if counts is None:
+        return list(versions)
+    now = {**(read_by or {}), "score_is": counts.score_is}
+
+    def changed(version: Baseline) -> tuple[SettingChange, ...]:
+        return changed_from(None if read_by is None else version.settings, version.counts, now)
+
+    return [version for version in versions if not other_numbers(changed(version))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """The newest baselines of a source, by label (None: the source as a whole), as its settings are now.
+
+    ``baselines`` are compared with. ``refused`` were pinned under settings by which a row had another score or outcome,
+    or other rows were counted: nothing is compared with them. ``renamed`` are compared with, but the source has another
+    relation, or another name of a column, since they were pinned. The automated rows of those in ``not_cut`` are by an
+    earlier `automate_at`: only other rows are compared.
+    """
+
+    baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
+    refused: Mapping[str | None, tuple[SettingChange, ...]] = field(default_factory=dict)
+    renamed: Mapping[str | None, tuple[SettingChange, ...]] = field(default_factory=dict)
+    not_cut: frozenset[str | None] = frozenset()
+
+
+def references_under(newest: Mapping[str | None, Baseline], now: Settings) -> References:
+    """The baselines sorted by whether the settings of the source have changed since."""
+    found = {label: changed_since(baseline, now) for label, baseline in newest.items()}
+    refused = {label: other for label, changed in found.items() if (other := other_numbers(changed))}
+    kept = {label: baseline for label, baseline in newest.items() if label not in refused}
+    return References(kept, refused, {label: found[label] for label in kept if found[label]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -342,6 +342,30 @@ def pool(parts: Iterable[Counts]) -> Counts:
     return Counts(**columns, design_effect=_pooled_effect(kept), score_is=kept[0].score_is, acting_effects=acting)
 
 
+def difference(whole: Counts, parts: Sequence[Counts]) -> Counts | None:
+    """The rows of ``whole`` without those of ``parts``; None if the parts have rows that the whole does not have.
+
+    >>> whole = pool([counts_from_rows([0.9, 0.2], [1, 0]), counts_from_rows([0.9], [0])])
+    >>> rest = difference(whole, [counts_from_rows([0.9, 0.2], [1, 0])])
+    >>> (rest.cell.tolist(), rest.n.tolist(), rest.wy.tolist())
+    ([9000], [1], [0.0])
+    """
+    if not parts:
+        return whole
+    without = pool(parts)
+    keys = whole.cell * 4 + whole.predicted * 2 + whole.automated
+    taken = without.cell * 4 + without.predicted * 2 + without.automated
+    places = np.searchsorted(keys, taken)
+    if (places == len(keys)).any() or (keys[places] != taken).any():
+        return None
+    left: dict[str, Any] = {name: getattr(whole, name).copy() for name in SUMS}
+    for name in SUMS:
+        left[name][places] -= getattr(without, name)
+    if (left["n"] < 0).any():
+        return None
+    return replace(whole, **left).take(left["n"] > 0)
+
+
 def _pooled_effect(parts: Sequence[Counts]) -> float:
     """The sum of effect x squared residuals, divided by the sum of squared residuals.
 

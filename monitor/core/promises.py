@@ -14,6 +14,7 @@ import numpy as np
 from monitor.core.counts import CELLS, Counts
 from monitor.core.records import SCORE_BAND, WHERES, Where, Window
 from monitor.core.rejection_records import Rejections
+from monitor.core.source_settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class PastWindow:
     """A past window: the promises of every label (None: the source as a whole).
 
     ``main_version`` is the model version of most rows. ``rejected`` says which labels were not judged. ``segments`` is
-    filled only if a rule needs it.
+    filled only if a rule needs it. ``settings`` are those of the source by which it was read; None if unknown.
     """
 
     window: Window
@@ -67,6 +68,7 @@ class PastWindow:
     main_version: str | None = None
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
+    settings: Settings | None = None
 
 
 def promise_of(counts: Counts) -> Promise | None:

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     BELOW_THRESHOLD = "below_threshold"
     DISTRIBUTION_SHIFTED = "distribution_shifted"
     NO_BASELINE = "no_baseline"
+    SETTINGS_CHANGED = "settings_changed"
     IN_BASELINE = "in_baseline"
     TOO_FEW_ROWS = "too_few_rows"
     SCORES_MOVED = "scores_moved"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,9 @@ from monitor.core.records import Schedule, Window
 SETTLE = timedelta(hours=6)
 
 _OTHER_ZONE = timedelta.max
+_HALF: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=3.5), "daily": timedelta(hours=12)}
+# A week may be compared with days, which end a day apart, or an hour less where clocks change.
+_ZONES_APART: Mapping[Schedule, timedelta] = {"weekly": timedelta(hours=23), "daily": timedelta(hours=12)}
 FIRST_YEAR, LAST_YEAR = 1970, 9000
 """Years of windows: far from the ends of the calendar, where "the week before" has no date."""
 
@@ -70,6 +73,28 @@ def containing(schedule: Schedule, moment: datetime, zone: ZoneInfo) -> Window:
         return day(local.isoformat(), zone)
     year, number, _ = local.isocalendar()
     return week(f"{year}-W{number:02d}", zone)
+
+
+def begun(schedule: Schedule, start: datetime, zone: ZoneInfo) -> Window:
+    """The window of ``schedule`` that begins at ``start``; of a start in another time zone, the one that shares most.
+
+    >>> begun("weekly", datetime(2026, 11, 9, tzinfo=UTC), ZoneInfo("America/New_York")).name
+    '2026-W46'
+    """
+    return containing(schedule, start + _HALF[schedule], zone)
+
+
+def are_same(schedule: Schedule, one: datetime, other: datetime) -> bool:
+    """Whether two starts (or ends) are of the same window, maybe in two time zones: alerts.yaml may get another one.
+
+    Two days of time zones that are farther apart than half a day share less with each other than with their neighbours.
+
+    >>> are_same("weekly", datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 9, 5, tzinfo=UTC))
+    True
+    >>> are_same("daily", datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 10, tzinfo=UTC))
+    False
+    """
+    return abs(one - other) < _ZONES_APART[schedule]
 
 
 def previous(window: Window, zone: ZoneInfo) -> Window:

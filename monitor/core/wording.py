@@ -18,9 +18,12 @@ from monitor.core.maturity import Maturity
 from monitor.core.records import SCORE_BAND, Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
+from monitor.core.source_settings import from_detail as changes_from
+from monitor.core.source_settings import in_words
 
 LABEL_LENGTH = 80
 SEGMENT_LENGTH = 40
+SETTINGS_LENGTH = 300
 EMPTY = "(empty)"
 """What a value without any character to show is called."""
 _ISOLATES, _ISOLATED = "\u2068\u2069", re.compile("\u2068([^\u2068\u2069]*)\u2069")
@@ -710,8 +713,24 @@ def _nothing_to_compare_with(verdict: Verdict) -> str:
     return "there is no baseline to compare with yet"
 
 
+def changed_settings(verdict: Verdict) -> str:
+    """What has changed of the source since its baseline was pinned, so that nothing is compared with it."""
+    return clean(in_words(changes_from(verdict.detail.get("settings", ()))), length=SETTINGS_LENGTH) or "not stored"
+
+
+def _other_settings(verdict: Verdict) -> str:
+    changed = changed_settings(verdict)
+    return f"was not judged: the baseline was pinned under other settings of the source ({changed})"
+
+
+def renamed_since(verdict: Verdict) -> str:
+    """What was renamed in the source since the baseline was pinned, which is still compared with; "" if nothing."""
+    return clean(in_words(changes_from(verdict.detail.get("renamed", ()))), length=SETTINGS_LENGTH)
+
+
 _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_BASELINE: lambda v: f"was not judged: {_nothing_to_compare_with(v)}",
+    Reason.SETTINGS_CHANGED: _other_settings,
     Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
     Reason.TOO_FEW_ROWS: _too_few,
     Reason.SCORES_MOVED: lambda v: f"was not judged: its scores moved, too few are comparable with {reference(v)}",
@@ -807,6 +826,7 @@ _ADVICE = {
     Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
     Reason.STREAK_INCOMPLETE: "Not confirmed: look again after the next window.",
     Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
+    Reason.SETTINGS_CHANGED: "If the present settings are right, pin a baseline under them: `calmon baseline pin`.",
     Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
     Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "
     "pool more weeks (`pool_weeks`), or have more items checked by people.",

@@ -15,9 +15,9 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline
-from monitor.core.records import WHERES, Comparison, DecisionCheck, Estimate, Interval, Reason, Subject, Where, Window
+from monitor.core.records import WHERES, Comparison, Estimate, Interval, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import RuleInput, gates
+from monitor.evaluation.comparisons import RuleInput, baseline_check, gates
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.before_truth import (
@@ -144,8 +144,8 @@ def compare_expected(
     waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
     checks, problem = gates(rule, rule_input, has_rows=waiting > 0)
     if problem is None:
-        check = DecisionCheck("baseline", baseline is not None, ("baseline_version",))
-        checks, problem = (*checks, check), None if check.passed else Reason.NO_BASELINE
+        check, reason = baseline_check(rule_input)
+        checks, problem = (*checks, check), None if check.passed else reason
     version = None if baseline is None else baseline.version
     found = Comparison(
         subject,

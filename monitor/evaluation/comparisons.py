@@ -58,9 +58,8 @@ class RuleInput:
 
     @property
     def reference(self) -> dict[str, Any]:
-        """The stored facts about the weeks before, where they are the reference; else empty."""
-        weeks = self.detail.get("reference")
-        return {} if weeks is None else {"reference": weeks}
+        """The stored facts about the reference: its weeks if they are those before, and what was renamed since."""
+        return {name: self.detail[name] for name in ("reference", "renamed") if name in self.detail}
 
     def digest(self, used: Sequence[Counts]) -> str:
         """A hash of the judged cells, and of those of the weeks before where these are the reference."""
@@ -185,7 +184,14 @@ def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tup
     yield DecisionCheck("outside_baseline", not rule_input.in_baseline, version), Reason.IN_BASELINE
     # Only rules that compare need a baseline: a level rule protects people without one.
     if rule.compares or rule.test is not None:
-        yield DecisionCheck("baseline", rule_input.baseline is not None, version), Reason.NO_BASELINE
+        yield baseline_check(rule_input)
+
+
+def baseline_check(rule_input: RuleInput) -> tuple[DecisionCheck, Reason]:
+    """The check that there is a baseline to compare with, and the reason if it fails."""
+    if "settings" in rule_input.detail:
+        return DecisionCheck("same_settings", False, ("settings",)), Reason.SETTINGS_CHANGED
+    return DecisionCheck("baseline", rule_input.baseline is not None, ("baseline_version",)), Reason.NO_BASELINE
 
 
 def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:

@@ -10,7 +10,7 @@ from math import isfinite
 
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.switching import gives
-from monitor.core.baseline import Baseline, edges_of
+from monitor.core.baseline import Baseline, References, edges_of
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, SegmentPromises
@@ -30,6 +30,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
+from monitor.evaluation.baseline_settings import against_baseline
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
@@ -88,7 +89,8 @@ class SourceData:
     ``earlier`` has the windows before, newest first; ``switched`` the labels with a switch or an open incident.
     ``past`` has the windows of a year, newest first, with promises only, where a rule accumulates evidence.
     ``baseline_segments`` has the counts of each segment of a label's baseline, where a rule compares segments with it.
-    ``problem`` is set where the source could not be read; ``error`` then says why in words.
+    ``problem`` is set where the source could not be read; ``error`` then says why in words. ``references`` says which
+    baselines are not among ``baselines`` since the source's settings have changed.
     """
 
     name: str
@@ -103,6 +105,7 @@ class SourceData:
     switched: frozenset[str] = frozenset()
     past: tuple[PastWindow, ...] = ()
     baseline_segments: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
+    references: References = field(default_factory=References)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +226,7 @@ def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
     A label with a switch is included even if it vanished: otherwise its automation would go on without a verdict.
     """
     read = {*data.current.labels, *data.current.rejected.labels, *data.current.maturity}
-    known = {*read, *data.baselines, *source.labels, *data.switched, None}
+    known = {*read, *data.baselines, *data.references.refused, *source.labels, *data.switched, None}
     return sorted(known, key=lambda label: (label is None, label or ""))
 
 
@@ -253,7 +256,12 @@ def verdicts_of(
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
     most = _windows_pooled(rule, config, data.current.window)
     rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
-    rule_inputs = [against_weeks_before(rule, each, rolling) if rule.rolls else each for each in rule_inputs]
+    rule_inputs = [
+        against_weeks_before(rule, each, rolling)
+        if rule.rolls
+        else against_baseline(rule, each, data.references, source)
+        for each in rule_inputs
+    ]
     family = None
     if rule.metric in EXPECTED:
         rows, baselines = data.current.whole.unresolved, data.baselines

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, and_, case, select, update
 
 from monitor.core import windows
-from monitor.core.records import Window
+from monitor.core.records import Schedule, Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
 from monitor.history.values import label_key, label_of, plain
@@ -18,6 +18,9 @@ from monitor.history.values import label_key, label_of, plain
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
     from monitor.core.promises import PastWindow, Population, Promise, Promises, Segment, SegmentPromises
+
+
+_LONG: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 
 
 def as_json(counts: Counts) -> Any:
@@ -84,32 +87,50 @@ def load(
 ) -> list[PastWindow]:
     """The ``count`` windows before ``until``, newest first, without those whose reading failed.
 
-    The promises of segments are read only if ``segments``: a year of them is large.
+    Where alerts.yaml had another time zone, its windows are among them, but none that shares time with a newer one. The
+    promises of segments are read only if ``segments``: a year of them is large.
     """
     from monitor.core.promises import PastWindow  # noqa: PLC0415 - as above
 
     before = {window.start: window for window in windows.before(until, count, zone)}
     if not before:
         return []
-    span = (min(before), max(before))
+    span = (min(before), until.start - timedelta(seconds=1))
     readings = tables.readings
     within = _within(readings, source, until, span)
-    columns = (readings.c.window_start, readings.c.versions, readings.c.rejected)
-    read = connection.execute(select(*columns).where(within, readings.c.state == "ok")).mappings()
+    columns = (readings.c.window_start, readings.c.versions, readings.c.rejected, readings.c.settings)
+    newest_first = readings.c.window_start.desc()
+    read = connection.execute(select(*columns).where(within, readings.c.state == "ok").order_by(newest_first)).all()
+    apart = _apart([before.get(row.window_start) or _elsewhere(until, row.window_start, zone) for row in read], until)
     labels = _labels(connection, source, until, span)
     parts = _segments(connection, source, until, span) if segments else {}
-    found = [
+    return [
         PastWindow(
-            before[row["window_start"]],
-            labels.get(row["window_start"], {}),
-            _main(row["versions"]),
-            from_json(row["rejected"])[1],
-            parts.get(row["window_start"], {}),
+            apart[row.window_start],
+            labels.get(row.window_start, {}),
+            _main(row.versions),
+            from_json(row.rejected)[1],
+            parts.get(row.window_start, {}),
+            row.settings,
         )
         for row in read
-        if row["window_start"] in before
+        if row.window_start in apart
     ]
-    return sorted(found, key=lambda past: past.window.start, reverse=True)
+
+
+def _elsewhere(until: Window, start: datetime, zone: ZoneInfo) -> Window:
+    """The window that began at ``start`` in a time zone that alerts.yaml had before."""
+    return Window(start, start + _LONG[until.schedule], windows.begun(until.schedule, start, zone).name, until.schedule)
+
+
+def _apart(newest_first: Sequence[Window], until: Window) -> dict[datetime, Window]:
+    """By their start, the windows that share no time with ``until`` or a newer one of them."""
+    found: dict[datetime, Window] = {}
+    begins = until.start
+    for window in newest_first:
+        if window.end <= begins:
+            found[window.start], begins = window, window.start
+    return found
 
 
 def _labels(

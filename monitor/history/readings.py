@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import IN_NO_WINDOW, SCHEDULES, RejectedCell, RejectedRows, RejectReason, Schedule, Window
 from monitor.core.rejection_records import Rejections, as_json, from_json
+from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
 from monitor.history.connect import Row, one_at_a_time, put, row_of
 from monitor.history.errors import VersionClash
@@ -39,7 +40,8 @@ class StoredReading:
     ``labels`` maps each label to its counts (None: the source as a whole); ``versions`` maps a model version to its
     number of rows. ``rows`` is the number of pairs read, ``digest`` a hash of all of them.
     ``cells`` are the rejected rows, ``rejected`` the conclusions from them. ``segments`` are the promises of each label
-    by segment, ``segment_counts`` their counts: None if they are not stored or were not requested.
+    by segment, ``segment_counts`` their counts: None if they are not stored or were not requested. ``settings`` are
+    those of the source by which it was read; None if an older version read it, which stored none.
     """
 
     source: str
@@ -56,6 +58,7 @@ class StoredReading:
     segment_counts: Mapping[str | None, SegmentCounts] | None = None
     promises: Mapping[str | None, Promises] = field(default_factory=dict)
     fingerprint: str | None = None
+    settings: Settings | None = None
 
     @property
     def automated_rows(self) -> list[tuple[str, float]]:
@@ -84,6 +87,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "read_at": now,
         "rejected": plain(as_json(reading.cells, reading.rejected)),
         "fingerprint": reading.fingerprint,
+        "settings": None if reading.settings is None else dict(reading.settings),
     }
     data = _data(reading.labels)
     counts = [
@@ -151,6 +155,7 @@ def load(
         cells=cells,
         rejected=rejected,
         fingerprint=row["fingerprint"],
+        settings=row["settings"],
     )
     if any(data is None for _, data, _ in stored):
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()
@@ -193,6 +198,13 @@ def counts_of(
         all_labels = connection.execute(select(table.c.label, table.c.data).where(is_of_reading))
         stored = {label_of(each): data for each, data in all_labels}
     return label_counts.from_bytes(stored)[label]
+
+
+def settings_of(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Settings | None:
+    """The settings of the source by which one window was read; None if they are not known, or it was not read."""
+    is_of_reading = _is_reading(tables.readings, schedule, window_start, source)
+    found: Settings | None = connection.execute(select(tables.readings.c.settings).where(is_of_reading)).scalar()
+    return found
 
 
 def quality(
@@ -291,7 +303,8 @@ def baseline_row(baseline: Baseline) -> Row:
 
     cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts.to_bytes()}
     parts = None if baseline.segments is None else to_bytes(baseline.segments)
-    return row_of(tables.baselines, baseline, label=label, **cells, segment_data=parts)
+    settings = None if baseline.settings is None else dict(baseline.settings)
+    return row_of(tables.baselines, baseline, label=label, **cells, segment_data=parts, settings=settings)
 
 
 def baselines(
@@ -353,5 +366,5 @@ def _baseline(row: RowMapping) -> Baseline:
         end=row["end"], first_window=row["first_window"], last_window=row["last_window"],
         counts=counts_from_bytes(row["data"]),
         edges={where: tuple(edges) for where, edges in row["edges"].items()},
-        pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"],
+        pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"], settings=row["settings"],
     )  # fmt: skip

@@ -495,6 +495,7 @@ class Store:
     segment_numbers = _reading(grid_rows.segment_numbers)
     versions_seen = _reading(grid_rows.versions_seen)
     counts_of = _reading(readings.counts_of)
+    settings_of = _reading(readings.settings_of)
     baseline_versions = _reading(readings.baseline_versions)
     incidents_of_label = _reading(incident_rows.of_label)
 

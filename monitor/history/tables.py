@@ -131,7 +131,7 @@ readings = Table(
     _key("schedule"), _key("window_start", _TIME), _key("source"), _required("state", String(32)),
     Column("error", ErrorText), _required("rows", Integer), _required("versions", JSON),
     _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", JSON),
-    Column("fingerprint", String(64)),
+    Column("fingerprint", String(64)), Column("settings", JSON(none_as_null=True)),
 )  # fmt: skip
 
 # `data` is NULL if `calmon db prune` has removed the counts. The promises stay.
@@ -221,7 +221,7 @@ baselines = Table(
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
     _required("edges", JSON), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
-    Column("segment_data", LargeBinary),
+    Column("segment_data", LargeBinary), Column("settings", JSON(none_as_null=True)),
 )  # fmt: skip
 
 # What was judged, how, and with which result. Verdicts refer to it by id, since the same series comes again and again.

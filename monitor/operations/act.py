@@ -24,6 +24,7 @@ from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
 from monitor.context import ActMode, Monitor
 from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Subject, Verdict, Window
+from monitor.core.windows import are_same
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations.label_evidence import known_now, known_of
 
@@ -52,7 +53,7 @@ def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: Ac
     refusals = {}
     for name in names:
         newest = monitor.store.newest_evaluated(window.schedule, name)
-        old = newest is not None and window.start < newest
+        old = newest is not None and window.start < newest and not are_same(window.schedule, window.start, newest)
         refusals[name] = "not done: backfill" if mode == "never" else ""
         if mode == "auto" and old:
             refusals[name] = "not done: a newer window has been evaluated (--act overrides)"

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 
+from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.baseline import Baseline, with_outcome
+from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, pool
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, segment_promises
@@ -25,6 +27,7 @@ from monitor.core.records import (
     parts_not_read,
 )
 from monitor.core.segment_bytes import SegmentCounts
+from monitor.core.source_settings import changes, other_numbers
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
     ByLabel,
@@ -33,6 +36,7 @@ from monitor.evaluation.evaluate import (
     estimates_of,
     windows_needed,
 )
+from monitor.evaluation.other_thresholds import at_present_threshold, segments_at_present_threshold
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
@@ -135,7 +139,8 @@ def collect_one(
     monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool
 ) -> Collected:
     """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
-    baselines = baselines_of(monitor, name)
+    references = references_of(monitor, name)
+    baselines = references.baselines
     switched = _followed(monitor, name)
     restated: list[Collected] = []
     try:
@@ -145,7 +150,7 @@ def collect_one(
             else (done.truths, None)
         )
         if store and reread:
-            restated = _restated(monitor, window, name, baselines, known)
+            restated = _restated(monitor, window, name, references, known)
         reading = None if done is None else done.reading
         reading, current = read(
             monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed
@@ -158,43 +163,52 @@ def collect_one(
             unread = StoredReading(name, problem.value, str(error))
             monitor.store.save_reading(window, unread, monitor.clock())
         data = SourceData(
-            name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched
-        )
+            name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched,
+            references=references,
+        )  # fmt: skip
         return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
     data = SourceData(
         name, replace(current, maturity=known.get(window, {})), tuple(before), reading.segments, baselines,
         reading.quality, reading.rows, switched=switched, past=_past(monitor, window, name),
-        baseline_segments=segments_of_baselines(monitor, window, baselines),
+        baseline_segments=segments_of_baselines(monitor, window, baselines), references=references,
     )  # fmt: skip
     return Collected(data, reading, restated=tuple(restated))
 
 
-def _restated(monitor: Monitor, window: Window, name: str, baselines: Baselines, known: ByWindow) -> list[Collected]:
+def _restated(monitor: Monitor, window: Window, name: str, references: References, known: ByWindow) -> list[Collected]:
     """The earlier windows whose truths came late, oldest first. All are read before the first is assembled."""
     past = to_restate(monitor, window, name, known)
-    readings = [(each, *read(monitor, each, name, baselines, store=True, whole=True)) for each in past]
+    readings = [(each, *read(monitor, each, name, references.baselines, store=True, whole=True)) for each in past]
     return [
-        Collected(_data_of_restated(monitor, each, name, baselines, known, counts, reading), reading)
+        Collected(_data_of_restated(monitor, each, name, references, known, counts, reading), reading)
         for each, reading, counts in readings
     ]
 
 
 def _data_of_restated(
-    monitor: Monitor, past: Window, name: str, baselines: Baselines, known: ByWindow, counts: WindowCounts,
+    monitor: Monitor, past: Window, name: str, references: References, known: ByWindow, counts: WindowCounts,
     reading: Reading,
 ) -> SourceData:  # fmt: skip
     """The data of a window that was read again, as a run of that window would find them now."""
+    baselines = references.baselines
     before = earlier(monitor, past, name, baselines, store=True, reread=False)
     return SourceData(
         name, replace(counts, maturity=known[past]), tuple(before), reading.segments, baselines, reading.quality,
         reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
-        baseline_segments=segments_of_baselines(monitor, past, baselines),
+        baseline_segments=segments_of_baselines(monitor, past, baselines), references=references,
     )  # fmt: skip
 
 
 def baselines_of(monitor: Monitor, name: str) -> Baselines:
-    """The newest baselines of a source, by label, without those pinned while it had another ``score_is``."""
-    return with_outcome(monitor.store.latest_baselines(name), monitor.config.sources[name].score_is)
+    """The newest baselines of a source that may be compared with, by label: see :func:`references_of`."""
+    return references_of(monitor, name).baselines
+
+
+def references_of(monitor: Monitor, name: str) -> References:
+    """The newest baselines of a source as its settings are now: of the same numbers, cut at today's `automate_at`."""
+    source = monitor.config.sources[name]
+    found = references_under(monitor.store.latest_baselines(name), settings_of(source))
+    return at_present_threshold(found, source, monitor.config.evaluation)
 
 
 def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:
@@ -203,17 +217,24 @@ def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines
     if source is None or not monitor.config.counts_segments(window.schedule, compared=True):
         return {}
     kept = monitor.store.baseline_segments(source)
-    return {label: kept.get((label, baseline.version), {}) for label, baseline in baselines.items()}
+    found = {label: kept.get((label, baseline.version), {}) for label, baseline in baselines.items()}
+    return segments_at_present_threshold(found, monitor.config.sources[source])
 
 
 def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
-    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread."""
+    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread.
+
+    Those that were read under settings by which a row had another score or outcome are no evidence on today's scores,
+    and neither are older ones.
+    """
     config = monitor.config
     accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
     if not accumulating:
         return ()
     parts = any(rule.scope == "segments" for rule in accumulating)
-    return tuple(monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts))
+    now = settings_of(config.sources[name])
+    past = monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts)
+    return tuple(takewhile(lambda each: each.settings is None or not other_numbers(changes(each.settings, now)), past))
 
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:
@@ -300,7 +321,7 @@ def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = Non
         source=reading.source, state="ok", error=None, labels=counts.labels, versions=reading.versions,
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, counts.labels, rows),
         cells=reading.rejected, segments=counts.segments, segment_counts=counts.segment_counts if with_parts else None,
-        fingerprint=reading.fingerprint,
+        fingerprint=reading.fingerprint, settings=settings_of(monitor.config.sources[reading.source]),
     )  # fmt: skip
 
 

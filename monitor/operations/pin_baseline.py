@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
@@ -219,6 +220,7 @@ def _freeze(
         start=first.start, end=last.end, first_window=first.name, last_window=last.name,
         counts=counts, edges=edges_of(counts, monitor.config.evaluation),
         pinned_at=at, pinned_by=by, reason=reason, segments=_segments(monitor.config, weeks, label),
+        settings=settings_of(monitor.config.sources[source]),
     )  # fmt: skip
 
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from monitor.config.model import EvaluationConfig
+from monitor.core.baseline import changed_from, changed_since
 from monitor.core.counts import Counts, pool
-from monitor.core.records import ScoreIs, Subject, Window
+from monitor.core.records import Subject, Window
+from monitor.core.source_settings import Settings, in_words, other_numbers
+from monitor.core.wording import clean
 from monitor.evaluation.estimates import generator
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
@@ -45,8 +48,11 @@ def sources_with(store: Store, label: str | None, sources: Sequence[str], window
     return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
 
 
-def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> FittingRows:
-    """The rows of the subject in these windows (oldest first). Raises :class:`NothingToFit`."""
+def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Settings) -> FittingRows:
+    """The rows of the subject in these windows (oldest first), read under the source's settings ``now``.
+
+    Raises :class:`NothingToFit`, also if a window was read under settings by which a row had another score or outcome.
+    """
     parts: list[Counts] = []
     for window in span:
         reading = store.load_reading(window.schedule, window.start, subject.source)
@@ -60,21 +66,32 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window]) -> Fitt
             raise NothingToFit(
                 f"{subject.source} {window.name} {why}; `calmon run weekly --week {window.name}` reads it"
             )
-        parts += [reading.labels[subject.label]] if subject.label in reading.labels else []
+        counts = reading.labels.get(subject.label)
+        changed = () if counts is None else other_numbers(changed_from(reading.settings, counts, now))
+        if changed:
+            raise NothingToFit(
+                f"{subject.source} {window.name} was read under other settings ({clean(in_words(changed))}); "
+                f"`calmon backfill --from {window.name} --to {span[-1].name}` reads it again"
+            )
+        parts += [] if counts is None else [counts]
     names = span[0].name if len(span) == 1 else f"{span[0].name}..{span[-1].name}"
     if not parts:
         raise NothingToFit(f"{subject.name} has no rows in {names}")
     return FittingRows(subject, pool(parts), names)
 
 
-def from_baseline(store: Store, subject: Subject, score_is: ScoreIs) -> FittingRows:
-    """The rows of the subject's newest baseline. Raises :class:`NothingToFit`, also if it is of another outcome."""
+def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
+    """The rows of the subject's newest baseline, pinned under the source's settings ``now``.
+
+    Raises :class:`NothingToFit`, also if it was pinned under settings by which a row had another score or outcome.
+    """
     baseline = store.latest_baselines(subject.source).get(subject.label)
     if baseline is None:
         raise NothingToFit(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
-    if baseline.counts.score_is != score_is:
+    changed = other_numbers(changed_since(baseline, now))
+    if changed:
         raise NothingToFit(
-            f"the baseline of {subject.name} was pinned with score_is: {baseline.counts.score_is}; "
+            f"the baseline of {subject.name} was pinned under other settings ({clean(in_words(changed))}); "
             "`calmon baseline pin` makes another"
         )
     return FittingRows(subject, baseline.counts, f"baseline {baseline.version}")

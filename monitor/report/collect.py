@@ -12,7 +12,7 @@ from monitor.automation.as_of import Key, by_switch, identity_as_of, switch_as_o
 from monitor.automation.harm import TimeOn, together
 from monitor.config.model import Config, Rule
 from monitor.core import windows
-from monitor.core.baseline import Baseline, edges_of
+from monitor.core.baseline import Baseline, comparable_versions, edges_of
 from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
@@ -31,6 +31,7 @@ from monitor.core.rejection_words import sentence
 from monitor.core.wording import count_of
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
+from monitor.evaluation.other_thresholds import acting_at
 from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
@@ -289,10 +290,19 @@ def _acting_labels(material: _Material, subject: Subject) -> Iterable[ActingLabe
 
 
 def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:
-    """The version that the window's verdicts were made with, else the newest."""
-    versions = material.baselines.get((subject.source, subject.label), ())
+    """The version that the window's verdicts were made with, else the newest one of the same numbers.
+
+    Its automated rows are by the present `automate_at`, as in a run.
+    """
+    reading = material.readings.get(subject.source)
+    pinned = material.baselines.get((subject.source, subject.label), ())
+    versions = comparable_versions(pinned, _counts(material, subject), None if reading is None else reading.settings)
     used = {v.baseline_version for v in verdicts}
-    return max([b for b in versions if b.version in used] or versions, key=lambda b: b.version, default=None)
+    found = max([b for b in versions if b.version in used] or versions, key=lambda b: b.version, default=None)
+    source = material.config.sources.get(subject.source)
+    if found is None or source is None or subject.label is None:
+        return found
+    return acting_at(found, source.automate_from(subject.label), material.config.evaluation)
 
 
 def _baseline_line(b: Baseline) -> BaselineLine:

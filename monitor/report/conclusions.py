@@ -224,6 +224,8 @@ ADVICE: tuple[AdviceRow, ...] = (
          lambda verdict, _: verdict.reason == Reason.NO_ROWS and verdict.where != "all" and bool(verdict.n)),
     _row("no_baseline", "not_evaluated", "pin_baseline", "pin a baseline: `calmon baseline pin`",
          _by_reason(Reason.NO_BASELINE)),
+    _row("settings_changed", "not_evaluated", "pin_baseline",
+         "pin a baseline under the present settings: `calmon baseline pin`", _by_reason(Reason.SETTINGS_CHANGED)),
     _row("not_confirmed", "unconfirmed", "wait", "wait for the next window", lambda _, __: True),
     _row("few_rows", "not_evaluated", "collect_more", "wait for more rows, or pool more windows (`pool_weeks`)",
          _by_reason(Reason.TOO_FEW_ROWS)),

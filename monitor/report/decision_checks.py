@@ -14,7 +14,7 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, count_of, only_newest_beyond, reference, title, waits_for
+from monitor.core.wording import as_judged, changed_settings, count_of, only_newest_beyond, reference, title, waits_for
 from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS, WHOLE
 
@@ -194,6 +194,8 @@ def _outside_baseline(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]
         return question, "it lies outside"
     if "reference" in verdict.detail:
         return question, f"it is compared with {reference(verdict)}"
+    if "settings" in verdict.detail:
+        return question, "none of the present settings was pinned"
     # a verdict on items as a whole names no baseline, whether there is one or not
     silent = metric is not None and metric.needs in WHOLE
     return question, "it lies outside, or none was pinned" if silent else "it has none"
@@ -208,6 +210,11 @@ def _baseline(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
         return "Is there a baseline to compare with?", answer
     answer = "none was pinned" if not check.passed else "one was pinned" if version is None else f"version {version}"
     return "Is there a baseline to compare with?", answer
+
+
+def _same_settings(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
+    """Only where it stops the verdict."""
+    return "Was the baseline pinned under the present settings of the source?", changed_settings(verdict)
 
 
 def _comparable(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -332,7 +339,7 @@ def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     return "Are there enough rows?", answer if measured(verdict) is not None else f"{answer}, and it is undefined"
 
 
-_GATES = (_readable, _accepted, _mature, _rows, _outside_baseline, _baseline, _comparable, _test_result)
+_GATES = (_readable, _accepted, _mature, _rows, _outside_baseline, _baseline, _same_settings, _comparable, _test_result)
 _DECISIONS = (
     _enough_rows, _beyond, _every_window, _sure, _enough_evidence, _behaviour, _class_mix, _could_be_seen,
     _newest_within,
@@ -354,6 +361,7 @@ _STOPPED_BY = {
     Reason.NO_ROWS: "rows",
     Reason.IN_BASELINE: "outside_baseline",
     Reason.NO_BASELINE: "baseline",
+    Reason.SETTINGS_CHANGED: "same_settings",
     Reason.SCORES_MOVED: "comparable",
 }
 
@@ -368,6 +376,7 @@ def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
         **({"mature": ("maturity",)} if stopped == "mature" else {}),
         "rows": ("n",),
         "outside_baseline": ("baseline_version",),
+        **({"same_settings": ("settings",)} if stopped == "same_settings" else {}),
         **({"baseline": ("baseline_version",)} if test or compares(verdict) else {}),
         **({"comparable": ("moved_share", "comparable")} if rises(verdict) and verdict.metric in BINNED else {}),
         **({"test_result": ("value",)} if test else {}),

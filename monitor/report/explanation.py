@@ -26,6 +26,7 @@ from monitor.core.wording import (
     plain_words,
     points,
     reference,
+    renamed_since,
     segment_name,
     title,
     unconfirmed_words,
@@ -161,7 +162,7 @@ _OF_TRUTHS = {
 }
 _NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
 _WAITS = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
-_NOT_COMPARED = (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.SCORES_MOVED)
+_NOT_COMPARED = (Reason.NO_BASELINE, Reason.SETTINGS_CHANGED, Reason.IN_BASELINE, Reason.SCORES_MOVED)
 _JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, *_WAITS)
 
 
@@ -378,6 +379,10 @@ def _against(context: VerdictContext) -> Step | None:
         numbers |= {"first": baseline.first_window, "last": baseline.last_window, "rows": baseline.counts.rows}
     if verdict.baseline is not None:
         text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
+    renamed = renamed_since(verdict)
+    if renamed:
+        text += f". Renamed since, and taken for the same rows: {renamed}"
+        numbers["renamed"] = verdict.detail["renamed"]
     return Step("baseline", f"{text}.", numbers)
 
 

@@ -269,7 +269,7 @@ def test_it_is_said_where_details_were_removed_and_another_run_brings_them_back(
         plan = plan_of(RULES, RULES, first, 1)
         assert {each.reason for each in replay(store, plan).missing} == {COUNTS_REMOVED, "never_read"}
         with pytest.raises(NothingToFit, match=rf"{first.name} were removed .*calmon backfill --from"):
-            from_windows(store, Subject("tickets", "steady"), [first])
+            from_windows(store, Subject("tickets", "steady"), [first], {})
         run_window(monitor, first, act="never")
         assert not {*notes_of(store, first)} & {*gone}
         assert gone[0].replace(first.name, JUDGED[1].name) in notes_of(store, JUDGED[1])

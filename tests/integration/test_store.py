@@ -253,7 +253,7 @@ def test_who_writes_while_the_tables_are_upgraded_waits_and_is_refused(before: B
         writer = before.write()
         before.wait_until_waiting(2)
     upgrade.result(timeout=60)
-    with pytest.raises(SchemaOutdated, match="the history is at schema revision 0031"):
+    with pytest.raises(SchemaOutdated, match="the history is at schema revision 0032"):
         writer.result(timeout=60)
     with before.engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM notes")).scalar_one() == 0
@@ -934,6 +934,41 @@ def test_baselines_keep_cells_edges_and_every_version(store: Store):
         "ana",
         "new model",
     )
+
+
+def test_the_settings_of_baselines_and_readings_are_kept_and_those_of_older_schemas_are_unknown(store: Store, url: str):
+    settings = {"relation": "tickets", "score_is": "probability_of_label", "positive": "yes, \u00fc"}
+
+    def kept() -> list[Any]:
+        reading = store.load_reading("weekly", week().start, "tickets") or StoredReading("none")
+        past = store.past_promises("tickets", week(1), 1, ZoneInfo("UTC"))
+        return [reading.settings, *(b.settings for b in store.baselines()), *(each.settings for each in past)]
+
+    store.save_baselines([replace(baseline(), settings=settings)])
+    store.save_reading(week(), StoredReading("tickets", settings=settings), NOW)
+    assert kept() == [settings] * 3
+    engine = open_engine(store_url(url))
+    with for_writing(engine).begin() as connection:
+        command.downgrade(schema.alembic_config(connection), "0031")
+        assert connection.execute(text("SELECT label, digest FROM baselines")).all() == [("billing", baseline().digest)]
+    engine.dispose()
+    store.upgrade()
+    assert kept() == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("zone", "known"),
+    [("Europe/Berlin", ["2026-W47", "2026-W45"]), ("America/New_York", ["2026-W47", "2026-W46", "2026-W45"])],
+)
+def test_past_weeks_of_another_time_zone_are_known_but_none_that_shares_time_with_a_newer_one(
+    store: Store, zone: str, known: list[str]
+):
+    for number in (-1, 0, 1):  # 2026-W45 to W47 in UTC
+        store.save_reading(week(number), StoredReading("tickets"), NOW)
+    elsewhere = [windows.week(name, ZoneInfo(zone)) for name in ("2026-W47", "2026-W48")]
+    store.save_reading(elsewhere[0], StoredReading("tickets"), NOW)
+    found = store.past_promises("tickets", elsewhere[1], 51, ZoneInfo(zone))
+    assert ([each.window.name for each in found], found[0].window) == (known, elsewhere[0])
 
 
 def test_a_version_is_never_overwritten_and_a_clash_stores_nothing(store: Store):

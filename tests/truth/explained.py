@@ -153,11 +153,14 @@ def _worst(
 
 @EXPLAINED.add(
     rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<rows>{N}) rows?, pinned by (?P<by>.+?)\))?"
-    rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?\."
+    rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?"
+    r"(?:\. Renamed since, and taken for the same rows: (?P<renamed>.+))?\."
 )
 def _against(
-    reader: Reader, text: str, row: Row, version: str, first: Any, last: Any, rows: Any, by: Any, title: Any, value: Any
-) -> None:
+    reader: Reader, text: str, row: Row, version: str, first: Any, last: Any, rows: Any, by: Any, title: Any, value: Any,
+    renamed: Any,
+) -> None:  # fmt: skip
+    reader.equal("renamed", text, renamed is not None, "renamed" in row["detail"])
     reader.equal("baseline version", text, int(version), row["baseline_version"])
     reader.number("baseline", text, value, row["baseline"])
     stored = reader.facts.rows(
@@ -329,6 +332,7 @@ CHECKED = {
     "Are there rows to look at?": lambda r: r["reason"] != "no_rows",
     "Is the window outside the baseline's own time?": lambda r: r["reason"] != "in_baseline",
     "Is there a baseline to compare with?": lambda r: r["reason"] != "no_baseline",
+    "Was the baseline pinned under the present settings of the source?": lambda r: r["reason"] != "settings_changed",
     "Can the bins be compared?": lambda r: r["reason"] != "scores_moved",
     "Were few enough rows rejected?": lambda r: r["reason"] != "rejected_rows",
     "Were the rows accepted?": lambda r: r["reason"] != "rejected_rows",
@@ -436,6 +440,8 @@ def check_advice(reader: Reader, text: str, advice: str, row: Row) -> None:
         reader.check(not calm, "advice", text, row["outcome"])
     if "turned on again" in advice or "Let people decide" in advice:
         reader.check(row["outcome"] == "breach", "advice to leave it to people", text, row["outcome"])
+    if "pin a baseline under them" in advice:
+        reader.equal("advice to pin again", text, row["reason"], "settings_changed")
     if "Pin a baseline" in advice:
         reader.equal("advice to pin", text, row["reason"], "no_baseline")
 

@@ -35,8 +35,8 @@ _CLAUSE = re.compile(
 REASONS = (
     "within_threshold", "not_significant_in_family", "streak_incomplete", "increased", "traffic_mix", "class_mix",
     "above_threshold",
-    "below_threshold", "distribution_shifted", "no_baseline", "in_baseline", "too_few_rows", "scores_moved", "no_rows",
-    "rejected_rows", "not_mature", "unresolved_failed", "relation_error", "warehouse_failed",
+    "below_threshold", "distribution_shifted", "no_baseline", "settings_changed", "in_baseline", "too_few_rows", "scores_moved",
+    "no_rows", "rejected_rows", "not_mature", "unresolved_failed", "relation_error", "warehouse_failed",
 )  # fmt: skip
 
 
@@ -258,7 +258,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"look at the notes, which say why the waiting items.*", _SILENT, lambda v: v["reason"] == "unresolved_failed"),
     (r"check that outcomes of this label reach.*", _SILENT, lambda v: v["reason"] == "no_rows"),
     (r"no item is of this rule's rows.*", _SILENT, lambda v: v["reason"] == "no_rows"),
-    (r"pin a baseline.*", _SILENT, lambda v: v["reason"] == "no_baseline"),
+    (r"pin a baseline.*", _SILENT, lambda v: v["reason"] in ("no_baseline", "settings_changed")),
     (r"wait for the next window", ("unconfirmed", "above the limit, not confirmed", "below the limit, not confirmed"), lambda v: True),
     (r"wait for more rows.*", _SILENT, lambda v: v["reason"] == "too_few_rows"),
     (r"wait: too few truths are known yet", _SILENT, lambda v: v["reason"] == "not_mature"),

@@ -349,6 +349,14 @@ def _estimate_held(reader: Reader, text: str, row: Row, who: str, side: Any, p: 
     reader.number("adjusted p", text, p, row["p_adjusted"])
 
 
+@VERDICT.add(rf"{_WHO}was not judged: the baseline was pinned under other settings of the source \((?P<changed>.+)\)")
+def _other_settings(reader: Reader, text: str, row: Row, who: str, changed: str) -> None:
+    _begins(reader, text, row, who, "not_evaluated")
+    reader.equal("reason", text, "settings_changed", row["reason"])
+    for name, *_ in row["detail"].get("settings", ()):
+        reader.check(f"{name}: " in changed, "a changed setting", text, name)
+
+
 @VERDICT.add(rf"{_WHO}was not judged: no item of this window waits for its outcome")
 def _none_waits(reader: Reader, text: str, row: Row, who: str) -> None:
     _begins(reader, text, row, who, "not_evaluated")

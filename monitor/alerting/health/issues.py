@@ -297,7 +297,7 @@ def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         runs = {run.window_start: run for run in observed.runs if run.schedule == schedule}
         newest = windows.last_ready(schedule, now, observed.zone)
         late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
-        judged = {newest.start, late.start} & set(runs)
+        judged = {start for start in runs for due in (newest, late) if windows.are_same(schedule, start, due.start)}
         # a schedule that never ran may be new in alerts.yaml: count from the first run by the present rules
         by_present = (run.started_at for run in observed.runs if run.rules_revision == observed.rules_revision)
         since = observed.since if runs else min(by_present, default=None)
@@ -338,7 +338,7 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
     """``late`` is the newest window whose run is overdue, ``last`` the start of the newest that was run."""
     first, count = late, 1
     if last is not None:
-        after = windows.following(windows.containing(schedule, last, zone), zone)
+        after = windows.following(windows.begun(schedule, last, zone), zone)
         missed = windows.span(after, late, zone) if after.start < late.start else [late]
         first, count = missed[0], len(missed)
     more = f", and the {count - 1} after it" if count > 2 else ", and the one after it" if count > 1 else ""
@@ -444,7 +444,7 @@ def _data(observed: Observed) -> Iterable[HealthIssue]:
         readings = sorted(found, key=lambda r: r.window_start, reverse=True)
         if readings:
             # a day is compared with the same weekday; all weeks begin on the same one
-            days = [r.window_start.astimezone(observed.zone).weekday() for r in readings]
+            days = [windows.nominal(windows.begun(schedule, r.window_start, observed.zone)).weekday() for r in readings]
             alike = [r.rows for r, day in zip(readings, days, strict=True) if r.state == "ok" and day == days[0]]
             before = alike[1:] if readings[0].state == "ok" else alike
             yield from _reading(readings, before[:USUAL_WINDOWS], observed.zone)
@@ -453,7 +453,7 @@ def _data(observed: Observed) -> Iterable[HealthIssue]:
 def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
     """The issues of the newest of these readings (the newest comes first) of one source on one schedule."""
     newest = readings[0]
-    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    window = windows.begun(newest.schedule, newest.window_start, zone).name
     key = f"{newest.source}:{newest.schedule}"
     if newest.state != "ok":
         since = _since(readings, zone, lambda each: each.state != "ok")
@@ -502,7 +502,7 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
     usual = median(earlier if long and earlier else before or [0])
     if usual <= 0:
         return
-    window = windows.containing(newest.schedule, newest.window_start, zone).name
+    window = windows.begun(newest.schedule, newest.window_start, zone).name
     since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
     undated, are_new = _undated(readings[: len(run) + 1], usual)
     yield HealthIssue(
@@ -533,7 +533,7 @@ def _since(readings: Sequence[ReadingSeen], zone: ZoneInfo, holds: Callable[[Rea
     run = list(itertools.takewhile(holds, readings))
     if len(run) < 2:
         return ""
-    return f" (since {windows.containing(run[-1].schedule, run[-1].window_start, zone).name})"
+    return f" (since {windows.begun(run[-1].schedule, run[-1].window_start, zone).name})"
 
 
 def _judged(observed: Observed) -> Iterable[HealthIssue]:
@@ -789,7 +789,7 @@ def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool
         done = [r.window_start for r in observed.runs if r.schedule == schedule and r.state == "done"]
         if not done:
             continue
-        last = windows.containing(schedule, max(done), observed.zone)
+        last = windows.begun(schedule, max(done), observed.zone)
         due = windows.following(last, observed.zone).end + windows.SETTLE + OVERDUE
         if last.end + observed.lease == until and now < due <= until:
             return True

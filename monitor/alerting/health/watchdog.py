@@ -84,7 +84,7 @@ def observed(
         scheduled=scheduled,
         sources=tuple(config.sources),
         runs=runs,
-        readings=[r for r in readings if windows.containing(r.schedule, r.window_start, config.zone).end <= now],
+        readings=[r for r in readings if windows.begun(r.schedule, r.window_start, config.zone).end <= now],
         switches=store.switches(),
         deliveries=store.undelivered(now - issues.RECENT),
         since=min((run.started_at for run in runs), default=None),

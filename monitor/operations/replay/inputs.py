@@ -9,14 +9,14 @@ from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import Baseline, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promises, Segment, all_promises_of, segment_promises
 from monitor.core.records import Reason, Verdict, Window, parts_not_read
 from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
-from monitor.evaluation.other_thresholds import acting_from
+from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
@@ -46,11 +46,11 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
     needs_segments = any(config.counts_segments(part.schedule) for config in files)
     earlier_windows: deque[WindowCounts | None] = deque(maxlen=deepest)
     memory = _Memory(plan, part)
+    source = plan.present.sources.get(part.source)
     waits = any(rule.mature is not None for config in files for rule in config.rules_for(part.schedule))
     for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
-        known = _counts(
-            window, history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
-        )
+        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
+        known = _counts(window, reading, source)
         earlier_windows.append(known)
         memory.add(known)
     for window in part.windows:
@@ -60,7 +60,7 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
         truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
         maturity = {label: found for (_, label), found in truths.items()}
         yield KnownWindow(window, reading, earlier, memory.newest_first, maturity)
-        known = _counts(window, reading)
+        known = _counts(window, reading, source)
         earlier_windows.append(known)
         memory.add(known)
 
@@ -143,12 +143,13 @@ def _segments_from(
     }
 
 
-def _counts(window: Window, reading: StoredReading | None) -> WindowCounts | None:
+def _counts(window: Window, reading: StoredReading | None, source: SourceConfig | None) -> WindowCounts | None:
+    """The counts of a stored window, with automated rows by the `automate_at` of the present file."""
     if reading is None or reading.state != "ok":
         return None
     return WindowCounts(
         window,
-        reading.labels,
+        reading.labels if source is None else labels_at_present_threshold(reading.labels, source),
         reading.versions,
         rejected=reading.rejected,
         segments=reading.segments,
@@ -170,10 +171,20 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
     return found[0] if found else None
 
 
-def of_the_outcome(versions: Iterable[Baseline], reading: StoredReading | None) -> list[Baseline]:
-    """The versions that count the same outcome as a reading: others were pinned under another ``score_is``."""
-    counted = {counts.score_is for counts in reading.labels.values()} if reading is not None else set()
-    return [version for version in versions if not counted or version.counts.score_is in counted]
+def of_the_same_numbers(versions: Iterable[Baseline], reading: StoredReading | None) -> list[Baseline]:
+    """The versions that a reading may be compared with, by the settings under which both were read."""
+    counts = None if reading is None else next(iter(reading.labels.values()), None)
+    return comparable_versions(versions, counts, None if reading is None else reading.settings)
+
+
+def references_by(baselines: Mapping[str | None, Baseline], config: Config, source: str) -> References:
+    """The baselines of a window with automated rows by the `automate_at` of a file."""
+    found = References(baselines)
+    return (
+        found
+        if source not in config.sources
+        else at_present_threshold(found, config.sources[source], config.evaluation)
+    )
 
 
 def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
@@ -195,19 +206,20 @@ def used_versions(given: Iterable[Verdict]) -> dict[str | None, int]:
 
 
 def data_of(
-    part: Part, known: KnownWindow, baselines: Mapping[str | None, Baseline], given: Sequence[Verdict]
+    part: Part, known: KnownWindow, references: References, given: Sequence[Verdict], source: SourceConfig | None
 ) -> SourceData:
     """The data that a run would have judged; labels that were judged then are kept even without rows."""
     judged = frozenset(v.subject.label for v in given if v.subject.label is not None)
-    read = _counts(known.window, known.reading)
+    read = _counts(known.window, known.reading, source)
     current = None if read is None else replace(read, maturity=known.maturity)
     problem = None if known.reading is None or current is not None else Reason(known.reading.state)
     return SourceData(
         part.source,
         current or WindowCounts(known.window),
         known.earlier,
-        baselines=baselines,
+        baselines=references.baselines,
         problem=problem,
         switched=judged,
         past=known.past[0],
+        references=references,
     )

@@ -17,7 +17,9 @@ _READ_BY = (
     "window_on",
     "kind",
     "score",
-)  # a change of these changes the counts
+    *sorted(SourceConfig.SHAPE - {"unresolved"}),
+)
+"""A change of these changes the counts."""
 
 
 class ReplayRefused(ValueError):

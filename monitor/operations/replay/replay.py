@@ -15,6 +15,7 @@ from monitor.core.baseline import Baseline
 from monitor.core.records import ShiftResult, Verdict, Window
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
+from monitor.evaluation.other_thresholds import segments_at_present_threshold
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
@@ -26,7 +27,8 @@ from monitor.operations.replay.inputs import (
     baseline_of,
     data_of,
     known_windows,
-    of_the_outcome,
+    of_the_same_numbers,
+    references_by,
     used_versions,
     versions_of,
 )
@@ -132,11 +134,15 @@ def _judge_window(
     window, source = known.window, part.source
     given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
     used = used_versions(given)
-    alike_counted = {label: of_the_outcome(each, known.reading) for label, each in versions.items()}
+    alike_counted = {label: of_the_same_numbers(each, known.reading) for label, each in versions.items()}
     found = {label: baseline_of(each, window, used.get(label)) for label, each in alike_counted.items()}
     baselines = {label: baseline for label, baseline in found.items() if baseline is not None}
     parts = {label: frozen.get((label, baseline.version), {}) for label, baseline in baselines.items()}
-    data = replace(data_of(part, known, baselines, given), baseline_segments=parts)
+    present_source = plan.present.sources.get(source)
+    if present_source is not None:
+        parts = segments_at_present_threshold(parts, present_source)
+    references = references_by(baselines, plan.present, source)
+    data = replace(data_of(part, known, references, given, present_source), baseline_segments=parts)
     shifts = _shifts(history, plan, part, data)
     present = _verdicts(plan.present, part, data, shifts, {}, has_segments=_has_segments(known))
     already = {id: tuple(v for v in present if v.rule == id) for id in alike}
@@ -173,6 +179,9 @@ def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> Sour
     data = replace(data, past=known.past[1])
     if data.name not in plan.present.sources or data.name not in plan.proposed.sources:
         return data
+    references = references_by(data.baselines, plan.proposed, data.name)
+    parts = segments_at_present_threshold(data.baseline_segments, plan.proposed.sources[data.name])
+    data = replace(data, baselines=references.baselines, references=references, baseline_segments=parts)
     current, *earlier = (as_proposed(plan, data.name, each) for each in (data.current, *data.earlier))
     if known.reading is not None:
         current = replace(current, rejected=rejected_in(known.reading, plan.proposed, data.baselines))

@@ -15,7 +15,7 @@ from monitor.automation.state import Allowed, effective, of_source
 from monitor.automation.staying_off import stays_off
 from monitor.config.model import Rule, SourceConfig
 from monitor.core import documents, windows
-from monitor.core.baseline import Baseline, edges_of
+from monitor.core.baseline import Baseline, comparable_versions, edges_of
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.page_paths import drift_file, drift_path, label_path
 from monitor.core.records import (
@@ -132,6 +132,12 @@ class LabelHistory:
         return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
 
     @cached_property
+    def comparable(self) -> list[Baseline]:
+        """The versions that the week shown may be compared with, by the settings of the source; the newest last."""
+        read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
+        return comparable_versions(self.baselines, self.counts, read_by)
+
+    @cached_property
     def trends(self) -> list[Trend]:
         """The trends of the standard metrics and of those of its rules, where they have a value."""
         named = [(rule.metric, rule.where) for rule in self.rules]
@@ -169,13 +175,15 @@ class LabelHistory:
     def reference(self, series: Series) -> float | None:
         """The baseline's value: from the newest verdict that compared with it, else the baseline's textbook value."""
         metric, where = series
+        if self.baselines and not self.comparable:
+            return None
         compared = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
         if compared:
             return max(compared, key=lambda v: v.window.start).baseline
         known = METRICS[metric]
-        if not self.baselines or known.needs != "counts" or known.rank is not None:
+        if not self.comparable or known.needs != "counts" or known.rank is not None:
             return None
-        return known.point(self.baselines[-1].counts.where(where))
+        return known.point(self.comparable[-1].counts.where(where))
 
     @cached_property
     def counts(self) -> Counts | None:
@@ -204,9 +212,9 @@ class LabelHistory:
         return name, self._counts(found)
 
     def _baseline(self) -> tuple[str, Counts | None]:
-        if not self.baselines:
+        if not self.comparable:
             return "", None
-        newest = self.baselines[-1]
+        newest = self.comparable[-1]
         return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
 
     @cached_property
@@ -230,7 +238,7 @@ class LabelHistory:
             return None
         past = [w for w in windows.before(self.week, STEP_WEEKS, self.context.config.zone) if w.start not in rejected]
         before = [counts for window in past if (counts := self._counts(window)) is not None]
-        earlier = [each for each in self.baselines if each.end <= self.week.start]
+        earlier = [each for each in self.comparable if each.end <= self.week.start]
         baseline = earlier[-1] if earlier else None
         return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.context.config.evaluation)
 
@@ -430,7 +438,7 @@ def _reliability(history: LabelHistory) -> Reliability | None:
     if history.counts is None:
         return None
     evaluation = history.context.config.evaluation
-    edges = (history.baselines[-1].edges if history.baselines else edges_of(history.counts, evaluation))["all"]
+    edges = (history.comparable[-1].edges if history.comparable else edges_of(history.counts, evaluation))["all"]
     _, other = history.other
     then = None if other is None else bin_counts(other, edges)
     return reliability_data(bin_counts(history.counts, edges), then, confidence=evaluation.confidence)

@@ -122,6 +122,27 @@ def test_the_same_window_counts_once(id: str):
     assert decision.incident == opened()
 
 
+HOURS_APART = [timedelta(hours=-1), timedelta(hours=5)]  # Berlin, New York
+
+
+def elsewhere(verdict: Verdict, apart: timedelta) -> Verdict:
+    """The same week, judged after `timezone` was changed in alerts.yaml."""
+    window = replace(verdict.window, start=verdict.window.start + apart, end=verdict.window.end + apart)
+    return replace(verdict, id="elsewhere", window=window)
+
+
+@pytest.mark.parametrize("apart", HOURS_APART, ids=str)
+def test_a_week_counts_once_in_two_time_zones(apart: timedelta):
+    decision = decide(elsewhere(verdict("breach"), apart), opened(), NOW)
+    assert (decision.kind, decision.reason) == ("nothing", "already counted")
+    good = decide(elsewhere(verdict("ok"), apart), opened(), NOW)
+    assert good.incident is not None
+    assert (good.kind, good.incident.breaches) == ("resolve", 0)
+    following = decide(elsewhere(verdict("breach", 1), apart), opened(), NOW)
+    assert following.incident is not None
+    assert (following.kind, following.incident.breaches) == ("continue", 2)
+
+
 def test_above_the_limit_without_proof_neither_resolves_nor_counts_as_a_breach():
     decision = decide(verdict("unconfirmed", 1), opened(), NOW)
     assert (decision.kind, decision.reason) == ("nothing", "above the limit, not confirmed: stays open")

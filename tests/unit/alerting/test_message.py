@@ -427,8 +427,8 @@ OUTCOMES: dict[Reason, Outcome] = {
         "breach",
     ),
     **dict.fromkeys(
-        (Reason.NO_BASELINE, Reason.IN_BASELINE, Reason.TOO_FEW_ROWS, Reason.SCORES_MOVED, Reason.NO_ROWS,
-         Reason.REJECTED_ROWS, Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED, Reason.RELATION_ERROR,
+        (Reason.NO_BASELINE, Reason.SETTINGS_CHANGED, Reason.IN_BASELINE, Reason.TOO_FEW_ROWS, Reason.SCORES_MOVED,
+         Reason.NO_ROWS, Reason.REJECTED_ROWS, Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED, Reason.RELATION_ERROR,
          Reason.WAREHOUSE_FAILED),
         "not_evaluated",
     ),

@@ -80,6 +80,16 @@ def test_a_window_is_late_by_the_zone_of_the_file():
     assert reasons(findings(replace(gone, zone=BERLIN), at)) == ["run_missing"]
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_after_another_time_zone_the_week_that_was_run_is_not_missing_and_keeps_its_name(zone: str):
+    moved = seen(
+        zone=ZoneInfo(zone), scheduled=("weekly",), readings=[reading(10), *(reading(1000, w) for w in range(41, 46))]
+    )
+    found = findings(moved, MONDAY + timedelta(days=2))
+    assert reasons(found) == ["data_small"]
+    assert "2026-W46" in found[0].text
+
+
 def test_a_source_that_runs_leave_out_is_found_once_the_run_is_late():
     both = {"sources": ("mails", "tickets"), "readings": [reading(1000)], "scheduled": ("weekly",)}
     late = MONDAY.replace(hour=12, minute=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -37,6 +38,14 @@ def after(*found: tuple[str, int]) -> RuleEvidence:
     for attempt, (outcome, week) in enumerate(found):
         evidence = with_verdict(evidence, verdict(outcome, week, attempt))
     return evidence
+
+
+@pytest.mark.parametrize("apart", [timedelta(hours=-1), timedelta(hours=5)], ids=str)
+def test_a_week_that_is_judged_again_in_another_time_zone_is_the_same_week(apart: timedelta) -> None:
+    again = verdict("breach", 1, attempt=9)
+    window = replace(again.window, start=again.window.start + apart, end=again.window.end + apart)
+    found = with_verdict(after(("ok", 0), ("ok", 1)), replace(again, window=window))
+    assert [each.verdict for each in found.windows] == ["breach 1 9", "ok 0 0"]
 
 
 @pytest.mark.parametrize(

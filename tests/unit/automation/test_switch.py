@@ -495,6 +495,14 @@ def test_rules_that_wait_for_truths_turn_nothing_off_and_renew_no_lease():
     assert run(ON, waiting, verdict("not_evaluated", rule="other"), automation=DISABLE).after.state == "off"
 
 
+@pytest.mark.parametrize("apart", [timedelta(hours=-1), timedelta(hours=5)], ids=str)
+def test_a_good_week_in_two_time_zones_is_one_good_week(apart: timedelta):
+    first = run(run(ON, BREACH, end=END - WEEK, automation=AFTER_TWO).after, OK, automation=AFTER_TWO).after
+    again = run(first, OK, end=END + apart, automation=AFTER_TWO).after
+    assert (first.state, first.ok_streak, again.state, again.ok_streak) == ("off", 1, "off", 1)
+    assert run(again, OK, end=END + WEEK + apart, automation=AFTER_TWO).after.state == "on"
+
+
 def test_a_window_that_was_counted_and_then_pinned_takes_nothing_back():
     pinned = replace(verdict("not_evaluated"), reason=Reason.IN_BASELINE)
     counted = run(ON, OK, automation=DISABLE).after

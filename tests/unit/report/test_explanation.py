@@ -123,7 +123,9 @@ def asked(rule: Rule, evidence: Comparison) -> tuple[DecisionCheck, ...]:
     unread = problem if problem in UNREAD else None
     baseline = None if problem is Reason.NO_BASELINE else BASELINE
     window = replace(WEEK, start=BASELINE.start) if problem is Reason.IN_BASELINE else WEEK
-    material = RuleInput(BILLING, window, baseline=baseline, problem=unread)
+    if problem is Reason.SETTINGS_CHANGED:
+        baseline = None
+    material = RuleInput(BILLING, window, baseline=baseline, problem=unread, detail=evidence.detail)
     checks, found = gates(rule, material, has_rows=problem is not Reason.NO_ROWS)
     if found is None and rule.test is not None:
         return (*checks, DecisionCheck("test_result", problem is not Reason.TOO_FEW_ROWS, ("value",)))
@@ -260,6 +262,13 @@ KNOWN: dict[str, VerdictContext] = {
         PSI, level(PSI, value=0.31, plug_in=0.31, detail={"bins": 10, "rows_needed": 500, "n_baseline": 16000})
     ),
     "no_baseline": known(RISE, nothing(Reason.NO_BASELINE, n=2104)),
+    "settings_changed": known(
+        RISE, nothing(Reason.SETTINGS_CHANGED, n=2104, detail={"settings": [["score_scale", "", "100.0"]]})
+    ),
+    "increased--renamed": known(
+        RISE,
+        risen(detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, renamed=[["relation", "tickets", "tickets_v2"]])),
+    ),
     "in_baseline": known(RISE, nothing(Reason.IN_BASELINE, n=2104, baseline_version=3)),
     "too_few_rows": known(
         RISE,
@@ -349,6 +358,7 @@ def test_message_numbers_and_explanation_say_one_number_of_the_worst_score_range
 def test_what_was_not_measured_is_not_called_undefined() -> None:
     for name in (
         "no_baseline",
+        "settings_changed",
         "in_baseline",
         "no_rows",
         "scores_moved",
@@ -458,6 +468,7 @@ STOPS = {
     "rows": Reason.NO_ROWS,
     "outside_baseline": Reason.IN_BASELINE,
     "baseline": Reason.NO_BASELINE,
+    "same_settings": Reason.SETTINGS_CHANGED,
     "comparable": Reason.SCORES_MOVED,
     "test_result": Reason.TOO_FEW_ROWS,
     "could_be_seen": Reason.TOO_FEW_ROWS,

@@ -1,0 +1,38 @@
+"""What a rule does with a baseline that was pinned under other settings of the source. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from monitor.config.model import Rule, SourceConfig
+from monitor.core.baseline import References
+from monitor.core.source_settings import SettingChange, as_detail
+from monitor.metrics.names import EXPECTED
+from monitor.metrics.selective import OF_AUTOMATED
+
+if TYPE_CHECKING:
+    from monitor.evaluation.comparisons import RuleInput
+
+
+def against_baseline(rule: Rule, rule_input: RuleInput, references: References, source: SourceConfig) -> RuleInput:
+    """The input of a rule that compares with the baseline, with what has changed of the source since it was pinned.
+
+    Where numbers cannot be compared the baseline is left out, and the changes are in the detail ``settings``; where
+    only names have changed, these are in the detail ``renamed``. A rule that needs no baseline gets neither.
+    """
+    if not (rule.compares or rule.test is not None or rule.metric in EXPECTED):
+        return rule_input
+    label = rule_input.subject.label
+    changed = references.refused.get(label, ())
+    if not changed and label in references.not_cut and _is_about_automated(rule):
+        changed = (SettingChange("automate_at", "", f"{source.automate_at:g}"),)
+    if changed:
+        return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
+    renamed = references.renamed.get(label, ())
+    more = {"renamed": as_detail(renamed)} if renamed else {}
+    return replace(rule_input, detail={**rule_input.detail, **more})
+
+
+def _is_about_automated(rule: Rule) -> bool:
+    return rule.where == "automated" or rule.metric in OF_AUTOMATED
