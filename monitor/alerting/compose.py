@@ -323,7 +323,7 @@ class _Composer:
 
         Those that ended before a restore have a reply each, by which it is found if the lost history sent it.
         """
-        over = _ended_by_time(findings)
+        over = [each for each in _ended_by_time(findings) if not self._is_reported_elsewhere(root, each)]
         if not over:
             return []
         known = reported_ends(self.monitor.store.thread(root, operations=["reply"]), over, root)
@@ -334,6 +334,14 @@ class _Composer:
         apart = [[each] for each in new if _ended_before(each, restored)]
         together = [each for each in new if not _ended_before(each, restored)]
         return [self._end(root, labels, members) for labels in (*apart, together) if labels]
+
+    def _is_reported_elsewhere(self, root: str, label: LabelFindings) -> bool:
+        """Whether another message has the incident that an enable was against: this one is about no acting rule."""
+        acting = {rule.id for rule in self.monitor.config.rules if rule.acts}
+        if any(each.incident.rule in acting for each in label.unresolved):
+            return False
+        others = (i for i in self.context.unresolved() if (i.source, i.label) == label.key and i.rule in acting)
+        return any(i.root not in (None, root) and self.context.lives(i.root) for i in others)
 
     def _end(self, root: str, new: Sequence[LabelFindings], members: Sequence[Incident]) -> Delivery:
         """One reply that the enables of these labels have ended."""

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from monitor.alerting.slack.blocks import escape
 from monitor.alerting.slack.client import TransportError
+from monitor.automation.state import effective
 from monitor.config.model import AutomationConfig, Config
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
@@ -258,7 +259,10 @@ def reason_modal(incident: Incident, press: Press) -> dict[str, Any]:
     """The modal that asks an operator for the reason to turn automation on."""
     name = escape(Subject(incident.source, clean(incident.label) if incident.label else None).name)
     metadata = {"incident": incident.id, "channel": press.channel, "ts": f"{press.at.timestamp():.6f}"}
-    text = f"*{name}* may act alone again, also against the last evaluation. Your name and reason are stored."
+    text = (
+        f"*{name}* may act alone again, also against the last evaluation: then for 24 hours at most. "
+        "Your name and reason are stored."
+    )
     return {
         "type": "modal", "callback_id": MODAL, "private_metadata": json.dumps(metadata),
         "title": _plain("Turn automation on"), "submit": _plain("Turn on"), "close": _plain("Leave off"),
@@ -385,14 +389,22 @@ class Buttons:
             )
         except (ChangeRefused, KeyReused) as error:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
-        until = ""
+        follows = ""
         try:
-            state = self._monitor.store.switch(incident.source, incident.label)
-            if state.state == "on" and state.lease_until is not None:
-                until = f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            follows = self._what_follows(incident.source, incident.label)
         except Exception:  # the switch has changed, so the answer must not report a failure
-            log.exception("automation was changed; until when is not known")
-        return f"automation of {Subject(incident.source, incident.label).name}: {done}{until}"
+            log.exception("automation was changed; what follows is not known")
+        return f"automation of {Subject(incident.source, incident.label).name}: {done}{follows}"
+
+    def _what_follows(self, source: str, label: str | None) -> str:
+        """Of a label that is on: until when, and why it does not act all the same, as where its source is off."""
+        store, now = self._monitor.store, self._monitor.clock()
+        state, whole = store.switch(source, label), None if label is None else store.switch(source, None)
+        if state.state != "on" or state.lease_until is None:
+            return ""
+        until = f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        found = effective(state, now, whole=whole, identity=store.identity())
+        return until if found.allowed else f"{until}. It does not act yet: {found.detail}"
 
     def _automation(self) -> AutomationConfig:
         try:

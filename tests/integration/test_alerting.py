@@ -413,6 +413,19 @@ def test_the_end_of_an_enable_is_reported_in_the_thread_of_its_incident_once_wit
     assert "lease_ended" not in [each.reason.value for each in found]  # not in another channel as well
 
 
+def test_the_end_of_an_enable_is_no_reply_where_only_rules_are_reported_that_do_not_act(world: AlertsWorld) -> None:
+    worse = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [fine(BILLING)])
+    world.evaluate("2026-W03", [worse])  # in #ml-monitoring
+    world.evaluate("2026-W04", [worse, BILLING])
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
+    world.clock.now += timedelta(hours=25)
+    incident_actions.due_repeats(world.monitor)
+    assert [d.channel for d in world.deliveries() if change(d) == "ended"] == ["#ml-oncall"]
+    edits = [d for d in world.deliveries() if d.operation == "edit" and d.channel == "#ml-monitoring"]
+    assert "the enable by ana has ended" in as_read(edits[-1].payload)
+
+
 ALSO_OFF = replace(BILLING, label="refund")
 
 

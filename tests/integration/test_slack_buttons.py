@@ -26,6 +26,7 @@ from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.records import Incident
 from monitor.core.windows import week
+from monitor.operations.change_switch import change_switch
 from monitor.operations.slack_buttons import Buttons, PressRefusal
 from monitor.run import deliver, run_window
 from tests.fakes.slack import APP_TOKEN, TOKEN, Answer, FakeSlack, Fault, running
@@ -154,6 +155,15 @@ def test_anybody_turns_automation_off_and_an_operator_on_again_with_a_reason(
     assert switch(monitor) == ("on", ADA, "looked at it: a bad import")
     assert "automation of tickets/slipping: turned on" in slack.private[-1]["text"]
     assert "Automation is left on" in living(slack)
+
+
+def test_who_turns_on_a_label_of_a_source_that_is_off_is_answered_that_it_does_not_act_yet(
+    monitor: Monitor, slack: FakeSlack, buttons: Buttons
+) -> None:
+    change_switch(monitor, "tickets", None, enable=False, by="ben", reason="an audit")
+    buttons.handle(button(slack, "automation_on", critical(monitor).id))
+    buttons.handle(modal(slack, "looked at it"))
+    assert "UTC. It does not act yet: the whole source is off" in slack.private[-1]["text"]
 
 
 def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:

@@ -454,12 +454,15 @@ def _answered(reader: Reader, text: str, i: Row, words: str) -> None:
 
 @PRESSED.add(
     rf"automation of (?P<name>.+?): (?P<words>(?:already )?turned (?P<way>on|off))(?:, but not for (?P<parts>[^;]+))?"
-    rf"(?:; without a good evaluation it ends (?P<until>{TIME}) UTC)?"
+    rf"(?:; without a good evaluation it ends (?P<until>{TIME}) UTC)?(?:\. It does not act yet: (?P<closed>.+))?"
 )
 def _pressed_switch(
-    reader: Reader, text: str, i: Row, name: str, words: str, way: str, parts: str | None, until: str | None
-) -> None:
+    reader: Reader, text: str, i: Row, name: str, words: str, way: str, parts: str | None, until: str | None,
+    closed: str | None,
+) -> None:  # fmt: skip
     source, label = subject_of(name)
+    if way == "on":
+        reader.equal("does not act yet", text, closed is not None, reader.facts.why_off(source, label) is not None)
     mine = reader.facts.switch(source, label)
     reader.equal("state", text, way, mine.state)
     off = mine.off(reader.facts.now) if way == "on" else set()
