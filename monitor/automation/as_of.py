@@ -30,6 +30,7 @@ from monitor.core.records import (
 from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
+_NEVER = TimeOn(0.0)
 WHOLE_HISTORY: Key = (EVERY_SOURCE, None)
 """The key of the events about every gate."""
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
@@ -124,16 +125,25 @@ def time_acting(
 ) -> TimeOn:
     """The share of ``start <= t < end`` in which a label acted, from spans of its switch and of its published scores.
 
-    ``acting`` are those of :meth:`PublishedScores.spans`; empty: nothing is known of scores.
+    ``acting`` are those of :meth:`PublishedScores.spans` for this time or a longer one; empty: nothing is known.
     """
-    shares: dict[float | None, timedelta] = {}
-    for low, high in on:
-        for since, until, score in acting or [(start, end, None)]:
-            length = min(high, until, end) - max(low, since, start)
-            if length > timedelta() and (score is not None or not acting):
-                shares[score] = shares.get(score, timedelta()) + length
+    spans = [(max(low, start), min(high, end)) for low, high in on if high > start and low < end]
+    if not spans:
+        return _NEVER
     whole = end - start
-    scores = sorted((score, length / whole) for score, length in shares.items() if score is not None)
+    if len(acting) <= 1:  # most often: pages have thousands of labels and weeks
+        score = acting[0][2] if acting else None
+        if acting and score is None:
+            return _NEVER
+        share = sum([until - since for since, until in spans], timedelta()) / whole
+        return TimeOn(share) if score is None else TimeOn(share, scores=((score, share),))
+    shares: dict[float, timedelta] = {}
+    for low, high in spans:
+        for since, until, score in acting:
+            if score is not None and since < high and until > low:
+                length = min(high, until) - max(low, since)
+                shares[score] = shares[score] + length if score in shares else length
+    scores = sorted((score, length / whole) for score, length in shares.items())
     return TimeOn(sum(shares.values(), timedelta()) / whole, scores=tuple(scores))
 
 

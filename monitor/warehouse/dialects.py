@@ -500,7 +500,10 @@ class DuckDB(Embedded):
                 (sa.func.ltrim(column).like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True)))
             )
         # nanoseconds, which pandas writes, cannot be compared with the year 9999; of microseconds the cast does nothing
-        return sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
+        cast: Expression = sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
+        return (
+            cast if kind == "date" else sa.case((_has_nanoseconds(column, kind), _cut(column, kind, cast)), else_=cast)
+        )
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
@@ -625,6 +628,22 @@ class SQLite(Embedded):
     def ordered(self, text: Expression) -> Expression:
         """By bytes, even where a column says NOCASE."""
         return sa.collate(text, "BINARY")
+
+
+def _has_nanoseconds(column: Expression, kind: Kind) -> Expression:
+    """Whether the type of a date has nanoseconds. DuckDB knows that before it reads, so no row costs more."""
+    name = "TIMESTAMPTZ_NS" if kind == "timestamptz" else "TIMESTAMP_NS"
+    return sa.func.typeof(column) == sa.literal_column(f"'{name}'")
+
+
+def _cut(column: Expression, kind: Kind, rounded: Expression) -> Expression:
+    """A date with nanoseconds in microseconds, cut off: DuckDB's cast rounds them into the next window.
+
+    ``rounded`` is that cast, for infinity.
+    """
+    make = sa.func.make_timestamptz if kind == "timestamptz" else sa.func.make_timestamp
+    whole: Expression = sa.func.epoch_ns(column).op("//")(sa.literal_column("1000"))
+    return sa.func.coalesce(make(whole), rounded)
 
 
 DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (PostgreSQL(), DuckDB(), SQLite())}

@@ -575,6 +575,21 @@ def test_parquet_files_have_columns_in_any_order_and_the_widest_type_of_each(tmp
         assert sorted(value for _, value in reading.segments) == ["(none)", "web"]
 
 
+NANOSECONDS = "TIMESTAMP_NS '2026-11-15 23:59:59.999999600'"
+
+
+@pytest.mark.parametrize("late", [NANOSECONDS, f"({NANOSECONDS} AT TIME ZONE 'UTC')"])
+def test_a_date_in_the_last_half_microsecond_of_a_window_is_in_that_window(tmp_path: Path, late: str) -> None:
+    first = late.replace("11-15", "11-08")  # of the week before
+    rows = (f"('t1', 'refund', 0.9, 1, {late})", f"('t2', 'refund', 0.8, 1, {first})")
+    table = f"SELECT * FROM (VALUES {', '.join(rows)}) AS t ({HEAD})"
+    duckdb.sql(f"COPY ({table}) TO '{tmp_path}/tickets.parquet'")
+    assert found(read(tmp_path / "tickets.parquet")) == {"refund": (1, pytest.approx(0.9), 1.0)}
+    assert read(table).rows == 1
+    forever = table.replace(first, "'infinity'" if "ZONE" not in late else first)
+    assert bad(read(forever)) == ({"date_in_future": 1} if "ZONE" not in late else {})
+
+
 def test_text_in_parquet_files_says_that_types_can_make_it_a_number(tmp_path: Path) -> None:
     plain = written(tmp_path / "plain.csv", head=HEAD.replace("score", "conf"))
     duckdb.sql(f"COPY (SELECT * FROM read_csv('{plain}', all_varchar = true)) TO '{tmp_path}/tickets.parquet'")

@@ -180,6 +180,7 @@ def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClie
     assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]
     assert changes[1]["reason"] == f"'{HOSTILE}"
     page = asked.get("/automation").text
+    assert re.search(r"enabled<span class=\"under\">holds against runs until \d", page)
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
 

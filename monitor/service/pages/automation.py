@@ -52,7 +52,7 @@ def make(context: PageContext) -> PageContent:
     values = {
         "lines": lines, "counts": counts, "spans": SPANS, "weeks": context.choice("weeks", SPANS, "26"),
         "source": source, "label": label, "sources": tuple(context.config.sources), "months": months[::-1],
-        "unknown": done.unknown,
+        "unknown": done.unknown, "shows_until": lambda event: _shows_until(context, event),
         "drawn": [
             ("Of all predictions", drawings.share_drawing(work)),
             ("Accuracy of what could act", drawings.accuracy_drawing(work)),
@@ -147,6 +147,14 @@ def _changes(context: PageContext, weeks: Sequence[Window], source: str, label: 
     if not weeks:
         return []
     return context.store.switch_changes(source or None, label or ANY, since=weeks[0].start)[::-1]
+
+
+def _shows_until(context: PageContext, event: SwitchEvent) -> bool:
+    """Whether a change has an end that people should see: an enable of a critical label holds against no run."""
+    if event.until is None or event.until <= event.at or event.kind == "segment_disabled":
+        return False
+    source = context.config.sources.get(event.source)
+    return event.kind != "enabled" or source is None or not source.is_critical(event.label)
 
 
 def _table(lines: Sequence[SwitchTableRow]) -> Table:

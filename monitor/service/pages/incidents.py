@@ -64,8 +64,8 @@ def make(context: PageContext) -> PageContent:
     values = {
         "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(context, shown, since),
         "summary": summary(shown), "spans": SPANS, "weeks": str(weeks), "state": state, "severity": severity,
-        "severities": tuple(SEVERITY_RANK), "sources": tuple(context.config.sources), "drawn": LINES_DRAWN,
-        "duration": duration,
+        "severities": tuple(SEVERITY_RANK), "sources": tuple(context.config.sources), "duration": duration,
+        "drawn": LINES_DRAWN if len({line.about for line in shown}) > LINES_DRAWN else None,
     }  # fmt: skip
     return PageContent("incidents.html.j2", "Incidents", values, {"incidents": lambda: _table(shown)})
 
