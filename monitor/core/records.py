@@ -131,13 +131,17 @@ TOO_MANY_VALUES = "too_many_values"
 DELAYS_FAILED, UNRESOLVED_FAILED = "delays_failed", "unresolved_failed"
 """The reasons for parts that could not be read, though the counts were: when truths came, and the waiting items."""
 
+ROWS_GONE = "rows_gone"
+"""The reason for a window of which the relation has less than half of the rows that were read before."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
     """How many rows of a source were rejected for one reason, with some examples.
 
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
-    that could not be read, with 0 rows and one example that says why (:func:`part_not_read`).
+    that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
+    0 rows and one example that says how many there were (:func:`rows_gone`).
     """
 
     source: str
@@ -149,6 +153,16 @@ class RejectedRows:
 def part_not_read(source: str, part: str, problem: Reason, why: str) -> RejectedRows:
     """A part of a reading (:data:`DELAYS_FAILED`, :data:`UNRESOLVED_FAILED`) that failed alone, and why."""
     return RejectedRows(source, part, 0, ({"problem": problem.value, "why": why},))
+
+
+def rows_gone(source: str, before: int) -> RejectedRows:
+    """The note that a window had ``before`` rows when it was read first, of which less than half are left."""
+    return RejectedRows(source, ROWS_GONE, 0, ({"before": str(before)},))
+
+
+def rows_before(quality: Iterable[RejectedRows]) -> int:
+    """How many rows a window had of which most are gone; 0 if none are, or if it is not known any more."""
+    return max((int(str(q.examples[0]["before"])) for q in quality if q.reason == ROWS_GONE and q.examples), default=0)
 
 
 def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:

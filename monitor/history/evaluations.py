@@ -71,7 +71,10 @@ def finish_run(
     is_window = and_(tables.runs.c.schedule == window.schedule, tables.runs.c.window_start == window.start)
     statement = update(tables.runs).where(is_window).values(state=state, finished_at=now, error=error)
     if connection.execute(statement).rowcount == 0:
-        raise NotFound(f"no run of {window.name} ({window.schedule}) was begun")
+        raise NotFound(
+            f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
+            "run the window again"
+        )
     if drops:
         notes.drop(connection, drops)
 

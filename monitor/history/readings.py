@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
-from monitor.core.records import IN_NO_WINDOW, SCHEDULES, RejectedCell, RejectedRows, RejectReason, Schedule, Window
+from monitor.core.records import (
+    IN_NO_WINDOW,
+    ROWS_GONE,
+    SCHEDULES,
+    RejectedCell,
+    RejectedRows,
+    RejectReason,
+    Schedule,
+    Window,
+    rows_before,
+)
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
@@ -248,8 +258,27 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
-    found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings()
-    return [dict(row) | {name: int(row[name]) for name in ("rejected", "undated")} for row in found]
+    found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings().all()
+    gone = _gone(connection, since, until)
+    return [
+        dict(row)
+        | {name: int(row[name]) for name in ("rejected", "undated")}
+        | {"before": gone.get((row["schedule"], row["window_start"], row["source"]), 0)}
+        for row in found
+    ]
+
+
+def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], int]:
+    """(schedule, start of a window, source) -> how many rows it had, where most of them are gone."""
+    table = tables.quality
+    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
+    found = connection.execute(select(table).where(within, table.c.reason == ROWS_GONE)).mappings()
+    return {
+        (row["schedule"], row["window_start"], row["source"]): rows_before(
+            [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"]))]
+        )
+        for row in found
+    }
 
 
 @cache

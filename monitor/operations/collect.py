@@ -25,6 +25,8 @@ from monitor.core.records import (
     Subject,
     Window,
     parts_not_read,
+    rows_before,
+    rows_gone,
 )
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.core.source_settings import changes, other_numbers
@@ -247,22 +249,32 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
 def read(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
     reading: Reading | None = None, failed: RelationError | WarehouseFailed | None = None,
+    before: StoredReading | None = None,
 ) -> tuple[Reading, WindowCounts]:  # fmt: skip
     """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
 
     Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
-    is not read. ``failed`` says why the delays of truths could not be read.
+    is not read. ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading
+    so far, are gone, the new one says so.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
         reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store)
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
+    if before is not None:
+        reading = _with_rows_gone(reading, before)
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
     return reading, replace(counts, rejected=kept.rejected)
+
+
+def _with_rows_gone(reading: Reading, before: StoredReading) -> Reading:
+    rows = max(before.rows, rows_before(before.quality))
+    gone = 2 * reading.rows < rows
+    return replace(reading, quality=(*reading.quality, rows_gone(reading.source, rows))) if gone else reading
 
 
 def kept_of(
@@ -375,7 +387,9 @@ def earlier(
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
         # whole rows are never stored, but estimates of them are, and those of a window are replaced together
-        reading, counts = read(monitor, past, name, baselines, store=store, whole=store and kept is not None)
+        reading, counts = read(
+            monitor, past, name, baselines, store=store, whole=store and kept is not None, before=kept
+        )
         found.append(counts)
         was_run = store and kept is not None and monitor.store.run_of(past) is not None
         if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:

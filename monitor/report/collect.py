@@ -437,6 +437,7 @@ def _notes(material: _Material) -> Iterable[str]:
         elif reading.state != "ok":
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
         yield from words.not_read_words(reading.source, reading.quality)
+        yield from words.rows_gone_words(reading.source, reading.quality, reading.rows)
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"
         if reading.versions:

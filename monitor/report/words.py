@@ -15,6 +15,7 @@ from monitor.core.records import (
     Verdict,
     Window,
     parts_not_read,
+    rows_before,
 )
 from monitor.core.wording import EMPTY, clean, isolated, percent, title
 
@@ -139,6 +140,13 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
             f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
         )  # those of old are removed
         yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
+
+
+def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:
+    """That most rows of a window are gone since it was read first, if they are."""
+    before = rows_before(quality)
+    if before:
+        yield f"{clean(source)} had {before:,} rows of this window when it was read first, and has {rows:,} now"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

@@ -30,7 +30,7 @@ COMMAND = ("run", "weekly", "--week", WEEKS[10])
 VOLATILE = {
     "run", "started_at", "finished_at", "attempts", "read_at", "stored_at", "pinned_at", "opened_at", "created_at",
     "next_attempt_at", "claimed_at", "claimed_by", "sent_at", "changed_at", "at", "external_id", "version", "id",
-    "payload", "error", "hold_until", "published_at", "newest_at",
+    "payload", "error", "uncertain", "hold_until", "published_at", "newest_at",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.message import delivery_of, trial_message
+from monitor.alerting.slack.outbox import drain
 from monitor.operations import incident_actions
 from tests.fakes import slack
 from tests.fakes.alerts_world import CONFIG, START, AlertsWorld, Judged, alerts_world
@@ -70,6 +71,25 @@ def test_a_message_that_was_never_sent_goes_to_the_channel_that_routes_name_now_
     assert numbers.startswith("Numbers of 2026-W02")
     assert (picture, "not acknowledged yet" in reminder) == ("", True)
     assert roots(workspace, "ml-monitoring")[0].startswith("No message to #ml-oncall waits")
+
+
+def test_a_drain_that_ends_just_after_a_moved_message_was_posted_leaves_no_second_call(
+    tmp_path: Path, workspace: slack.FakeSlack
+) -> None:
+    """The reminder that had waited for the old channel came minutes after the message itself."""
+    with life(tmp_path, workspace, CONFIG) as world:
+        world.evaluate("2026-W02", [BREACH])
+        workspace.archived.add("ml-oncall")
+        world.evaluate("2026-W03", [BREACH])
+        now = world.clock.now
+    with life(tmp_path, workspace, ELSEWHERE, now + HOUR) as world:
+        incident_actions.due_repeats(world.monitor)
+        drain(world.monitor.store, world.monitor.sender, now=world.clock, worker="killed", limit=1)
+        assert len(workspace.shown("new-oncall")) == 1
+        world.drain(now + HOUR + timedelta(minutes=5))
+    (root,) = roots(workspace, "new-oncall")
+    assert MENTION in root
+    assert replies(workspace, "new-oncall") == ["billing still in breach (2026-W03)"]
 
 
 def test_a_message_whose_channel_was_archived_later_is_posted_anew_as_it_is_now(

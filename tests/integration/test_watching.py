@@ -14,11 +14,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.issues import WatchReason
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.config.load import parse_config
 from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
@@ -26,6 +28,7 @@ from monitor.core.windows import week
 from monitor.demo import story
 from monitor.history.store import Store
 from monitor.operations.publish_thresholds import publish
+from monitor.report.collect import collect_report
 from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
@@ -35,7 +38,7 @@ from monitor.service.prometheus import exposition
 from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.alerts_world import CONFIG as ALERTS
 from tests.fakes.alerts_world import Judged, alerts_world
-from tests.fakes.world import WEEKS, World, make_world, pinned_world
+from tests.fakes.world import WEEKS, World, make_world, pinned_world, rows, write_duckdb
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,23 @@ def test_what_is_wrong_is_sent_to_slack_once_however_often_the_watchdog_looks(wo
         texts = [text for text in workspace.texts("ml-monitoring") if "The weekly run" in text]
         assert len(texts) == 1
         assert WEEKS[11] in texts[0]
+
+
+def test_a_relation_that_was_emptied_and_filled_with_old_rows_is_no_week_without_news(world: World):
+    frame, file = rows(), world.folder / "warehouse.duckdb"
+    old, of_judged = (frame[frame["item"].str.startswith(name)] for name in (WEEKS[0], WEEKS[10]))
+    told = []
+    for left in (0, 30):
+        write_duckdb(file, pd.concat([old, of_judged.head(left)]))
+        with world.opened(clock=lambda: judged_at(11)) as monitor:
+            run_window(monitor, week(WEEKS[11], monitor.config.zone))
+            told += [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
+            judged = week(WEEKS[10], monitor.config.zone)
+            note = collect_report(monitor.store, monitor.config, judged, judged_at(11)).notes
+        assert f"tickets had 1,800 rows of this window when it was read first, and has {left} now" in note
+    were = f" Of {WEEKS[10]} 1,800 rows were read before, and"
+    assert told[0].endswith(f"{were} none is left: the relation was emptied or replaced.")
+    assert told[1].endswith(f"{were} 30 are left: the relation was emptied or replaced.")
 
 
 def test_a_lease_is_warned_of_twice_and_its_end_is_reported(world: World):

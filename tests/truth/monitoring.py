@@ -129,11 +129,20 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\."
     rf"(?: In no window lie (?P<undated>{N}) rows of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
+    rf"(?: Of (?P<past>{WEEK}) (?P<were>{N}) rows were read before, and (?:(?P<left>{N}) are|none is) left: the relation was emptied or replaced\.)?"
 )
 def _no_row(
-    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any, before: Any
-) -> None:
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any, before: Any,
+    past: Any, were: Any, left: Any,
+) -> None:  # fmt: skip
     found = _newest_reading(reader, text, source, window)
+    if past is not None:
+        mine = _reading(reader.facts, source, past)
+        gone = [q for q in reader.facts.quality if q["reason"] == "rows_gone" and mine is not None and all(
+            q[name] == mine[name] for name in ("source", "schedule", "window_start")
+        )]  # fmt: skip
+        reader.check(bool(gone), "rows that are gone", text, mine)
+        reader.equal("rows that are left", text, int((left or "0").replace(",", "")), mine and mine["rows"])
     if found is not None:
         reader.equal("rows", text, 0, found["rows"])
         _usual(reader, text, found, usual)

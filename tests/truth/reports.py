@@ -654,6 +654,19 @@ def _part_not_read(reader: Reader, text: str, of: Tables, source: str, part: str
     reader.equal("parts not read", text, 1, len(found))
 
 
+@LINES.add(
+    rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows of this window when it was read first, "
+    rf"and has (?P<rows>{N}) now"
+)
+def _rows_gone(reader: Reader, text: str, of: Tables, source: str, before: str, rows: str) -> None:
+    start = window_start(of.week.name).replace(tzinfo=UTC)
+    same = (of.week.schedule, start, source)
+    found = [r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == same]
+    reader.number("rows that are left", text, rows, found[0]["rows"] if found else None)
+    gone = [q for q in reader.facts.quality if (q["schedule"], q["window_start"], q["source"]) == same]
+    reader.check(any(q["reason"] == "rows_gone" for q in gone), "rows that are gone", text, before)
+
+
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")
 def _not_evaluated(reader: Reader, text: str, of: Tables, source: str, error: str) -> None:
     start = window_start(of.week.name).replace(tzinfo=UTC)

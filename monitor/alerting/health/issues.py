@@ -140,7 +140,8 @@ class RunSeen:
 class ReadingSeen:
     """The result of reading one source for one window, without its counts.
 
-    ``rejected`` are rows of the window, ``undated`` those of the whole relation that lie in no window.
+    ``rejected`` are rows of the window, ``undated`` those of the whole relation that lie in no window. ``before`` is
+    how many rows of the window were read at first, if most of them are gone since.
     """
 
     schedule: Schedule
@@ -151,6 +152,7 @@ class ReadingSeen:
     error: str | None = None
     rejected: int = 0
     undated: int = 0
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,10 +512,20 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
         "critical" if long or are_new else "warning",
         f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
-        f"Usual are {usual:,.0f}.{undated}",
+        f"Usual are {usual:,.0f}.{undated}{_gone(readings, zone)}",
         "check the newest resolved_at of the relation and the job that fills it",
         newest.source,
     )
+
+
+def _gone(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> str:
+    """That rows of the window before were there when it was judged, and are gone: the relation was emptied."""
+    past = readings[1] if len(readings) > 1 else None
+    if past is None or past.before == 0:
+        return ""
+    window = windows.containing(past.schedule, past.window_start, zone).name
+    left = f"{past.rows:,} are" if past.rows else "none is"
+    return f" Of {window} {past.before:,} rows were read before, and {left} left: the relation was emptied or replaced."
 
 
 def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:

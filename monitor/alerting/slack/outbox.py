@@ -181,8 +181,10 @@ class _Drain:
         except TransportError as error:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
-        done = self._settle(taken, "sent", external_channel=sent.channel_id, external_id=sent.ts)
-        if taken.operation == "post" and not taken.uncertain:  # else it may have been in Slack before
+        uncertain = taken.operation == "post" and taken.uncertain  # it may have been in Slack before
+        place = {"external_channel": sent.channel_id, "external_id": sent.ts}
+        done = self._settle(taken, "sent", **place, uncertain=uncertain)
+        if taken.operation == "post" and not uncertain:
             self.posted.add(taken.id)
         if edit is not None and not taken.uncertain:  # else it may have been found with older content
             self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
@@ -242,10 +244,19 @@ class _Drain:
         about = set(called_for(call))
         members = [each for each in self.store.incidents_of([call.root] if call.root else []) if each.id in about]
         waiting = [each.state for each in members if still_waits(each, call.created_at)]
-        if not waiting or (call.root in self.posted and "open" in waiting):
-            return False
         thread = self.store.thread(call.root or "", operations=["reply"])
+        if not waiting or ("open" in waiting and self._has_just_called(call, thread)):
+            return False
         return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
+
+    def _has_just_called(self, call: Delivery, thread: Sequence[Delivery]) -> bool:
+        """Whether its message was sent for the first time, or in another channel, after the call was written.
+
+        By this drain, or by one that was killed then.
+        """
+        post = next((each for each in thread if each.id == call.root), None)
+        sent = None if post is None or post.uncertain or post.state != "sent" else post.sent_at
+        return call.root in self.posted or (sent is not None and call.created_at < sent <= self.now())
 
     def _quieted(self, call: Delivery) -> Delivery:
         """The reply without its mention, stored as it is sent: it is no call, and the next reminder does not wait."""
