@@ -360,6 +360,7 @@ class Store:
 
     baselines = _reading(readings.baselines)
     latest_baselines = _reading(readings.latest_baselines)
+    pinned_sources = _reading(readings.pinned_sources)
     baseline_segments = _reading(readings.baseline_segments)
     known_labels = _reading(labels.known)
 
