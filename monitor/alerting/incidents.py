@@ -109,6 +109,49 @@ def moved(
     return [not_watched(each, f"{each.schedule} rule {each.rule}", now) for each in former]
 
 
+def of_other_questions(
+    verdicts: Iterable[Verdict], known: Iterable[Incident], last: Mapping[str, Verdict]
+) -> list[Incident]:
+    """The incidents of rules that ask something else now, as a verdict that is ok or a breach shows, and resolved ones.
+
+    ``last`` are the last verdicts of incidents, by id. Another threshold is no other question. An incident that began
+    in the same window goes on, as it is named by its first window.
+    """
+    judged = {_key(verdict): verdict for verdict in verdicts}
+    found = []
+    for each in known:
+        asked, before = judged.get(each.fingerprint), last.get(each.last_verdict)
+        if asked is None or before is None or each.opened_window == asked.window.name:
+            continue
+        if (each.state == "resolved" or asked.outcome in ("ok", "breach")) and asks_otherwise(before, asked):
+            found.append(each)
+    return found
+
+
+def redefined(incident: Incident, now: datetime) -> IncidentStep:
+    """The end of an incident whose rule asks something else now; a breach of that opens a new one."""
+    why = "alerts.yaml asks something else under this rule's name now; whether it is good again is not known"
+    return IncidentStep(retire(incident, now), actor="run", why=why)
+
+
+def asks_otherwise(before: Verdict, now: Verdict) -> bool:
+    """Whether a rule asks for another metric, of other rows, or against something else than it did."""
+
+    def asked(verdict: Verdict) -> tuple[object, ...]:
+        return verdict.metric, verdict.where, verdict.detail.get("condition"), "reference" in verdict.detail
+
+    return "condition" in before.detail and asked(before) != asked(now)
+
+
+def with_former_limit(step: IncidentStep, last: Mapping[str, Verdict]) -> IncidentStep:
+    """The step; where an incident ends under another threshold than that of its last breach, it says so."""
+    incident, verdict = step.decision.incident, step.verdict
+    before = None if incident is None else last.get(incident.last_verdict)
+    if step.decision.kind != "resolve" or verdict is None or before is None or before.threshold == verdict.threshold:
+        return step
+    return replace(step, why=f"The limit in alerts.yaml was {before.threshold:g} in {before.window.name}")
+
+
 def not_watched(incident: Incident, what: str, now: datetime) -> IncidentStep:
     """The end of an incident that no window can end, since alerts.yaml has lost ``what`` it was about."""
     why = f"alerts.yaml has no {what} any more; whether it is good again is not known"

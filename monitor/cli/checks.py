@@ -239,19 +239,29 @@ def check_store(settings: Settings) -> CheckResult:
 
 
 def check_baselines(settings: Settings, config: Config) -> list[CheckResult]:
-    """Notes on baselines that were pinned under other settings of their source than it has now."""
+    """Notes on baselines that were pinned under other settings of their source, or of a source that is gone."""
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
             newest = {name: store.latest_baselines(name) for name in config.sources}
+            known = {switch.source for switch in store.switches()} | set(store.pinned_sources())
     except (WrongStoreAddress, HistoryError):
         return []  # check_store says so
-    found = []
+    found = [CheckResult(f"source {name}", "note", _gone(name)) for name in sorted(known - set(config.sources))]
     for name, source in config.sources.items():
         references = at_present_threshold(
             references_under(newest[name], settings_of(source)), source, config.evaluation
         )
         found += [CheckResult(f"source {name}", "note", text) for text in _about_baselines(name, references)]
     return found
+
+
+def _gone(source: str) -> str:
+    """What a name means that the history has and alerts.yaml has not: a source that was renamed, or is not watched."""
+    return (
+        "alerts.yaml has no source of this name any more. Under another name it is a new source: without baselines and "
+        f"switches, so that what was turned off here is not off there; `calmon automation status --source "
+        f"{shlex.quote(source)}` shows these"
+    )
 
 
 def _about_baselines(source: str, found: References) -> Iterator[str]:

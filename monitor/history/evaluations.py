@@ -42,6 +42,7 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, number
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 _NUMBERS = tables.NUMBERS_OF_VERDICT
+_IDS_AT_ONCE = 500  # SQLite takes 999 parameters or more
 _OUTCOMES = ("ok", "unconfirmed", "breach")
 _EVALUATED = tables.verdicts.c.outcome.in_(_OUTCOMES)
 Between: TypeAlias = tuple[datetime, datetime] | None
@@ -265,6 +266,15 @@ def judged_after(
 def verdict(connection: Connection, prefix: str) -> Verdict:
     """The one verdict whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     return _verdict(row_by_id(connection, tables.verdicts, "verdict", prefix))
+
+
+def verdicts_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Verdict]:
+    """The verdicts with these ids, by id; those that are not stored any more are left out."""
+    table, found = tables.verdicts, dict[str, Verdict]()
+    for begin in range(0, len(ids), _IDS_AT_ONCE):
+        chosen = select(table).where(table.c.id.in_(ids[begin : begin + _IDS_AT_ONCE]))
+        found |= {row["id"]: _verdict(row) for row in connection.execute(chosen).mappings()}
+    return found
 
 
 def estimates(

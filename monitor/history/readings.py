@@ -358,6 +358,11 @@ def baseline_versions(connection: Connection, source: str) -> list[int]:
     return list(connection.execute(found).scalars())
 
 
+def pinned_sources(connection: Connection) -> list[str]:
+    """The sources that have a baseline."""
+    return list(connection.execute(select(tables.baselines.c.source).distinct()).scalars())
+
+
 def latest_baselines(connection: Connection, source: str) -> dict[str | None, Baseline]:
     """The newest baseline of each label (None: the source as a whole)."""
     table = tables.baselines

@@ -321,6 +321,7 @@ class Store:
     verdicts = _reading(evaluations.verdicts)
     outcomes_before = _reading(evaluations.outcomes_before)
     verdict = _reading(evaluations.verdict)
+    verdicts_by_id = _reading(evaluations.verdicts_by_id)
     estimates = _reading(evaluations.estimates)
     shifts = _reading(evaluations.shifts)
     rule_outcomes = _reading(rule_counts.outcomes)
@@ -359,6 +360,7 @@ class Store:
 
     baselines = _reading(readings.baselines)
     latest_baselines = _reading(readings.latest_baselines)
+    pinned_sources = _reading(readings.pinned_sources)
     baseline_segments = _reading(readings.baseline_segments)
     known_labels = _reading(labels.known)
 

@@ -15,9 +15,12 @@ from monitor.alerting.incidents import (
     moved,
     newest,
     not_watched,
+    of_other_questions,
     of_schedule,
     recalled_from,
+    redefined,
     steps_of,
+    with_former_limit,
 )
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
@@ -216,9 +219,18 @@ def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> 
     verdicts = [verdict for part in parts for verdict in part.verdicts]
 
     def decided(known: Sequence[Incident]) -> list[IncidentStep]:
-        now = monitor.clock()
-        steps = steps_of(verdicts, newest(of_schedule(known, window.schedule)), now)
-        return [*moved(verdicts, known, window.schedule, now), *steps, *_retired(monitor, window, parts, known)]
+        now, mine = monitor.clock(), of_schedule(known, window.schedule)
+        last = monitor.store.verdicts_by_id([each.last_verdict for each in mine])
+        others = of_other_questions(verdicts, mine, last)
+        ended = {each.id for each in others}
+        steps = steps_of(verdicts, newest(each for each in mine if each.id not in ended), now)
+        judged = [with_former_limit(step, last) for step in steps]
+        return [
+            *moved(verdicts, known, window.schedule, now),
+            *(redefined(each, now) for each in others if each.state != "resolved"),
+            *judged,
+            *_retired(monitor, window, parts, known),
+        ]
 
     return apply_steps(monitor, window, decided)
 

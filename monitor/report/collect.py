@@ -12,7 +12,7 @@ from monitor.automation.as_of import Key, by_switch, identity_as_of, switch_as_o
 from monitor.automation.harm import TimeOn, together
 from monitor.config.model import Config, Rule
 from monitor.core import windows
-from monitor.core.baseline import Baseline, comparable_versions, edges_of
+from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
 from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
@@ -31,7 +31,7 @@ from monitor.core.rejection_words import sentence
 from monitor.core.wording import count_of
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
-from monitor.evaluation.other_thresholds import acting_at
+from monitor.evaluation.other_thresholds import at_present_threshold
 from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
@@ -300,9 +300,12 @@ def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]
     used = {v.baseline_version for v in verdicts}
     found = max([b for b in versions if b.version in used] or versions, key=lambda b: b.version, default=None)
     source = material.config.sources.get(subject.source)
-    if found is None or source is None or subject.label is None:
+    if found is None or source is None:
         return found
-    return acting_at(found, source.automate_from(subject.label), material.config.evaluation)
+    beside = {label: versions for (name, label), versions in material.baselines.items() if name == subject.source}
+    alike = {label: each for label, of in beside.items() for each in of if each.version == found.version}
+    used_now = References({**alike, subject.label: found} if subject.label is None else {subject.label: found})
+    return at_present_threshold(used_now, source, material.config.evaluation).baselines[subject.label]
 
 
 def _baseline_line(b: Baseline) -> BaselineLine:

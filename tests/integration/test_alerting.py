@@ -718,6 +718,36 @@ def test_an_incident_of_a_rule_with_another_schedule_now_ends_and_a_breach_opens
             assert "new" in reply.payload["text"]
 
 
+OTHER_QUESTION = CONFIG.replace("id: ece-increase, metric: ece,", "id: ece-increase, metric: mce,")
+
+
+@pytest.mark.parametrize("outcome", ["breach", "ok"])
+def test_an_incident_of_a_rule_that_asks_something_else_now_ends_and_a_breach_opens_a_new_one(
+    outcome: str, world: AlertsWorld, tmp_path: Path
+) -> None:
+    world.evaluate("2026-W02", [REFUND])
+    first = world.incident("refund")
+    with_config(world, tmp_path, OTHER_QUESTION)
+    world.evaluate("2026-W03", [replace(REFUND, outcome=outcome)])
+    former, last = world.monitor.store.incident(first.id), world.incident("refund")
+    assert (former.state, former.resolved_by, former.breaches) == ("resolved", "calmon", 1)
+    assert (last.id == first.id) == (outcome == "ok")
+    mine = [d.payload for d in world.deliveries() if d.operation == "reply" and d.root == first.root]
+    assert "asks something else under this rule's name now; whether it is good again is not known" in str(mine)
+    assert outcome == "ok" or (last.state, last.opened_window, last.root) == ("open", "2026-W03", first.root)
+    world.evaluate("2026-W04", [REFUND])
+    assert world.monitor.store.incident(first.id) == former
+    assert world.incident("refund").breaches == (2 if outcome == "breach" else 1)
+
+
+def test_an_incident_that_ends_under_another_limit_says_so(world: AlertsWorld, tmp_path: Path) -> None:
+    world.evaluate("2026-W02", [REFUND])
+    with_config(world, tmp_path, CONFIG.replace("threshold: 0.02", "threshold: 0.5"))
+    world.evaluate("2026-W03", [fine(REFUND)])
+    (said,) = [d.payload for d in world.deliveries() if d.operation == "reply" and change(d) == "news"]
+    assert "The limit in alerts.yaml was 0.02 in 2026-W02." in str(said)
+
+
 def evaluate_window(world: AlertsWorld, window: Window, judged: list[Judged]) -> None:
     world.clock.now = max(world.clock.now, window.end + timedelta(hours=6, minutes=5))
     part = world.evaluated(window, judged)

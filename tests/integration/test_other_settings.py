@@ -139,6 +139,12 @@ def test_a_renamed_table_is_compared_with_and_reported(pinned: World) -> None:
     )
 
 
+def test_check_says_that_a_renamed_source_is_a_new_one(pinned: World) -> None:
+    configured(pinned, CONFIG.replace("  tickets:", "  mail:"))
+    said = " ".join(calmon(pinned, "check").stdout.split())
+    assert "source tickets note alerts.yaml has no source of this name any more. Under another name it is a new" in said
+
+
 def test_a_baseline_of_an_older_version_without_settings_is_not_different(pinned: World) -> None:
     in_history(pinned, sa.update(tables.baselines).values(settings=None))
     in_history(pinned, sa.update(tables.readings).values(settings=None))

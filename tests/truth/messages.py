@@ -878,7 +878,8 @@ def _news_person(reader: Reader, text: str, of: Any, who: Any) -> None:
 
 
 NEWS_LINE = re.compile(
-    r"• (?P<rule>[\w-]+): (?P<what>.+?)\. (?P<seen>\S.*?)\.(?: Numbers: (?P<numbers>.+)\.)?"
+    r"• (?P<rule>[\w-]+): (?P<what>.+?)\. (?P<seen>\S.*?)\."
+    rf"(?: The limit in alerts\.yaml was (?P<limit>{N}) in (?P<then>{WEEK})\.)?(?: Numbers: (?P<numbers>.+)\.)?"
 )  # fmt: skip
 
 
@@ -921,6 +922,11 @@ def _news_line(reader: Reader, text: str, label: Label | None, window: str) -> N
     NEWS.read(reader, found["what"], (incident, verdict))
     if verdict is not None:
         VERDICT.read(reader, found["seen"], verdict)
+        if found["limit"]:
+            last = reader.facts.verdicts[incident["last_verdict"]]
+            reader.equal("former limit", text, found["limit"], f"{last['threshold']:g}")
+            reader.equal("window of the former limit", text, found["then"], last["window_name"])
+            reader.check(last["threshold"] != verdict["threshold"], "another limit", text, verdict["threshold"])
         if found["numbers"]:
             check_measured(reader, found["numbers"], verdict)
 

@@ -178,6 +178,7 @@ def news_line(finding: AlertItem, verdict: Verdict | None) -> str:
     """One incident in a reply: what happened to it, what this evaluation (``verdict``) found, and its numbers."""
     why = "" if finding.last is None else clean(str(finding.last.detail.get("why", "")), 300)
     result = plain_words(verdict) if verdict is not None else why or plain_words(finding.verdict)
+    result += f". {why}" if verdict is not None and why else ""
     numbers = f" Numbers: {_measured_line(verdict)}." if verdict is not None and verdict.outcome == "breach" else ""
     what = news(finding.incident, finding.last)
     return _cut_line(f"• {escape(clean(finding.incident.rule))}: {escape(what)}. {escape(result)}.{escape(numbers)}")

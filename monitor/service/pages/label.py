@@ -33,6 +33,7 @@ from monitor.core.records import (
 )
 from monitor.core.wording import advice, count_of, maturity_words, plain_words, segment_name
 from monitor.evaluation.label_state import SEVERITIES, state_of
+from monitor.evaluation.other_thresholds import acting_at
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
 from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
@@ -133,9 +134,17 @@ class LabelHistory:
 
     @cached_property
     def comparable(self) -> list[Baseline]:
-        """The versions that the week shown may be compared with, by the settings of the source; the newest last."""
+        """The versions that the week shown may be compared with, by the settings of the source; the newest last.
+
+        Automated rows are by the present `automate_at`, as in a run.
+        """
         read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
-        return comparable_versions(self.baselines, self.counts, read_by)
+        found = comparable_versions(self.baselines, self.counts, read_by)
+        source = self.context.config.sources.get(self.subject.source)
+        if source is None or self.subject.label is None:
+            return found
+        acts_from, evaluation = source.automate_from(self.subject.label), self.context.config.evaluation
+        return [acting_at(each, acts_from, evaluation) for each in found]
 
     @cached_property
     def trends(self) -> list[Trend]:
