@@ -66,12 +66,16 @@ WRITES = ("INSERT", "UPDATE", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A fault that struck: from when to when, and by when one message must be sent (None: it needs nobody)."""
+    """A fault that struck: from when to when, and by when one message must be sent (None: it needs nobody).
+
+    ``goes_on``: the fault before was put right, and this is what remains of it.
+    """
 
     kind: Kind
     begun: datetime
     ended: datetime
     promised: datetime | None
+    goes_on: bool = False
 
 
 @dataclass
@@ -202,9 +206,10 @@ def strike(year: Year, window: Window, fault: Fault) -> None:
     """Do the run of ``window`` with its fault, then fix the fault or let it pass."""
     begun, before = year.now, len(year.met)
     by = _STRIKES[fault.kind](year, window, fault)
-    begun, ended = year.met[-1].ended if len(year.met) > before else begun, year.now
+    goes_on, ended = len(year.met) > before, year.now
+    begun = year.met[-1].ended if goes_on else begun
     year.wait(QUARTER)
-    year.met.append(Met(fault.kind, begun, ended, None if by is None else begun + by))
+    year.met.append(Met(fault.kind, begun, ended, None if by is None else begun + by, goes_on))
 
 
 def _line(year: Year, window: Window, fault: Fault) -> timedelta | None:

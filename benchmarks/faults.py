@@ -77,10 +77,10 @@ def line(seed: int, quiet: Left, faulty: Left, seconds: float) -> tuple[str, boo
         *found, *(f"late: {each}" for each in notices.late), *(f"not asked for: {each}" for each in notices.more),
         *(f"too soon: {each}" for each in faulty.too_soon),
     ]  # fmt: skip
-    kinds = Counter(met.kind for met in faulty.met)
+    kinds = Counter(met.kind for met in faulty.met if not met.goes_on)
     of_kind = ", ".join(f"{kinds[kind]} {kind}" for kind in Kind if kinds[kind])
     text = (
-        f"seed {seed}: {len(faulty.met)} faults ({of_kind}); "
+        f"seed {seed}: {kinds.total()} faults ({of_kind}); "
         f"{len(found)} differences; {len(said_early(quiet, faulty))} replies about windows not judged in time; "
         f"{notices.once} of {notices.asked} faults that ask for somebody notified once, "
         f"{len(notices.late)} late, {len(notices.more)} notices too many; {len(faulty.too_soon)} reminders too soon; "
