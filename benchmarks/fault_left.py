@@ -23,7 +23,7 @@ WHEN = (
 """Columns with times of the runs themselves, which a fault may delay."""
 TRIES = ("id", "run", "attempts", "version", "root", "error", "host", "sequence", "epoch", "history_id")
 """Columns that count or name tries and processes."""
-AS_STORED = ("fingerprint", "data", "segment_data")
+AS_STORED = ("fingerprint", "data", "segment_data", "settings")
 """Columns that an older schema lacks or stores in other bytes. For counts and baselines the digests are compared."""
 FUTURE = "date_in_future"
 """The reason for the rows of the rest of the year, which are in the warehouse already: fewer of them after a delay."""

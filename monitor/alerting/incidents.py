@@ -140,7 +140,7 @@ def asks_otherwise(before: Verdict, now: Verdict) -> bool:
     def asked(verdict: Verdict) -> tuple[object, ...]:
         return verdict.metric, verdict.where, verdict.detail.get("condition"), "reference" in verdict.detail
 
-    return "condition" in before.detail and asked(before) != asked(now)
+    return before.detail.get("condition") is not None and asked(before) != asked(now)
 
 
 def with_former_limit(step: IncidentStep, last: Mapping[str, Verdict]) -> IncidentStep:

@@ -150,8 +150,8 @@ def prune_command(
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 
-    configured = cli.configuration()
     with cli.store() as store:
+        configured = cli.configuration()
         found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
         typer.echo(json.dumps(pruned_document(found), indent=1, default=str))

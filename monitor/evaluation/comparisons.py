@@ -59,7 +59,7 @@ class RuleInput:
     @property
     def reference(self) -> dict[str, Any]:
         """The stored facts about the reference: its weeks if they are those before, and what was renamed since."""
-        return {name: self.detail[name] for name in ("reference", "renamed") if name in self.detail}
+        return {name: fact for name, fact in self.detail.items() if name in ("reference", "renamed")}
 
     def digest(self, used: Sequence[Counts]) -> str:
         """A hash of the judged cells, and of those of the weeks before where these are the reference."""
@@ -189,7 +189,7 @@ def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tup
 
 def baseline_check(rule_input: RuleInput) -> tuple[DecisionCheck, Reason]:
     """The check that there is a baseline to compare with, and the reason if it fails."""
-    if "settings" in rule_input.detail:
+    if rule_input.detail.get("settings") is not None:
         return DecisionCheck("same_settings", False, ("settings",)), Reason.SETTINGS_CHANGED
     return DecisionCheck("baseline", rule_input.baseline is not None, ("baseline_version",)), Reason.NO_BASELINE
 

@@ -254,8 +254,9 @@ class Warehouse:
             reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
             found = with_lines(found, self._lines_of_window, source)
-        found = replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
-        return found if not whole or source.unresolved is None else self._with_unresolved(found, source)
+        if whole and source.unresolved is not None:
+            found = self._with_unresolved(found, source)
+        return replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
 
     def _with_unresolved(self, found: Reading, source: SourceConfig) -> Reading:
         try:

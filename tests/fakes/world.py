@@ -165,21 +165,21 @@ def _warehouse() -> bytes:
         return path.read_bytes()
 
 
-def pinned_world(folder: Path, *, config: str = CONFIG) -> World:
+def pinned_world(folder: Path, *, config: str = CONFIG, pinned_under: str = CONFIG) -> World:
     """A world with a pinned baseline: its history is a copy of one that is made once in each process.
 
-    ``config`` must read the source as :data:`CONFIG` does.
+    ``config`` must read the source as ``pinned_under`` does.
     """
-    for name, content in _pinned().items():
+    for name, content in _pinned(pinned_under).items():
         (folder / name).write_bytes(content)
     return make_world(folder, config=config)
 
 
 @cache
-def _pinned() -> dict[str, bytes]:
-    """The files of a history with only the pinned baseline of :data:`CONFIG`."""
+def _pinned(config: str) -> dict[str, bytes]:
+    """The files of a history with only the pinned baseline of this configuration."""
     with TemporaryDirectory() as folder:
-        world = make_world(Path(folder))
+        world = make_world(Path(folder), config=config)
         with world.opened() as monitor:
             zone = monitor.config.zone
             pin(monitor, windows.week(BASELINE[0], zone), windows.week(BASELINE[1], zone), by="test", reason="test")

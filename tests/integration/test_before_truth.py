@@ -49,7 +49,7 @@ ZONE = ZoneInfo("UTC")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return pinned_world(tmp_path_factory.mktemp("waiting"), config=WAITING)
+    return pinned_world(tmp_path_factory.mktemp("waiting"), config=WAITING, pinned_under=WAITING)
 
 
 @pytest.fixture(scope="module")

@@ -299,7 +299,7 @@ import os, sys
 import monitor.cli.health as health
 from monitor.cli import main
 
-def breaks(*_):
+def breaks(*_, **__):
     try:
         raise OSError(5, os.environ["CALMON_STORE_URL"])
     except OSError as error:
