@@ -8,12 +8,13 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test studies test-engines truth check simulate bench serve docs wheel clean
+.PHONY: help install demo test studies test-engines truth check check-types check-style simulate bench serve docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# pip would compile all modules on one core, a third of its time: `make install` does it on all, others when they import.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 # A stamp is newer than the files that name dependencies, so installing again costs nothing.
 # The demo and the schedules need the base only, which is installed sooner than what tests and linters add.
@@ -27,7 +28,12 @@ $(VENV)/.installed: $(VENV)/.base
 	$(PIP_INSTALL) -e '.[dev]'
 	touch $@
 
-install: $(VENV)/.installed ## .venv with calmon and all it needs, what tests and linters need too
+# Some packages carry files for another Python, which cannot be compiled.
+$(VENV)/.compiled: $(VENV)/.installed
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	touch $@
+
+install: $(VENV)/.compiled ## .venv with calmon and all it needs, what tests and linters need too
 
 demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; prints what it found
 	@$(BIN)/python -m flows.demo
@@ -62,10 +68,14 @@ test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)
 	$(BIN)/python -m tests.truth $(OPTIONS)
 
-check: install ## linters, types, import contract
+check: check-types check-style ## linters, types, import contract (with `make -j 2`: beside each other)
+
+check-types: $(VENV)/.installed
+	$(BIN)/mypy
+
+check-style: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/hadolint deployments/Dockerfile
