@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.context import Monitor
@@ -19,6 +19,7 @@ from monitor.evaluation.shift.causes import Metric, find_causes
 from monitor.evaluation.shift.onset import Arrival, Level, may_have_come_with, onset
 from monitor.inference.intervals import ece_intervals
 from monitor.operations.collect import Collected
+from monitor.warehouse.reader import WarehouseFailed, WarehouseTimeout
 
 log = logging.getLogger(__name__)
 
@@ -36,14 +37,14 @@ _OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_
 def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Evaluated:
     """The same results, with the causes of each breach of calibration in its ``detail["causes"]``.
 
-    If the causes cannot be read, nothing is added and the log says why: a verdict never depends on its causes.
+    After a lost connection they are read once more. If they cannot be read, nothing is added and the log says why: a
+    verdict never depends on its causes.
     """
     breaches = _breaches(evaluated, source.data.baselines)
     if not breaches or source.reading is None:
         return evaluated
     try:
-        with monitor.warehouse.kept_open():
-            found = _Search(monitor, source, evaluated).of(breaches)
+        found = _once_more(lambda: _found(monitor, source, evaluated, breaches))
     except Exception:  # the warehouse does not answer, or odd data: the switch and the alerts must not wait
         log.exception("the causes of the breaches of %s were not found: they are reported without", evaluated.source)
         return evaluated
@@ -52,6 +53,21 @@ def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Ev
         for v in evaluated.verdicts
     ]
     return replace(evaluated, verdicts=tuple(dated))
+
+
+def _found(monitor: Monitor, source: Collected, evaluated: Evaluated, breaches: Sequence[Verdict]) -> dict[str, Causes]:
+    with monitor.warehouse.kept_open():
+        return _Search(monitor, source, evaluated).of(breaches)
+
+
+def _once_more(work: Callable[[], dict[str, Causes]]) -> dict[str, Causes]:
+    """The result of ``work``, which is tried again after a lost connection, but not after a time limit."""
+    try:
+        return work()
+    except WarehouseTimeout:
+        raise
+    except WarehouseFailed:
+        return work()
 
 
 def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) -> list[Verdict]:

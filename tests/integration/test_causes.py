@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from monitor.core.windows import week
 from monitor.operations.annotate import NewAnnotation, annotate
 from monitor.report.explanation import VerdictContext, explain
 from monitor.run import run_window
-from monitor.warehouse.reader import Warehouse, WarehouseFailed
+from monitor.warehouse.reader import Warehouse, WarehouseFailed, WarehouseTimeout
 from tests.fakes.world import WEEKS, World, pinned_world, rows, write_duckdb, write_sqlite
 
 pytestmark = pytest.mark.slow
@@ -268,3 +269,25 @@ def test_causes_that_are_not_found_leave_the_verdict_as_it_is_and_the_log_says_s
     assert not any("causes" in v.detail for v in (*told, *without))  # neither in a dry run
     assert [replace(v, detail={}) for v in told] == [replace(v, detail={}) for v in without]
     assert "the causes of the breaches of tickets were not found" in caplog.text
+
+
+@pytest.mark.parametrize(("error", "tries"), [(WarehouseFailed("connection lost"), 2), (WarehouseTimeout("900 s"), 1)])
+def test_causes_are_read_once_more_after_a_lost_connection_but_not_after_a_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, tries: int
+) -> None:
+    world, read, asked = pinned_world(tmp_path), Warehouse.by_segment, list[str]()
+    write_duckdb(world.folder / "warehouse.duckdb", planted())
+
+    def fails_first(self: Warehouse, *given: Any, **named: Any) -> Any:
+        asked.append("")
+        if len(asked) == 1:
+            raise error
+        return read(self, *given, **named)
+
+    monkeypatch.setattr(Warehouse, "by_segment", fails_first)
+    with world.opened() as monitor:
+        run = run_window(monitor, week(WEEKS[CHANGED], monitor.config.zone))
+        breaches = [v for part in run.evaluated for v in part.verdicts if v.outcome == "breach"]
+    assert breaches
+    assert any("causes" in v.detail for v in breaches) is (tries == 2)
+    assert (len(asked) == 1) is (tries == 1)
