@@ -59,10 +59,13 @@ QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionW
 READING := tests/integration/test_warehouse_reading.py
 WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 
+# Spark's tests end before code that Java optimises slowly is ever faster.
+BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
 	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING)
-	$(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
+	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories: no text that the system produces may say what is not so (half an hour)
