@@ -523,7 +523,7 @@ def _gone(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> str:
     past = readings[1] if len(readings) > 1 else None
     if past is None or past.before == 0:
         return ""
-    window = windows.containing(past.schedule, past.window_start, zone).name
+    window = windows.begun(past.schedule, past.window_start, zone).name
     left = f"{past.rows:,} are" if past.rows else "none is"
     return f" Of {window} {past.before:,} rows were read before, and {left} left: the relation was emptied or replaced."
 
