@@ -14,6 +14,9 @@ from monitor.metrics.selective import OF_AUTOMATED
 if TYPE_CHECKING:
     from monitor.evaluation.comparisons import RuleInput
 
+_ANOTHER = "another value"
+"""What stands for the `automate_at` of a baseline, which is known only by its rows."""
+
 
 def against_baseline(rule: Rule, rule_input: RuleInput, references: References, source: SourceConfig) -> RuleInput:
     """The input of a rule that compares with the baseline, with what has changed of the source since it was pinned.
@@ -26,7 +29,7 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
     label = rule_input.subject.label
     changed = references.refused.get(label, ())
     if not changed and label in references.not_cut and _is_about_automated(rule):
-        changed = (SettingChange("automate_at", "", f"{source.automate_at:g}"),)
+        changed = (SettingChange("automate_at", _ANOTHER, f"{source.automate_at:g}"),)
     if changed:
         return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
     renamed = references.renamed.get(label, ())

@@ -10,7 +10,7 @@ from monitor.config.model import Rule, SourceConfig
 from monitor.core.baseline import Baseline, References
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import Reason, Subject, Window
-from monitor.core.source_settings import SettingChange
+from monitor.core.source_settings import SettingChange, from_detail, in_words
 from monitor.evaluation.baseline_settings import against_baseline
 from monitor.evaluation.comparisons import RuleInput, gates
 
@@ -57,3 +57,9 @@ def test_a_rename_is_kept_with_the_comparison() -> None:
     given = RuleInput(Subject("t", None), WEEK, (COUNTS,), PINNED)
     assert against_baseline(RISE, given, references, SOURCE).reference == {"renamed": [["relation", "t", "u"]]}
     assert reason(RISE, references) is None
+
+
+def test_the_former_automate_at_of_a_baseline_that_could_not_be_cut_is_not_called_unset() -> None:
+    rule, given = RISE.model_copy(update={"where": "automated"}), RuleInput(Subject("t", None), WEEK, (COUNTS,), PINNED)
+    found = against_baseline(rule, given, References({None: PINNED}, not_cut=frozenset({None})), SOURCE)
+    assert in_words(from_detail(found.detail["settings"])) == "automate_at: another value then, 0.8 now"
