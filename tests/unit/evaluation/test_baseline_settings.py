@@ -62,4 +62,4 @@ def test_a_rename_is_kept_with_the_comparison() -> None:
 def test_the_former_automate_at_of_a_baseline_that_could_not_be_cut_is_not_called_unset() -> None:
     rule, given = RISE.model_copy(update={"where": "automated"}), RuleInput(Subject("t", None), WEEK, (COUNTS,), PINNED)
     found = against_baseline(rule, given, References({None: PINNED}, not_cut=frozenset({None})), SOURCE)
-    assert in_words(from_detail(found.detail["settings"])) == "automate_at: another value then, 0.8 now"
+    assert in_words(from_detail(found.detail["settings"])) == "automate_at: another value then, 0.9 now"
