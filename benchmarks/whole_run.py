@@ -141,6 +141,16 @@ def spent_by(pid: int) -> float:
     return found / ticks
 
 
+def server_of(url: str) -> int:
+    """The main process of a PostgreSQL server on this machine."""
+    import psycopg  # noqa: PLC0415 - only here
+
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+    assert row is not None
+    return int((Path(row[0]) / "postmaster.pid").read_text().split()[0])
+
+
 # --- the engines
 
 
@@ -179,9 +189,7 @@ def in_postgresql(folder: Path, rows: int) -> Iterator[Filled]:
                 f"generate_series(0, {rows - 1}) AS i)".encode()
             )
             connection.execute(f"VACUUM ANALYZE {TABLE}".encode())
-            row = connection.execute("SHOW data_directory").fetchone()
-        assert row is not None
-        pid = int((Path(row[0]) / "postmaster.pid").read_text().split()[0])
+        pid = server_of(plain)
         scan = f"import psycopg; psycopg.connect({plain!r}).execute({scan_of('TZ')!r}).fetchall()"
         yield Filled(url, scan, {}, lambda: spent_by(pid))
 

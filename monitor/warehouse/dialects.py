@@ -12,11 +12,12 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import itemgetter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +95,7 @@ class Dialect:
     """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
     sums_within_cells: ClassVar[Literal["doubles", "whole numbers"] | None] = None
     """Whether the counts have sums of what is beyond the cells, and as what: see ``near_sums.py``."""
-    few_scans: ClassVar[Literal["never", "of clusters", "always"]] = "never"
+    few_scans: Literal["never", "of clusters", "always"] = "never"
     """When the counts, the sums of clusters and the rejected rows are read in one scan. Needs :attr:`grouping_sets`.
 
     "always" is for engines in which a scan costs more than a processor's time on its rows, since bytes are billed or
@@ -102,6 +103,14 @@ class Dialect:
     """
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
+
+    def by_few_scans(self) -> Self:
+        """The same dialect, for which :attr:`few_scans` is "always". Raises ValueError without grouping sets."""
+        if not self.grouping_sets:
+            raise ValueError(f"{self.name} has no GROUPING SETS")
+        found = copy(self)
+        found.few_scans = "always"
+        return found
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from monitor.config.environment import Scans
 from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
@@ -102,14 +103,17 @@ class Warehouse:
         self._lines_of_window = 0
 
     @classmethod
-    def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
+    def from_url(
+        cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = (), scans: Scans = "quickest"
+    ) -> Warehouse:
         """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
 
         ``timeout_s`` is how long one reading (of one source in one window) may take; then its statement is
         cancelled. ``relations`` are those of all sources: DuckDB may read the files that they name, and no others. The
         relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
         the first reading.
-        Raises :class:`WrongWarehouseAddress` if the text is no such address.
+        ``scans``: "fewest" takes two for a reading, also where more take less of a processor.
+        Raises :class:`WrongWarehouseAddress` if the text is no such address, or its engine cannot be read so.
         """
         try:
             address = sa.make_url(url)
@@ -120,8 +124,13 @@ class Warehouse:
         if kind not in ENGINES:
             kinds = ", ".join(ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
-        named = set(relations)
-        return cls(address, None, ENGINES[kind].dialect, timeout_s, named)
+        dialect = ENGINES[kind].dialect
+        if scans == "fewest":
+            try:
+                dialect = dialect.by_few_scans()
+            except ValueError as error:
+                raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_SCANS cannot be fewest: {error}; leave it out") from None
+        return cls(address, None, dialect, timeout_s, set(relations))
 
     def __enter__(self) -> Self:
         return self

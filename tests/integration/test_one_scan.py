@@ -1,6 +1,7 @@
 """The counts, the sums of clusters and the rejected rows by one statement, as engines read where scans cost most.
 
-Such engines cannot run here, but for what fakesnow can do. So DuckDB, which also has grouping sets, reads both ways.
+Such engines cannot run here, but for what fakesnow can do. So DuckDB and PostgreSQL read both ways, as they do where
+``CALMON_WAREHOUSE_SCANS`` is ``fewest``.
 """
 
 from __future__ import annotations
@@ -16,20 +17,16 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
+from monitor.config.settings import load_settings
 from monitor.core import windows
-from monitor.warehouse.dialects import DuckDB
+from monitor.operations.open import warehouse_of
 from monitor.warehouse.reader import Reading, Warehouse
+from monitor.warehouse.relation import WrongWarehouseAddress
 from tests.conftest import Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
-
-
-class FewScans(DuckDB):
-    few_scans = "always"
-
-
-FEW_SCANS = FewScans()
+BOTH = ("duckdb", "postgresql")
 
 
 def source(**more: Any) -> SourceConfig:
@@ -74,7 +71,7 @@ def statements_of_readings(warehouse: Warehouse) -> list[str]:
 
 
 def by_one_scan(plain: Warehouse) -> Warehouse:
-    return Warehouse(plain._url, plain._engine, FEW_SCANS)
+    return Warehouse(plain._url, plain._engine, plain._dialect.by_few_scans())
 
 
 def facts(reading: Reading) -> Mapping[str, object]:
@@ -85,16 +82,16 @@ def facts(reading: Reading) -> Mapping[str, object]:
     return {"counted": counted, "segments": list(reading.segments), "rest": rest, "fingerprint": reading.fingerprint}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("engine", "seed"), [("duckdb", 0), ("duckdb", 1), ("postgresql", 1)])
 @pytest.mark.parametrize(
     "segments", [(), ("channel",), ("model_version", "channel", "message")], ids=["none", "one", "with a crowded one"]
 )
 @pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
 @pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
 def test_one_scan_counts_what_several_do(
-    load: Loader, seed: int, segments: tuple[str, ...], repeats: bool, weights: bool
+    load: Loader, engine: str, seed: int, segments: tuple[str, ...], repeats: bool, weights: bool
 ) -> None:
-    (plain,) = load(some_rows(seed, weights=weights, repeats=repeats), engines=("duckdb",)).values()
+    (plain,) = load(some_rows(seed, weights=weights, repeats=repeats), engines=(engine,)).values()
     config = source(segments=segments, automate_at=0.7)
     ours, theirs = (
         each.read("tickets", config, WEEK, now=NOW, fingerprint=True) for each in (by_one_scan(plain), plain)
@@ -111,22 +108,22 @@ def test_it_takes_two_scans_with_clusters_segments_and_rejected_rows(
     load: Loader, rejected: bool, segments: tuple[str, ...]
 ) -> None:
     rows = [row for row in some_rows(1, weights=True, repeats=False) if rejected or row["item"] == "t1"]
-    (plain,) = load(rows, engines=("duckdb",)).values()
-    asked = statements_of_readings(plain)
-    found = by_one_scan(plain).read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
-    assert bool(found.rejected) is rejected
-    assert len(asked) == 2
-    asked.clear()
-    plain.read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
-    more = (2 if rejected else 1) if segments else 0  # the values of the crowded one are counted once more
-    assert len(asked) == 2 + 1 + more + rejected
+    for plain in load(rows, engines=BOTH).values():
+        asked = statements_of_readings(plain)
+        found = by_one_scan(plain).read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
+        assert bool(found.rejected) is rejected
+        assert len(asked) == 2
+        asked.clear()
+        plain.read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
+        more = (2 if rejected else 1) if segments else 0  # the values of the crowded one are counted once more
+        assert len(asked) == 2 + 1 + more + rejected
 
 
 def test_values_of_rejected_rows_do_not_crowd_a_segment(load: Loader) -> None:
     week = {"resolved_at": WEEK.start, "score": 0.9, "actual": 1.0, "label": "billing"}
     rows = [{"item": f"t{n}", "message": f"m{n}", **week, **({"score": 7.0} if n == 0 else {})} for n in range(201)]
     for plain in load(rows).values():
-        ways = [plain, by_one_scan(plain)] if plain._dialect.name == "duckdb" else [plain]
+        ways = [plain, by_one_scan(plain)] if plain._dialect.grouping_sets else [plain]
         for warehouse in ways:
             found = warehouse.read("tickets", source(segments=("message",)), WEEK, now=NOW)
             assert len({value for _, value in found.segments}) == 200
@@ -151,3 +148,27 @@ def test_an_empty_window_has_no_counts(load: Loader) -> None:
                     engines=("duckdb",)).values()  # fmt: skip
     found = by_one_scan(plain).read("tickets", source(segments=("channel",)), WEEK, now=WEEK.end)
     assert (found.rows, dict(found.labels), found.rejected, found.quality) == (0, {}, (), ())
+
+
+@pytest.mark.parametrize(
+    ("address", "few", "usual"),
+    [
+        ("duckdb:///warehouse.duckdb", "always", "never"),
+        ("postgresql://monitor@host/database", "always", "never"),
+        ("clickhouse://monitor:unused@host:8123/database", "always", "never"),
+        ("spark://host:15002/tickets", "always", "of clusters"),
+        ("trino://monitor@host:8080/catalog", "always", "always"),
+    ],
+)
+def test_the_setting_chooses_the_fewest_scans_and_changes_no_other_warehouse(
+    address: str, few: str, usual: str
+) -> None:
+    for scans, expected in (("fewest", few), ("quickest", usual), (None, usual)):
+        given = {"CALMON_WAREHOUSE_URL": address} | ({} if scans is None else {"CALMON_WAREHOUSE_SCANS": scans})
+        assert warehouse_of(load_settings(given), frozenset())._dialect.few_scans == expected
+
+
+def test_an_engine_without_grouping_sets_cannot_be_read_by_the_fewest_scans() -> None:
+    settings = load_settings({"CALMON_WAREHOUSE_URL": "sqlite:///tickets.sqlite", "CALMON_WAREHOUSE_SCANS": "fewest"})
+    with pytest.raises(WrongWarehouseAddress, match="CALMON_WAREHOUSE_SCANS cannot be fewest: sqlite has no GROUPING"):
+        warehouse_of(settings, frozenset())

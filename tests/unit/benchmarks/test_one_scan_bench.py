@@ -24,4 +24,4 @@ def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest
 def test_the_ratio_is_of_the_medians() -> None:
     table = table_of(1_000, [Took((), (1.0, 2.0, 9.0), (3.0, 3.0, 4.0)), Took(("channel",), (1.0,), (2.0,))])
     assert table.rows[0] == ("clusters", "4", "2", "2", "3", "1.50x")
-    assert table.rows[1][:2] == ("clusters and 1 segments", "5")
+    assert table.rows[1][:2] == ("clusters and 1 segment", "5")
