@@ -5,8 +5,9 @@ Evidence over a year uses many windows, and needs only these numbers of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from monitor.core.counts import CELLS, Counts
 from monitor.core.records import SCORE_BAND, WHERES, Where, Window
 from monitor.core.rejection_records import Rejections
-from monitor.core.source_settings import Settings
+from monitor.core.source_settings import Settings, changes, other_evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,19 @@ class PastWindow:
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     settings: Settings | None = None
+
+
+def of_the_same_evidence(past: Iterable[PastWindow], now: Settings | None) -> tuple[PastWindow, ...]:
+    """The windows of ``past``, newest first, up to one that was read under settings other than ``now``.
+
+    Under these a row had another score, outcome or cluster, so that it is no evidence on today's scores. Settings that
+    are not known (None) are no other ones.
+    """
+
+    def same(then: Settings | None) -> bool:
+        return now is None or then is None or not other_evidence(changes(then, now))
+
+    return tuple(takewhile(lambda each: same(each.settings), past))
 
 
 def promise_of(counts: Counts) -> Promise | None:

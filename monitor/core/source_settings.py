@@ -18,8 +18,9 @@ COLUMN = "columns."
 """What the name of a column's setting begins with."""
 
 _RELATIONS = ("relation", "truth.relation")
+_OF_CLUSTERS = f"{COLUMN}cluster"
 _SAME_NUMBERS = frozenset(
-    {"window_on", "types", *(f"{COLUMN}{name}" for name in ("item", "resolved_at", "predicted_at", "cluster"))}
+    {"window_on", "types", *(f"{COLUMN}{name}" for name in ("item", "resolved_at", "predicted_at")), _OF_CLUSTERS}
 )
 """Settings that change neither score nor outcome of a row: names, and in which window it is."""
 
@@ -75,6 +76,11 @@ def changes(then: Settings, now: Settings) -> tuple[SettingChange, ...]:
 def other_numbers(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     """The changes for which counts cannot be compared."""
     return tuple(change for change in found if change.changes_numbers)
+
+
+def other_evidence(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
+    """The changes for which evidence cannot be added up: how far rows of one cluster agree is part of it, too."""
+    return tuple(change for change in found if change.changes_numbers or change.name == _OF_CLUSTERS)
 
 
 def in_words(found: Sequence[SettingChange]) -> str:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 
 from monitor.config.counting import settings_of
@@ -16,7 +15,7 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, pool
 from monitor.core.page_paths import drift_file
-from monitor.core.promises import PastWindow, Segment, segment_promises
+from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises
 from monitor.core.records import (
     DELAYS_FAILED,
     DRILL_LABEL,
@@ -29,7 +28,6 @@ from monitor.core.records import (
     rows_gone,
 )
 from monitor.core.segment_bytes import SegmentCounts
-from monitor.core.source_settings import changes, other_numbers
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
     ByLabel,
@@ -224,19 +222,14 @@ def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines
 
 
 def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
-    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread.
-
-    Those that were read under settings by which a row had another score or outcome are no evidence on today's scores,
-    and neither are older ones.
-    """
+    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread."""
     config = monitor.config
     accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
     if not accumulating:
         return ()
     parts = any(rule.scope == "segments" for rule in accumulating)
-    now = settings_of(config.sources[name])
     past = monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts)
-    return tuple(takewhile(lambda each: each.settings is None or not other_numbers(changes(each.settings, now)), past))
+    return of_the_same_evidence(past, settings_of(config.sources[name]))
 
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:

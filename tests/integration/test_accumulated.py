@@ -13,13 +13,15 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.config.counting import settings_of
 from monitor.config.load import parse_config
-from monitor.core.promises import all_promises_of
+from monitor.core.promises import all_promises_of, of_the_same_evidence
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
 from monitor.core.wording import evidence_words, plain_words, segment_name
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
+from monitor.operations.replay.inputs import known_windows
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.report.explanation import VerdictContext, explain, sentences
@@ -147,6 +149,35 @@ def test_counts_that_an_older_version_stored_give_the_same_promises(world: World
     assert [(p.window, p.labels, p.main_version) for p in after] == [
         (p.window, p.labels, p.main_version) for p in before
     ]
+
+
+def test_evidence_begins_again_where_rows_were_read_by_other_clusters_in_runs_and_in_a_replay(
+    world: World, tmp_path: Path
+) -> None:
+    copy = tmp_path / "history.sqlite"
+    copy.write_bytes((world.folder / "history.sqlite").read_bytes())
+    config = parse_config(BESIDE)
+    changed, newest = (week(name, config.zone) for name in (JUDGED[1], WEEKS[-1]))
+    engine = sa.create_engine(f"sqlite:///{copy}")
+    with engine.begin() as connection:
+        (kept,) = connection.execute(sa.text("SELECT DISTINCT settings FROM readings WHERE settings IS NOT NULL")).one()
+        other = json.dumps(json.loads(kept) | {"columns.cluster": "thread"})
+        connection.execute(
+            sa.text("UPDATE readings SET settings = :other WHERE window_start = :start"),
+            {"other": other, "start": changed.start.strftime("%Y-%m-%d %H:%M:%S.%f")},
+        )
+    engine.dispose()
+    plan = plan_of(config, config, newest, len(JUDGED))
+    since = [name for name in JUDGED if name > changed.name]
+    with Store.from_url(f"sqlite:///{copy}") as store, world.opened() as monitor:
+        whole = monitor.store.past_promises("tickets", newest, LONGEST, config.zone)
+        left = of_the_same_evidence(
+            store.past_promises("tickets", newest, LONGEST, config.zone), settings_of(config.sources["tickets"])
+        )
+        replayed = [known.past[0] for known in known_windows(store, plan, plan.parts[0])]
+    assert [past.window.name for past in left] == [*reversed(since)][1:]
+    assert len(whole) > len(left)
+    assert [past.window.name for past in replayed[-1]] == [*reversed(since)][1:]
 
 
 def test_a_year_is_two_questions_to_the_history(world: World) -> None:

@@ -12,8 +12,17 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
-from monitor.core.promises import PastWindow, Population, Promises, Segment, all_promises_of, segment_promises
+from monitor.core.promises import (
+    PastWindow,
+    Population,
+    Promises,
+    Segment,
+    all_promises_of,
+    of_the_same_evidence,
+    segment_promises,
+)
 from monitor.core.records import Reason, Verdict, Window, parts_not_read
+from monitor.core.source_settings import Settings
 from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
@@ -52,17 +61,17 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
         reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
         known = _counts(window, reading, source)
         earlier_windows.append(known)
-        memory.add(known)
+        memory.add(known, reading)
     for window in part.windows:
         reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
         until_gap = takewhile(lambda counts: counts is not None, reversed(earlier_windows))
         earlier = tuple(counts for counts in until_gap if counts is not None)
         truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
         maturity = {label: found for (_, label), found in truths.items()}
-        yield KnownWindow(window, reading, earlier, memory.newest_first, maturity)
+        yield KnownWindow(window, reading, earlier, memory.newest_first(reading), maturity)
         known = _counts(window, reading, source)
         earlier_windows.append(known)
-        memory.add(known)
+        memory.add(known, reading)
 
 
 class _Memory:
@@ -75,21 +84,21 @@ class _Memory:
         self.length = LONGEST - 1 if any(self._asked) else 0
         self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in self._asked)
 
-    def add(self, known: WindowCounts | None) -> None:
+    def add(self, known: WindowCounts | None, reading: StoredReading | None) -> None:
         """Add one more window, if it was read."""
-        if known is None or not self.length:
+        if known is None or reading is None or not self.length:
             return
         proposed = as_proposed(self._plan, self._source, known)
-        promised = _promised(known)
-        sides = (promised, promised if proposed.labels is known.labels else _promised(proposed))
+        promised = _promised(known, reading.settings)
+        sides = (promised, promised if proposed.labels is known.labels else _promised(proposed, reading.settings))
         for populations, kept, side in zip(self._asked, self._kept, sides, strict=True):
             if populations:
                 kept.append(_only(side, populations))
 
-    @property
-    def newest_first(self) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
-        """The promises so far, newest first: by the present and by the proposed file."""
-        present, proposed = (tuple(reversed(kept)) for kept in self._kept)
+    def newest_first(self, reading: StoredReading | None) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
+        """The promises before ``reading``, newest first, under its settings: by the present and the proposed file."""
+        now = None if reading is None else reading.settings
+        present, proposed = (of_the_same_evidence(reversed(kept), now) for kept in self._kept)
         return present, proposed
 
 
@@ -98,9 +107,9 @@ def _populations(config: Config, part: Part) -> frozenset[Population]:
     return frozenset(population_of(rule) for rule in config.rules_for(part.schedule) if rule.accumulates)
 
 
-def _promised(known: WindowCounts) -> PastWindow:
+def _promised(known: WindowCounts, settings: Settings | None) -> PastWindow:
     labels = {label: all_promises_of(counts) for label, counts in known.labels.items()}
-    return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments)
+    return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments, settings)
 
 
 def _only(past: PastWindow, populations: frozenset[Population]) -> PastWindow:

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.config.counting import settings_of
 from monitor.config.model import SourceConfig
-from monitor.core.source_settings import changes, in_words, other_numbers
+from monitor.core.source_settings import changes, in_words, other_evidence, other_numbers
 
 PLAIN: dict[str, Any] = {"relation": "tickets", "score_is": "probability_of_label"}
 
@@ -47,6 +47,12 @@ def test_numbers_are_others_of_another_column(column: str) -> None:
 def test_another_name_or_week_is_only_reported(more: dict[str, Any]) -> None:
     names, others = changed(**more)
     assert (len(names), others) == (1, [])
+
+
+@pytest.mark.parametrize(("column", "begins"), [("cluster", True), ("actual", True), ("item", False)])
+def test_evidence_begins_again_where_rows_are_of_other_clusters(column: str, begins: bool) -> None:
+    now = settings_of(SourceConfig(**PLAIN, columns={column: "other"}))
+    assert bool(other_evidence(changes(settings_of(SourceConfig(**PLAIN)), now))) is begins
 
 
 @pytest.mark.parametrize(
