@@ -38,7 +38,9 @@ AFTERWARDS = timedelta(hours=1)
 SHIFTING = (Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND, Kind.SLACK, Kind.CHANNEL)
 """Kinds of faults with which a reminder is sent at another time than the clock shows."""
 MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.BEHIND)
-"""Kinds of faults that may give one message in each channel, or none."""
+"""Kinds of faults that may give one message in each channel, or none, beside the one that is asked for."""
+ABOUT = {Kind.BEHIND: "Monitor: the clock is behind"}
+"""Kinds of faults -> how the message begins that is asked for, where it need not be the only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +206,17 @@ def notified(quiet: Left, faulty: Left) -> Notified:
     for met, following in zip(faulty.met, begins, strict=True):
         during = [each for each in notices if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
         notices = [each for each in notices if each not in during]
-        extra = during
-        if met.promised is not None and met.promised <= met.ended:
+        about = [each for each in during if each[2].startswith(ABOUT.get(met.kind, ""))]
+        asks = met.promised is not None and met.promised <= met.ended
+        extra = [each for each in during if not asks or each not in about]
+        if met.promised is not None and asks:
             asked += 1
-            in_time = bool(during) and during[0][0] <= met.promised + SPARE
-            once += in_time and len(during) == 1
+            in_time = bool(about) and about[0][0] <= met.promised + SPARE
+            once += in_time and len(about) == 1
             late += [] if in_time else [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}, notices: {_listed(during)}"]
-            extra = during[1:]
-        elif met.kind in MAY_NOTIFY:
-            extra = [n for number, n in enumerate(during) if n[1] in {channel for _, channel, _ in during[:number]}]
+        if met.kind in MAY_NOTIFY:
+            extra = [n for number, n in enumerate(extra) if n[1] in {channel for _, channel, _ in extra[:number]}]
+        extra += about[1:] if asks else []
         more += [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}: {_listed(extra)}"] if extra else []
     more += [f"between faults: {_listed(notices)}"] if notices else []
     return Notified(asked, once, late, more)

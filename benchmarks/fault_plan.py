@@ -40,7 +40,7 @@ PROMISED = {
 STUCK_FOR = timedelta(hours=1) + QUARTER
 """The time until a message that a channel does not accept must be reported in the other channel."""
 GATES_CLOSED = QUARTER
-"""The time from the correction of a clock, under which a switch was changed ahead, until that must be in Slack."""
+"""The time until it must be in Slack that the clock is behind a switch's change, as also after one that was ahead."""
 IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
 LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.MIGRATION, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
 """Kinds that last for hours, in which no other run may be due."""

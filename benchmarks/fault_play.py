@@ -386,10 +386,17 @@ def _days_ahead(year: Year, window: Window, fault: Fault) -> timedelta | None:
     return GATES_CLOSED
 
 
-def _behind(year: Year, window: Window, fault: Fault) -> None:
-    """The clock never goes behind the first run of the year: the year without faults has no older window."""
+def _behind(year: Year, window: Window, fault: Fault) -> timedelta | None:
+    """The clock never goes behind the first run of the year: the year without faults has no older window.
+
+    If a switch was changed after what that clock shows, every gate is closed until it is right.
+    """
     most = min(20, (window.start - START).days - 1)
-    _under_clock(year, window, -timedelta(days=1 + int(fault.place * most)), fault.lasts)
+    ahead = -timedelta(days=1 + int(fault.place * most))
+    with year.opened() as monitor:
+        closed = clock_behind(monitor.store.identity().newest_at, year.now + ahead)
+    _under_clock(year, window, ahead, fault.lasts)
+    return None if closed is None else GATES_CLOSED
 
 
 def _under_clock(year: Year, window: Window, ahead: timedelta, lasts: timedelta) -> bool:

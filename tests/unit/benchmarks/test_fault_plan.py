@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from benchmarks.fault_left import MAY_NOTIFY
+from benchmarks.fault_left import MAY_NOTIFY, Left, notified
 from benchmarks.fault_plan import GATES_CLOSED, LASTING, PROMISED, STUCK_FOR, Kind, planned
+from benchmarks.fault_play import Met
 from benchmarks.fault_world import commands, schedule
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
@@ -20,7 +21,8 @@ def test_the_page_names_every_kind_of_fault_once_with_the_time_that_the_benchmar
     for kind in Kind:
         (row,) = [line for line in lines if line.startswith("|") and kind.value in line]
         acts, when = row.split("|")[2].strip(), row.split("|")[3].strip()
-        promised = PROMISED.get(kind, {Kind.CHANNEL: STUCK_FOR, Kind.DAYS_AHEAD: GATES_CLOSED}.get(kind))
+        sometimes = {Kind.CHANNEL: STUCK_FOR, Kind.DAYS_AHEAD: GATES_CLOSED, Kind.BEHIND: GATES_CLOSED}
+        promised = PROMISED.get(kind, sometimes.get(kind))
         assert acts.startswith("yes") is (promised is not None), kind
         hours, minutes = divmod(int((promised or AT_ONCE).total_seconds()) // 60, 60)
         within = f"within {hours} h {minutes} min" if hours else f"within {minutes} min"
@@ -40,3 +42,33 @@ def test_a_year_has_thirty_faults_each_where_it_can_be_done(seed: int) -> None:
             assert window.start >= runs[0][0].start + timedelta(weeks=1)
         if fault.kind in LASTING and number + 1 < len(runs):
             assert runs[number + 1][1] - at > timedelta(hours=6)
+
+
+HOUR = timedelta(hours=1)
+BEGUN = datetime(2025, 2, 25, 6, tzinfo=UTC)
+CLOCK, OTHER = (
+    "Monitor: the clock is behind: A switch was changed",
+    "*It is back: Monitor: nothing of tickets was judged*",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "notices", "found"),
+    [
+        (True, [(0, OTHER), (15, CLOCK)], (1, 1, 0, 0)),
+        (True, [(15, CLOCK)], (1, 1, 0, 0)),
+        (True, [(0, OTHER)], (1, 0, 1, 0)),
+        (True, [(0, OTHER), (45, CLOCK)], (1, 0, 1, 0)),
+        (True, [(15, CLOCK), (45, CLOCK)], (1, 0, 0, 1)),
+        (True, [(0, OTHER), (15, CLOCK), (30, OTHER)], (1, 1, 0, 1)),
+        (False, [(0, OTHER), (15, CLOCK)], (0, 0, 0, 1)),
+        (False, [(0, OTHER)], (0, 0, 0, 0)),
+    ],
+)
+def test_under_a_clock_behind_the_notice_about_it_is_asked_for_only_where_gates_are_closed(
+    asked: bool, notices: list[tuple[int, str]], found: tuple[int, int, int, int]
+) -> None:
+    met = Met(Kind.BEHIND, BEGUN, BEGUN + 6 * HOUR, BEGUN + GATES_CLOSED if asked else None)
+    sent = [(BEGUN + timedelta(minutes=minutes), "C001", text) for minutes, text in notices]
+    got = notified(Left({}, [], [], []), Left({}, sent, [], [met]))
+    assert (got.asked, got.once, len(got.late), len(got.more)) == found
