@@ -128,13 +128,14 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\."
-    rf"(?: In no window lie (?P<undated>{N}) rows of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
-    rf"(?: Of (?P<past>{WEEK}) (?P<were>{N}) rows were read before, and (?:(?P<left>{N}) are|none is) left: the relation was emptied or replaced\.)?"
+    rf"(?: In no window (?:lie (?P<undated>{N}) rows|lies (?P<one_undated>1) row) of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
+    rf"(?: Of (?P<past>{WEEK}) (?:{N} rows were|1 row was) read before, and (?:(?P<left>{N}) (?:is|are)|none is) left: the relation was emptied or replaced\.)?"
 )
 def _no_row(
-    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any, before: Any,
-    past: Any, were: Any, left: Any,
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any,
+    one_undated: Any, before: Any, past: Any, left: Any,
 ) -> None:  # fmt: skip
+    undated = undated or one_undated
     found = _newest_reading(reader, text, source, window)
     if past is not None:
         mine = _reading(reader.facts, source, past)

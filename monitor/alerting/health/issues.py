@@ -524,8 +524,9 @@ def _gone(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> str:
     if past is None or past.before == 0:
         return ""
     window = windows.begun(past.schedule, past.window_start, zone).name
-    left = f"{past.rows:,} are" if past.rows else "none is"
-    return f" Of {window} {past.before:,} rows were read before, and {left} left: the relation was emptied or replaced."
+    read = f"{count_of(past.before, 'row')} {'was' if past.before == 1 else 'were'} read before"
+    left = f"{past.rows:,} {'is' if past.rows == 1 else 'are'}" if past.rows else "none is"
+    return f" Of {window} {read}, and {left} left: the relation was emptied or replaced."
 
 
 def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
@@ -536,7 +537,8 @@ def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
     now, before = readings[0].undated, readings[-1].undated
     if not now:
         return "", False
-    text = f" In no window lie {now:,} rows of it, whose date is missing, malformed or in the future"
+    lie = f"lie{'s' if now == 1 else ''} {count_of(now, 'row')}"
+    text = f" In no window {lie} of it, whose date is missing, malformed or in the future"
     return f"{text} ({before:,} before).", 2 * (now - before) >= usual
 
 

@@ -140,6 +140,16 @@ def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
     assert [(f.reason, f.severity) for f in findings(seen(readings=lost), MONDAY)] == [("data_stale", "critical")]
 
 
+def test_one_row_is_no_rows():
+    single = [replace(reading(0), undated=1), replace(reading(1, 45), before=2), reading(900, 44), reading(800, 43)]
+    (found,) = findings(seen(readings=single), MONDAY)
+    assert " In no window lies 1 row of it, whose date" in found.text
+    assert " Of 2026-W45 2 rows were read before, and 1 is left:" in found.text
+    lost = [reading(0), replace(reading(0, 45), before=1), reading(900, 44), reading(800, 43)]
+    (found,) = findings(seen(readings=lost), MONDAY)
+    assert " Of 2026-W45 1 row was read before, and none is left:" in found.text
+
+
 def test_data_that_run_dry_or_shrink_are_found():
     before = [reading(1000, 45), reading(900, 44), reading(1100, 43)]
     assert reasons(findings(seen(readings=[reading(0), *before]), MONDAY)) == ["data_stale"]
