@@ -143,11 +143,11 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
 
 
 def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:
-    """That most rows of a window are gone since it was read first, if they are."""
+    """That most rows of a window are gone since it was read before, if they are."""
     before = rows_before(quality)
     if before:
         had = f"{clean(source)} had {count_of(before, 'row')} of this window"
-        yield f"{had} when it was read first, and has {rows:,} now"
+        yield f"{had} when it was read before, and has {rows:,} now"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

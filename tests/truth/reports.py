@@ -655,7 +655,7 @@ def _part_not_read(reader: Reader, text: str, of: Tables, source: str, part: str
 
 
 @LINES.add(
-    rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows? of this window when it was read first, "
+    rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows? of this window when it was read before, "
     rf"and has (?P<rows>{N}) now"
 )
 def _rows_gone(reader: Reader, text: str, of: Tables, source: str, before: str, rows: str) -> None:
