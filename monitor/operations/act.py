@@ -139,9 +139,7 @@ def switch_source(
         found = evidence_of(window, by_label[label], requested, known[label])
         return replace(found, again=again, zone=monitor.config.zone)
 
-    return {
-        (part.source, label): _switch_label(monitor, evidence(label), part.source, label) for label in by_label
-    }
+    return {(part.source, label): _switch_label(monitor, evidence(label), part.source, label) for label in by_label}
 
 
 def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:

@@ -143,7 +143,8 @@ def _gone(reader: Reader, text: str, mine: Row | None, left: str | None) -> None
 @FINDING.add(
     rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}(?P<why>: nothing was resolved, or the view is no longer filled)?\. Usual are (?P<usual>{N})\."
     rf"(?: In no window (?:lie (?P<undated>{N}) rows|lies (?P<one_undated>1) row) of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
-    + _GONE.format(f"(?P<again>{WEEK})", "none") + _GONE.format(f"(?P<past>{WEEK})", "left")
+    + _GONE.format(f"(?P<again>{WEEK})", "none")
+    + _GONE.format(f"(?P<past>{WEEK})", "left")
 )
 def _no_row(
     reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any,
