@@ -229,7 +229,9 @@ def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, parts: Any, endi
     mine = _on(reader, text, of, blocked, until)
     _segments_off(reader, text, of, parts, ending)
     # of a label that is well again it says no more
-    reader.check(of.is_resolved or not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}")
+    reader.check(
+        of.is_resolved or not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}"
+    )
 
 
 @SWITCH.add(

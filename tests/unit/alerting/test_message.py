@@ -192,6 +192,7 @@ def test_a_message_reads_as_its_golden_case(name: str) -> None:
 ON = "Automation is on, until Mon 2026-12-07 00:00 UTC unless an evaluation renews it"
 NEVER = "Automation is off: nobody has turned it on"
 CLOCK = "Automation is off: the clock is behind the newest change of a switch"
+STAYS = "No rule acts on it any more, so it does not come back by itself"
 HOW = "To turn it on: `calmon automation enable`."
 
 
@@ -201,8 +202,7 @@ HOW = "To turn it on: `calmon automation enable`."
         (SwitchLine(f"{ON}: enabled by ana: go live", "on", allowed=True, short=ON), [f"{ON}."]),
         (SwitchLine(NEVER), [f"{NEVER}.", HOW]),
         (OFF, [f"{OFF.words}.", HOW]),
-        (replace(OFF, stays="No rule acts on it any more, so it does not come back by itself"),
-         [f"{OFF.words}.", "No rule acts on it any more, so it does not come back by itself (`calmon automation enable`)."]),
+        (replace(OFF, stays=STAYS), [f"{OFF.words}.", f"{STAYS} (`calmon automation enable`)."]),
         (SwitchLine(CLOCK, "off", enable_helps=False), [f"{CLOCK}."]),
         (None, []),
     ],
