@@ -395,7 +395,9 @@ class _Composer:
         calling = _incidents(s for s in loud if id(s) in more_severe or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
         called = {(each.source, each.label) for each in calling}
-        items = [(self._news_item(each, called), step.verdict) for each, step in zip(members, loud, strict=True)]
+        others = self._open_elsewhere({each.id for each in members})
+        known = called | {(each.source, each.label) for each in members if each.state == "resolved"} - set(others)
+        items = [(self._news_item(each, known), step.verdict) for each, step in zip(members, loud, strict=True)]
         payload = news_message(
             items,
             window=window,
@@ -407,10 +409,10 @@ class _Composer:
         )
         return [self._reply(payload, members, root, window=window, calling=calling)]
 
-    def _news_item(self, incident: Incident, called: Collection[tuple[str, str | None]]) -> AlertItem:
-        """The item of a reply; of a label for which people are ``called`` with its switch."""
+    def _news_item(self, incident: Incident, with_switch: Collection[tuple[str, str | None]]) -> AlertItem:
+        """The item of a reply; with its switch if people are called for its label, or all of the label is resolved."""
         brief = self.context.brief(incident, self._last(incident))
-        return self.context.with_switch(brief) if (incident.source, incident.label) in called else brief
+        return self.context.with_switch(brief) if (incident.source, incident.label) in with_switch else brief
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.

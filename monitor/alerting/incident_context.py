@@ -176,7 +176,8 @@ class IncidentContext:
             dry_run=self.monitor.config.automation.dry_run,
             off_since=self._off_since(source, label) if is_off else None,
         )
-        return replace(line, stays=stays_off(state, self.monitor.config))
+        helps = line.enable_helps and source in self.monitor.config.sources
+        return replace(line, stays=stays_off(state, self.monitor.config), enable_helps=helps)
 
     def _off_since(self, source: str, label: str | None) -> datetime | None:
         """Since when the switch is off, from the events of half a year, else from all events."""

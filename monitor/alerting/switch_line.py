@@ -36,17 +36,23 @@ def switch_line(
         line = _on(state, _closed(state, found.blocked, now), against=against)
     elif found.reason in CLOSED_HISTORY:
         line = SwitchLine(
-            f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)", "off"
+            f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)",
+            "off",
+            enable_helps=False,
         )
     elif found.reason == GateReason.CLOCK_BEHIND:
-        line = SwitchLine(f"Automation is off: {CLOCK_IS_BEHIND}", "off")  # the reason in full has the time in it
+        # the reason in full has the time in it
+        line = SwitchLine(f"Automation is off: {CLOCK_IS_BEHIND}", "off", enable_helps=False)
     elif whole is not None and whole.state not in ("never_set", "on"):
         line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):
         line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
         line = _off(state, off_since)
-    return replace(line, words=line.words + dry, allowed=found.allowed, blocked=found.blocked, segments=found.segments)
+    short = line.short + dry if line.short else ""
+    return replace(
+        line, words=line.words + dry, short=short, allowed=found.allowed, blocked=found.blocked, segments=found.segments
+    )
 
 
 def _is_closed(whole: SwitchState, now: datetime) -> bool:
@@ -110,4 +116,5 @@ def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
         return SwitchLine(
             f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until
         )
-    return SwitchLine(f"Automation is on{closed}, {until} unless an evaluation renews it: {why}: {reason}", "on")
+    short = f"Automation is on{closed}, {until} unless an evaluation renews it"
+    return SwitchLine(f"{short}: {why}: {reason}", "on", short=short)

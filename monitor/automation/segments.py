@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import starmap
+from zoneinfo import ZoneInfo
 
 from monitor.automation.evidence import breaches_of, is_off_or_ends
 from monitor.core.records import RuleEvidence, Schedule, SegmentSwitch, WindowOutcome
+from monitor.core.windows import ended
 from monitor.core.wording import segment_name
 
 Segment = tuple[str, str]
@@ -75,13 +77,15 @@ def after_evidence(
     known: Iterable[RuleEvidence],
     *,
     now: datetime,
+    zone: ZoneInfo,
     hold: datetime | None = None,
     overrides: Collection[str] = (),
 ) -> SegmentChange:
     """Turn off each segment that a rule in breach names, at once or when an operator's enable ends.
 
     ``hold`` is when an enable of the whole label ends; breaches of the rules in ``overrides`` do not wait for it. A
-    segment that would have been turned off later for a rule that is no longer in breach stays on.
+    segment that would have been turned off later for a rule that is no longer in breach stays on. ``zone`` is that in
+    which reasons name windows.
     """
     by_segment = {each.segment: each for each in segments}
     changed = dict(by_segment)
@@ -94,7 +98,8 @@ def after_evidence(
         for segment in breach.segments:
             before = changed.get(segment, SegmentSwitch(*segment))
             holds = () if rule.rule in overrides else (before.hold_until, hold)
-            after = _turned_off(before, rule, breach, now, [each for each in holds if each is not None and each > now])
+            later = [each for each in holds if each is not None and each > now]
+            after = _turned_off(before, rule, breach, now, later, zone)
             if after == before:
                 continue
             changed[segment] = after
@@ -111,8 +116,9 @@ def after_evidence(
 
 
 def _turned_off(
-    before: SegmentSwitch, rule: RuleEvidence, breach: WindowOutcome, now: datetime, holds: Sequence[datetime]
-) -> SegmentSwitch:
+    before: SegmentSwitch, rule: RuleEvidence, breach: WindowOutcome, now: datetime, holds: Sequence[datetime],
+    zone: ZoneInfo,
+) -> SegmentSwitch:  # fmt: skip
     """One segment after a breach; unchanged if it is off already or will be when its hold ends."""
     if before.is_off(now):
         return before
@@ -124,7 +130,7 @@ def _turned_off(
         now,
         actor=RUNS[rule.schedule],
         verdict=breach.verdict,
-        reason=f"{rule.rule} in breach until {breach.window_end:%Y-%m-%d}",
+        reason=f"{rule.rule} in breach in {ended(rule.schedule, breach.window_end, zone).name}",
     )
 
 

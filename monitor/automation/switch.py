@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from monitor.automation.evidence import is_against, last_judged, lease_bound, segments_off, with_verdict
 from monitor.automation.segments import (
@@ -29,6 +30,7 @@ from monitor.core.windows import are_same
 from monitor.core.wording import FLOORS, clean, segment_name
 
 HOLD = timedelta(hours=24)
+_UTC = ZoneInfo("UTC")
 # Both schedules share one date. A week that is evaluated some days late is still the newest week, although days that
 # ended after it were evaluated before.
 _LATE = {"weekly": timedelta(days=6), "daily": timedelta(0)}
@@ -51,6 +53,7 @@ class Evidence:
     ``key`` names the evaluation; together with the version of the state it makes a change happen once. ``requested``: a
     person lets this window act although it is older than the newest one (``--act``). ``known`` is the evidence of each
     acting rule of the label, on both schedules, these verdicts included. ``again``: the window was evaluated before.
+    ``zone`` is that of the windows' names.
     """
 
     window_end: datetime
@@ -60,6 +63,7 @@ class Evidence:
     requested: bool = False
     known: Sequence[RuleEvidence] = ()
     again: bool = False
+    zone: ZoneInfo = _UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,9 @@ def _segments_after(before: SwitchState, evidence: Evidence, critical: bool, now
     more = [with_verdict(_unknown(v, before), v) for v in found if v.rule not in rules]  # no breach is ignored
     hold = before.hold_until if before.state == "on" and not critical else None
     overrides = {verdict.rule for verdict in found} if critical else ()
-    return after_evidence(before.segments, [*evidence.known, *more], now=now, hold=hold, overrides=overrides)
+    return after_evidence(
+        before.segments, [*evidence.known, *more], now=now, zone=evidence.zone, hold=hold, overrides=overrides
+    )
 
 
 def _unknown(verdict: Verdict, state: SwitchState) -> RuleEvidence:
@@ -171,20 +177,22 @@ def operator_change(
     automation: AutomationConfig,
     key: str,
     known: Sequence[RuleEvidence] = (),
+    zone: ZoneInfo = _UTC,
 ) -> SwitchDecision:
     """What an operator does to a switch: on (with a new lease, nothing blocked) or off.
 
     ``until`` says how long the change holds against runs. An "on" holds for 24 hours by default, an "off" for ever.
     After ``until`` an off does not end by itself, but good windows may undo it if ``re_enable`` allows that. An "on"
     while any acting rule (``known``) is in breach ends with its hold, unless a window of the same rule within its
-    threshold comes first. Raises ValueError for a missing name or reason, and for an ``until`` in the past.
+    threshold comes first. ``zone`` is that of the windows' names. Raises ValueError for a missing name or reason, and
+    for an ``until`` in the past.
     """
     if not by.strip() or not reason.strip():
         raise ValueError("a change of the switch needs a name and a reason")
     if until is not None and until <= now:
         raise ValueError("until must lie in the future")
     turns_off = enable and not automation.dry_run  # in a dry run the evidence changes nothing
-    parts = after_evidence(state.segments, known, now=now) if turns_off else SegmentChange(state.segments)
+    parts = after_evidence(state.segments, known, now=now, zone=zone) if turns_off else SegmentChange(state.segments)
     against = open_breaches(known, parts.after)
     after = replace(
         state, segments=parts.after, state="off", blocked=(), lease_until=None,

@@ -410,7 +410,7 @@ def check_words(source: str | None, label: str | None, reason: str, *, every: bo
     if label == "":  # as from an unset shell variable: it must never mean every label
         raise cli.UsageError("--label is empty; name the label, or say --all")
     if label is not None and len(label.encode(errors="replace")) > LABEL_BYTES:
-        raise cli.UsageError(f"--label is longer than {LABEL_BYTES:,} bytes: rows of such a label are set aside")
+        raise cli.UsageError(f"--label is longer than {LABEL_BYTES:,} bytes: rows of such a label are rejected")
 
 
 def check_change(config: Config, *, enable: bool, by: str, reason: str, until: datetime | None) -> None:

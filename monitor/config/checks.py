@@ -110,9 +110,13 @@ def _empty_names(document: Document) -> Found:
 def _empty_values(document: Document) -> Found:
     for path, key, value in _values_that_are_names(document):
         if isinstance(value, str) and not value.strip():
-            is_column = path[-2] == "columns"
-            remedy = f"{key}: the name of their column, or no {key}" if is_column else f"a name for {key}"
-            yield document.problem("CAL020", path, f"{key} is empty", remedy)
+            yield document.problem("CAL020", path, f"{key} is empty", _named_instead(path, key))
+
+
+def _named_instead(path: Path, key: str) -> str:
+    if path[-2] == "columns":
+        return f"{key}: the name of their column, or no {key}"
+    return 'mention: "<!subteam^S0123>", or no mention' if key == "mention" else f"a name for {key}"
 
 
 def _values_that_are_names(document: Document) -> Iterator[tuple[Path, str, Any]]:
@@ -127,6 +131,7 @@ def _values_that_are_names(document: Document) -> Iterator[tuple[Path, str, Any]
     for path, _ in (*document.listed("rules"), *document.listed("routes")):
         yield (*path, "match", "label"), "label", document.get(*path, "match", "label")
         yield (*path, "channel"), "channel", document.get(*path, "channel") or None
+        yield (*path, "mention"), "mention", document.get(*path, "mention")
 
 
 def _columns(document: Document) -> Found:

@@ -83,6 +83,15 @@ def other_evidence(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
     return tuple(change for change in found if change.changes_numbers or change.name == _OF_CLUSTERS)
 
 
+def other_rows(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
+    """The changes for which a window may have other rows though its relation has not: all but another table's name.
+
+    >>> [each.name for each in other_rows([SettingChange("relation", "a", "b"), SettingChange("window_on", "", "x")])]
+    ['window_on']
+    """
+    return tuple(change for change in found if change.name not in _RELATIONS or change.is_of_query)
+
+
 def in_words(found: Sequence[SettingChange]) -> str:
     """The changes as one text.
 

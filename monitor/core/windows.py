@@ -84,6 +84,15 @@ def begun(schedule: Schedule, start: datetime, zone: ZoneInfo) -> Window:
     return containing(schedule, start + _HALF[schedule], zone)
 
 
+def ended(schedule: Schedule, end: datetime, zone: ZoneInfo) -> Window:
+    """The window of ``schedule`` that ends at ``end``; of an end in another time zone, the one that shares most.
+
+    >>> ended("weekly", datetime(2026, 11, 15, 23, tzinfo=UTC), ZoneInfo("Europe/Berlin")).name
+    '2026-W46'
+    """
+    return containing(schedule, end - _HALF[schedule], zone)
+
+
 def are_same(schedule: Schedule, one: datetime, other: datetime) -> bool:
     """Whether two starts (or ends) are of the same window, maybe in two time zones: alerts.yaml may get another one.
 

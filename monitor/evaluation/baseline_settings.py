@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from monitor.config.model import Rule, SourceConfig
 from monitor.core.baseline import References
+from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
@@ -28,7 +29,7 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
         return rule_input
     label = rule_input.subject.label
     changed = references.refused.get(label, ())
-    if not changed and label in references.not_cut and _is_about_automated(rule):
+    if not changed and label in references.not_cut and is_about_automated(rule.metric, rule.where):
         changed = (SettingChange("automate_at", _ANOTHER, f"{source.automate_at:g}"),)
     if changed:
         return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
@@ -37,5 +38,6 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
     return replace(rule_input, detail={**rule_input.detail, **more})
 
 
-def _is_about_automated(rule: Rule) -> bool:
-    return rule.where == "automated" or rule.metric in OF_AUTOMATED
+def is_about_automated(metric: str | None, where: Where) -> bool:
+    """Whether a metric is of automated rows alone, so that another `automate_at` changes it."""
+    return where == "automated" or metric in OF_AUTOMATED

@@ -134,12 +134,12 @@ def switch_source(
     by_label = _by_label(monitor, part)
     known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window)
     again = begun is not None and begun["attempts"] > 1
-    return {
-        (part.source, label): _switch_label(
-            monitor, replace(evidence_of(window, verdicts, requested, known[label]), again=again), part.source, label
-        )
-        for label, verdicts in by_label.items()
-    }
+
+    def evidence(label: str | None) -> Evidence:
+        found = evidence_of(window, by_label[label], requested, known[label])
+        return replace(found, again=again, zone=monitor.config.zone)
+
+    return {(part.source, label): _switch_label(monitor, evidence(label), part.source, label) for label in by_label}
 
 
 def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:

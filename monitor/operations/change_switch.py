@@ -127,7 +127,11 @@ def _try(
     before = store.switch(change.source, change.label)
     known = known_now(store, config, change.source, change.label, now)
     try:
-        decide = operator_change if change.segment is None else partial(operator_segment_change, segment=change.segment)
+        decide = (
+            partial(operator_change, zone=config.zone)
+            if change.segment is None
+            else partial(operator_segment_change, segment=change.segment)
+        )
         decision = decide(
             before, enable=change.enable, by=change.by, reason=change.reason, now=now, until=change.until,
             automation=config.automation, key=key, known=known,

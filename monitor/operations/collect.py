@@ -19,6 +19,7 @@ from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, seg
 from monitor.core.records import (
     DELAYS_FAILED,
     DRILL_LABEL,
+    IN_NO_WINDOW,
     Reason,
     ShiftResult,
     Subject,
@@ -28,6 +29,7 @@ from monitor.core.records import (
     rows_gone,
 )
 from monitor.core.segment_bytes import SegmentCounts
+from monitor.core.source_settings import Settings, changes, other_rows
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
     ByLabel,
@@ -152,8 +154,9 @@ def collect_one(
         if store and reread:
             restated = _restated(monitor, window, name, references, known)
         reading = None if done is None else done.reading
+        kept = monitor.store.load_reading(window.schedule, window.start, name)
         reading, current = read(
-            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed
+            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed, before=kept
         )
         read_again = any(each.data.current.window.end == window.start for each in restated)
         before = earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
@@ -178,7 +181,11 @@ def collect_one(
 def _restated(monitor: Monitor, window: Window, name: str, references: References, known: ByWindow) -> list[Collected]:
     """The earlier windows whose truths came late, oldest first. All are read before the first is assembled."""
     past = to_restate(monitor, window, name, known)
-    readings = [(each, *read(monitor, each, name, references.baselines, store=True, whole=True)) for each in past]
+    before = [monitor.store.load_reading(each.schedule, each.start, name) for each in past]
+    readings = [
+        (each, *read(monitor, each, name, references.baselines, store=True, whole=True, before=kept))
+        for each, kept in zip(past, before, strict=True)
+    ]
     return [
         Collected(_data_of_restated(monitor, each, name, references, known, counts, reading), reading)
         for each, reading, counts in readings
@@ -256,7 +263,7 @@ def read(
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:
-        reading = _with_rows_gone(reading, before)
+        reading = _with_rows_gone(reading, before, settings_of(monitor.config.sources[name]))
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
@@ -264,9 +271,11 @@ def read(
     return reading, replace(counts, rejected=kept.rejected)
 
 
-def _with_rows_gone(reading: Reading, before: StoredReading) -> Reading:
+def _with_rows_gone(reading: Reading, before: StoredReading, settings: Settings) -> Reading:
+    """Rows that are rejected now are not gone; nor are those that other settings do not count or count elsewhere."""
     rows = max(before.rows, rows_before(before.quality))
-    gone = 2 * reading.rows < rows
+    there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
+    gone = 2 * there < rows and not (before.settings and other_rows(changes(before.settings, settings)))
     return replace(reading, quality=(*reading.quality, rows_gone(reading.source, rows))) if gone else reading
 
 

@@ -22,7 +22,7 @@ _SHORTFALL = f"\n\nShortfall: {SHORTFALL}, of automated items."
 
 
 def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
-    """The window on one page: headline, findings, what to do, labels, what was done, rows set aside, notes."""
+    """The window on one page: headline, findings, what to do, labels, what was done, rejected rows, notes."""
     aside = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
     done = [
         f"{escape(a.kind.replace('_', ' '))}, {_name(Subject(a.source, a.label))}: {escape(a.state)}" for a in actions
@@ -32,7 +32,7 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
         "What to do": _bullets(_to_do(data)) if to_do else "",
         "Labels": labels_markdown(data) + (_SHORTFALL if data.subjects else ""),
         "Done": _bullets(done),
-        "Rows set aside": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
+        "Rejected rows": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
         "Notes": _bullets(map(escape, data.notes)),
     }
     parts = [

@@ -13,7 +13,19 @@ from rich.text import Text
 
 from monitor.automation.harm import UNITS
 from monitor.config.model import Config
-from monitor.core.records import Action, Estimate, Interval, Outcome, Subject, Verdict, Where, Window
+from monitor.core.records import (
+    IN_NO_WINDOW,
+    Action,
+    Estimate,
+    Interval,
+    Outcome,
+    RejectedRows,
+    RejectReason,
+    Subject,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
 from monitor.core.wording import as_judged, clean, maturity_words
@@ -274,7 +286,7 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
         if parts := [part for element in of_one(report) for part in element_view(element)]:
             shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts]
     if data.quality:
-        table = _table("Rows set aside", ("source", "reason"), ("rows",), ())
+        table = _table("Rejected rows", ("source", "reason"), ("rows",), ())
         for q in data.quality:
             table.add_row(Text(clean(q.source)), Text(q.reason.replace("_", " ")), f"{q.rows:,}")
         shown.append(table)
@@ -407,14 +419,21 @@ def _source_line(part: Evaluated) -> Text:
     if whole := found.get(Subject(part.source, None)):
         text.append(f"; as a whole: {whole.words}", style="not bold")
     text.append(f". Verdicts: {_verdicts_text(part.verdicts)}", style="not bold")
-    if bad := sum(q.rows for q in part.quality):
-        text.append(f"; {_count(bad, 'row', 'rows')} set aside", style="not bold")
+    text.append(_rejected_text(part.quality), style="not bold")
     for line in _truth_lines(part):
         text.append(f"\n{line}", style="not bold")
     if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
         text.append(f"\n{clean(part.source)} {part.window.name}: {expectation}", style="not bold dim")
     rejected = sentence(part.rejected)
     return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
+
+
+def _rejected_text(quality: Sequence[RejectedRows]) -> str:
+    """How many rows were rejected, and how many of them the share of rejected rows leaves out."""
+    every = sum(each.rows for each in quality)
+    left_out = sum(each.rows for each in quality if each.reason in (*IN_NO_WINDOW, RejectReason.DUPLICATE))
+    more = f", {left_out:,} of them duplicates or in no window" if left_out else ""
+    return f"; {_count(every, 'row', 'rows')} rejected{more}" if every else ""
 
 
 def _truth_lines(part: Evaluated) -> Iterator[str]:

@@ -17,7 +17,7 @@ from monitor.core.records import (
     parts_not_read,
     rows_before,
 )
-from monitor.core.wording import EMPTY, clean, isolated, percent, title
+from monitor.core.wording import EMPTY, clean, count_of, isolated, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
 
@@ -143,10 +143,11 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
 
 
 def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:
-    """That most rows of a window are gone since it was read first, if they are."""
+    """That most rows of a window are gone since it was read before, if they are."""
     before = rows_before(quality)
     if before:
-        yield f"{clean(source)} had {before:,} rows of this window when it was read first, and has {rows:,} now"
+        had = f"{clean(source)} had {count_of(before, 'row')} of this window"
+        yield f"{had} when it was read before, and has {rows:,} now"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

@@ -118,7 +118,7 @@ def _data(shown: Shown) -> Iterator[Metric]:
     for each in shown.seen.readings:  # newest first
         rows.setdefault((each.schedule, each.source), each.rows)
     yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows)
-    words, names = "Rows set aside in the newest window, by reason", ("schedule", "source", "reason")
+    words, names = "Rejected rows of the newest window, by reason", ("schedule", "source", "reason")
     aside = {(schedule, q.source, q.reason): q.rows for schedule, q in shown.quality}
     yield _gauge("calmon_quarantined_rows", words, names, aside)
 

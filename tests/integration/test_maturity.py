@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
@@ -23,6 +25,7 @@ from monitor.core.windows import SETTLE
 from monitor.core.wording import maturity_words, plain_words
 from monitor.operations import act as acting
 from monitor.operations import restate
+from monitor.operations.collect import collect_one
 from monitor.operations.pin_baseline import pin
 from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
@@ -261,6 +264,20 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
     assert opened == [("access", week_of(judged, NEXT).name)]
     assert [each.outcome for each in evidence.windows] == ["breach"]
     assert not judged.run(LAST).document.get("restated")
+
+
+def test_a_window_that_late_truths_restate_without_most_of_its_rows_says_that_they_are_gone(
+    hasty: Judged, tmp_path: Path
+) -> None:
+    for name in ("warehouse.duckdb", "hasty.sqlite"):
+        copyfile(hasty.world.folder / name, tmp_path / name)
+    with duckdb.connect(str(tmp_path / "warehouse.duckdb")) as connection:
+        connection.execute(f"DELETE FROM tickets WHERE item LIKE '%-{YOUNG}-%' AND item NOT LIKE '%7'")
+    copied = LateTruths(tmp_path, hasty.world.weeks, [hasty.world.weeks[LAST].end + SETTLE])
+    with copied.judged_by("hasty", mature=None) as monitor:
+        collect_one(monitor, week_of(hasty, LAST), "tickets", store=True, reread=True)
+        (gone,) = monitor.store.quality("weekly", week_of(hasty, YOUNG).start)
+    assert (gone.reason, gone.rows) == ("rows_gone", 0)
 
 
 def killed(*_: object) -> None:

@@ -11,12 +11,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from monitor.core.baseline import Baseline
+from monitor.core.records import Subject
 from monitor.core.windows import week
+from monitor.history import tables
+from monitor.metrics.registry import METRICS
 from monitor.operations.change_switch import change_switch
 from monitor.run import run_window
+from monitor.service.pages.base import PageContext, PageRequest
+from monitor.service.pages.label import LabelHistory
 from tests.fakes.in_process import ServiceClient, in_process
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world, rows
 
 RULE = """\
   - {id: source-ece, metric: ece, where: predicted, scope: source, condition: above, threshold: 0.05,
@@ -75,6 +82,39 @@ def test_the_band_of_a_source_is_on_while_a_label_of_it_is(asked: ServiceClient,
     with world.opened(lambda: start + timedelta(days=2)) as monitor:
         change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="why not")
     assert "on for some labels or all from" in asked.get("/label/tickets/").text
+
+
+def references(world: World, source: str) -> tuple[float | None, float | None, Baseline]:
+    """The baseline's overconfidence of automated rows and its Brier score on the page of the source as a whole."""
+    config = world.folder / "alerts.yaml"
+    config.write_text(config.read_text().replace("automate_at: 0.8", source))
+    with world.opened() as monitor:
+        shown = week(WEEKS[9], monitor.config.zone)
+        context = PageContext(monitor.store, monitor.config, world.settings(), shown.end, PageRequest({}, {}, "./"))
+        history = LabelHistory(context, Subject("tickets", None), [shown], shown)
+        found = history.reference(("shortfall", "automated")), history.reference(("brier", "all"))
+        return (*found, history.baselines[-1])
+
+
+@pytest.mark.parametrize("automate_at", [0.8, 0.6])
+def test_the_baseline_of_a_source_has_the_automated_rows_of_the_present_automate_at(
+    world: World, automate_at: float
+) -> None:
+    value, brier, pinned = references(world, f"automate_at: {automate_at}")
+    of_baseline = rows()[lambda each: each["item"].str[:8].between(pinned.first_window, pinned.last_window)]
+    acting = of_baseline[of_baseline["score"] >= automate_at]
+    assert value == pytest.approx(acting["score"].mean() - acting["actual"].mean())
+    assert brier == METRICS["brier"].point(pinned.counts)
+
+
+def test_a_baseline_of_a_source_that_cannot_be_cut_shows_no_automated_rows(world: World) -> None:
+    """One of its labels acts from another score, and has no baseline that says which rows are its own."""
+    engine = sa.create_engine(world.store_url)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(tables.baselines).where(tables.baselines.c.label == "steady"))
+    engine.dispose()
+    value, brier, pinned = references(world, "automate_at: 0.6\n    labels: {steady: {automate_at: 0.9}}")
+    assert (value, brier) == (None, METRICS["brier"].point(pinned.counts))
 
 
 def test_sources_are_counted_beside_labels(asked: ServiceClient) -> None:

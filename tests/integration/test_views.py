@@ -119,7 +119,7 @@ def test_every_query_of_the_grafana_dashboard_runs_on_postgresql(store: Store) -
     asked |= {each["name"]: each["query"] for each in GRAFANA["templating"]["list"]}
     asked |= {each["name"]: each["target"]["rawSql"] for each in GRAFANA["annotations"]["list"]}
     assert len(asked) == 10
-    empty = {"Switches", "label", "Rows rejected by reason"}
+    empty = {"Switches", "label", "Rejected rows by reason"}
     with store._read() as connection:
         for name, statement in asked.items():
             assert set(re.findall(r"(?<!EPOCH )FROM (\w+)", statement)) <= set(DOCUMENTED), name

@@ -138,7 +138,7 @@ def test_what_is_wrong_is_sent_to_slack_once_however_often_the_watchdog_looks(wo
 
 def test_a_relation_that_was_emptied_and_filled_with_old_rows_is_no_week_without_news(world: World):
     frame, file = rows(), world.folder / "warehouse.duckdb"
-    old, of_judged = (frame[frame["item"].str.startswith(name)] for name in (WEEKS[0], WEEKS[10]))
+    old, of_judged = of_week(frame, 0), of_week(frame, 10)
     told = []
     for left in (0, 30):
         write_duckdb(file, pd.concat([old, of_judged.head(left)]))
@@ -147,10 +147,35 @@ def test_a_relation_that_was_emptied_and_filled_with_old_rows_is_no_week_without
             told += [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
             judged = week(WEEKS[10], monitor.config.zone)
             note = collect_report(monitor.store, monitor.config, judged, judged_at(11)).notes
-        assert f"tickets had 1,800 rows of this window when it was read first, and has {left} now" in note
+        assert f"tickets had 1,800 rows of this window when it was read before, and has {left} now" in note
     were = f" Of {WEEKS[10]} 1,800 rows were read before, and"
     assert told[0].endswith(f"{were} none is left: the relation was emptied or replaced.")
     assert told[1].endswith(f"{were} 30 are left: the relation was emptied or replaced.")
+
+
+def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and_not_if_they_are_rejected(world: World):
+    file, again = world.folder / "warehouse.duckdb", rows()
+    write_duckdb(file, again.assign(score=2.0))
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        window = week(WEEKS[10], monitor.config.zone)
+        run_window(monitor, window)
+        assert "rows_gone" not in {q.reason for q in monitor.store.quality("weekly", window.start)}
+    for left in (1_800, 0):
+        write_duckdb(file, pd.concat([of_week(again, 9), of_week(again, 10).head(left)]))
+        with world.opened(clock=lambda: judged_at(10)) as monitor:
+            run_window(monitor, window)
+            found = [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
+            notes = collect_report(monitor.store, monitor.config, window, judged_at(10)).notes
+    assert "tickets had 1,800 rows of this window when it was read before, and has 0 now" in notes
+    (text,) = found
+    assert text.startswith(f"tickets has no row for {WEEKS[10]}. Usual are ")
+    assert text.endswith(
+        f" Of {WEEKS[10]} 1,800 rows were read before, and none is left: the relation was emptied or replaced."
+    )
+
+
+def of_week(frame: pd.DataFrame, index: int) -> pd.DataFrame:
+    return frame[frame["item"].str.startswith(WEEKS[index])]
 
 
 def test_a_lease_is_warned_of_twice_and_its_end_is_reported(world: World):

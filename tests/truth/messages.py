@@ -141,6 +141,7 @@ class Of:
 
     source: str
     label: str | None
+    is_resolved: bool = False
 
 
 def _off_is(reader: Reader, text: str, of: Of, *reasons: str) -> None:
@@ -227,7 +228,10 @@ def _clock_behind(reader: Reader, text: str, of: Of) -> None:
 def _on_by_run(reader: Reader, text: str, of: Of, blocked: Any, parts: Any, ending: str, until: Any) -> None:
     mine = _on(reader, text, of, blocked, until)
     _segments_off(reader, text, of, parts, ending)
-    reader.check(not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}")
+    # of a label that is well again it says no more
+    reader.check(
+        of.is_resolved or not mine.by_person, "enabled by whom", text, f"{mine.by}, until {mine.hold}: {mine.why}"
+    )
 
 
 @SWITCH.add(
@@ -551,7 +555,14 @@ def _whole(ending: str) -> str:
 @LINES.add(r"(?P<words>Automation is .+)\.")
 def _switch_line(reader: Reader, text: str, of: Any, words: str) -> None:
     _, label = of
-    SWITCH.read(reader, words, Of(label.source, label.label))
+    SWITCH.read(reader, words, Of(label.source, label.label, is_resolved=label.now == "resolved"))
+
+
+@LINES.add(r"To turn it on: `calmon automation enable`\.")
+def _how_to_turn_on(reader: Reader, text: str, of: Any) -> None:
+    _, label = of
+    _off_is(reader, text, Of(label.source, label.label), "never", "off", "source", "source closed", "lease")
+    reader.equal("resolved", text, "resolved", label.now)
 
 
 @LINES.add(
@@ -896,7 +907,7 @@ def check_news(reader: Reader, message: Message, living: Living, window: str) ->
                 label = living.by_name(head["name"])
                 reader.check(label is not None, "label", line, "not in this message")
                 continue
-            if line.startswith(("Automation is ", "No ", "Tonight: ")):
+            if line.startswith(("Automation is ", "No ", "To turn it on: ", "Tonight: ")):
                 LINES.read(reader, line, (living, label))
                 continue
             _news_line(reader, line, label, window)

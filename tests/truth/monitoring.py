@@ -126,23 +126,36 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
         _since(reader, text, source, window, since, lambda r: r["state"] != "ok")
 
 
+_GONE = (
+    rf"(?: Of {{}} (?:{N} rows were|1 row was) read before, and (?:(?P<{{}}>{N}) (?:is|are)|none is) left: "
+    r"the relation was emptied or replaced\.)?"
+)
+
+
+def _gone(reader: Reader, text: str, mine: Row | None, left: str | None) -> None:
+    gone = [q for q in reader.facts.quality if q["reason"] == "rows_gone" and mine is not None and all(
+        q[name] == mine[name] for name in ("source", "schedule", "window_start")
+    )]  # fmt: skip
+    reader.check(bool(gone), "rows that are gone", text, mine)
+    reader.equal("rows that are left", text, int((left or "0").replace(",", "")), mine and mine["rows"])
+
+
 @FINDING.add(
-    rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}: nothing was resolved, or the view is no longer filled\. Usual are (?P<usual>{N})\."
-    rf"(?: In no window lie (?P<undated>{N}) rows of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
-    rf"(?: Of (?P<past>{WEEK}) (?P<were>{N}) rows were read before, and (?:(?P<left>{N}) are|none is) left: the relation was emptied or replaced\.)?"
+    rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}(?P<why>: nothing was resolved, or the view is no longer filled)?\. Usual are (?P<usual>{N})\."
+    rf"(?: In no window (?:lie (?P<undated>{N}) rows|lies (?P<one_undated>1) row) of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
+    + _GONE.format(f"(?P<again>{WEEK})", "none")
+    + _GONE.format(f"(?P<past>{WEEK})", "left")
 )
 def _no_row(
-    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any, before: Any,
-    past: Any, were: Any, left: Any,
+    reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any,
+    one_undated: Any, before: Any, why: Any, again: Any, none: Any, past: Any, left: Any,
 ) -> None:  # fmt: skip
+    undated = undated or one_undated
     found = _newest_reading(reader, text, source, window)
-    if past is not None:
-        mine = _reading(reader.facts, source, past)
-        gone = [q for q in reader.facts.quality if q["reason"] == "rows_gone" and mine is not None and all(
-            q[name] == mine[name] for name in ("source", "schedule", "window_start")
-        )]  # fmt: skip
-        reader.check(bool(gone), "rows that are gone", text, mine)
-        reader.equal("rows that are left", text, int((left or "0").replace(",", "")), mine and mine["rows"])
+    for name, rest in ((again, none), (past, left)):
+        if name is not None:
+            _gone(reader, text, _reading(reader.facts, source, name), rest)
+    reader.check(bool(why) or window in (again, past), "why there is no row", text, why)
     if found is not None:
         reader.equal("rows", text, 0, found["rows"])
         _usual(reader, text, found, usual)
@@ -178,9 +191,16 @@ def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) 
 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows? for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the (?P<count>\d+) (?:windows|days of this weekday) before\)\."
+    + _GONE.format(f"(?P<again>{WEEK})", "left")
 )
-def _few_rows(reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str, count: str) -> None:
+def _few_rows(
+    reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str, count: str, again: Any,
+    left: Any,
+) -> None:  # fmt: skip
     found = _newest_reading(reader, text, source, window)
+    if again is not None:
+        reader.equal("window of the rows", text, again, window)
+        _gone(reader, text, found, left)
     if found is not None:
         reader.number("rows", text, rows, found["rows"])
         _usual(reader, text, found, usual, int(count))

@@ -515,7 +515,7 @@ class Tables:
                 if (q["schedule"], q["window_start"], q["source"]) == (self.week.schedule, start, row[0])
                 and q["reason"] == row[1].replace(" ", "_")
             ]  # fmt: skip
-            self.reader.number("rows set aside", " | ".join(row), row[2], mine[0] if mine else None)
+            self.reader.number("rejected rows", " | ".join(row), row[2], mine[0] if mine else None)
 
     def switches(self, table: Table, head: tuple[str, ...]) -> None:
         """The switches, first as of the run, then now."""
@@ -655,7 +655,7 @@ def _part_not_read(reader: Reader, text: str, of: Tables, source: str, part: str
 
 
 @LINES.add(
-    rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows of this window when it was read first, "
+    rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows? of this window when it was read before, "
     rf"and has (?P<rows>{N}) now"
 )
 def _rows_gone(reader: Reader, text: str, of: Tables, source: str, before: str, rows: str) -> None:
@@ -929,7 +929,7 @@ LINES.add(rf"# Verdicts of (?:{WEEK})")(nothing)
 LINES.add(r"# What changed|Skip to the labels|Everything about one label: .+")(nothing)
 LINES.add(
     fixed(
-        "# Labels", "# Notes", "# All metrics", "# ECE by window", "# Rows set aside", "# Automation", "# Breaches", "# Level",
+        "# Labels", "# Notes", "# All metrics", "# ECE by window", "# Rejected rows", "# Automation", "# Breaches", "# Level",
         "# What to do", "# Calibration", "# Discrimination and decisions", "# Before the truth (estimates)", "Skip to the overview",
         "The figures need JavaScript; the tables hold their numbers.", "Debiased values with their intervals.",
         "Why one is what it is: calmon explain ID, with the id below its label",
@@ -1174,11 +1174,11 @@ RUN = Grammar("summary of a run")
 @RUN.add(
     rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<counts>[\d,]+ of [\d,]+ labels? in breach.*?)(?:; as a whole: (?P<whole>.+?))?"
     r"\. Verdicts: (?P<breach>[\d,]+) breach(?:es)?, (?P<unconfirmed>\d+) not confirmed, (?P<ok>\d+) ok, (?P<silent>\d+) not evaluated"
-    r"(?:: (?P<why>.+?))?(?:; (?P<aside>[\d,]+) rows? (?:set aside|rejected))?"
+    r"(?:: (?P<why>.+?))?(?:; (?P<rejected>[\d,]+) rows? rejected(?:, (?P<left_out>[\d,]+) of them duplicates or in no window)?)?"
 )
 def _run_line(
     reader: Reader, text: str, schedule: str, source: str, window: str, counts: str, whole: Any, breach: str,
-    unconfirmed: str, ok: str, silent: str, why: Any, aside: Any,
+    unconfirmed: str, ok: str, silent: str, why: Any, rejected: Any, left_out: Any,
 ) -> None:  # fmt: skip
     week = Week(reader.facts, window, schedule)
     mine = {key: v for key, v in week.labels().items() if key[0] == source and v}
@@ -1189,6 +1189,13 @@ def _run_line(
     said = (int(breach.replace(",", "")), int(unconfirmed), int(ok), int(silent))
     true = tuple(all_of.count(each) for each in ("breach", "unconfirmed", "ok", "not_evaluated"))
     reader.equal("verdicts", text, said, true)
+    start = window_start(window).replace(tzinfo=UTC)
+    of_reading = [
+        q for q in reader.facts.quality if (q["schedule"], q["window_start"], q["source"]) == (schedule, start, source)
+    ]
+    reader.number("rejected rows", text, rejected or "0", sum(q["rows"] for q in of_reading))
+    no_loss = ("duplicate", "line_unreadable", "date_missing", "date_malformed", "date_in_future")
+    reader.number("left out", text, left_out or "0", sum(q["rows"] for q in of_reading if q["reason"] in no_loss))
 
 
 @RUN.add(

@@ -141,7 +141,7 @@ class ReadingSeen:
     """The result of reading one source for one window, without its counts.
 
     ``rejected`` are rows of the window, ``undated`` those of the whole relation that lie in no window. ``before`` is
-    how many rows of the window were read at first, if most of them are gone since.
+    how many rows of the window were read before, if most of them are gone since.
     """
 
     schedule: Schedule
@@ -489,7 +489,7 @@ def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneI
             "warning",
             key,
             f"{newest.source} has {count_of(newest.rows, 'row')} for {window}; usual are {median(before):,.0f} "
-            f"(the median of the {len(before)} {alike} before).",
+            f"(the median of the {len(before)} {alike} before).{_gone(newest, zone)}",
             "check whether resolutions are loaded late; a window is read once more with the next run",
             newest.source,
         )
@@ -507,25 +507,26 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
     window = windows.begun(newest.schedule, newest.window_start, zone).name
     since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
     undated, are_new = _undated(readings[: len(run) + 1], usual)
+    gone = "".join(_gone(each, zone) for each in readings[:2])
+    why = "" if newest.before else ": nothing was resolved, or the view is no longer filled"
     yield HealthIssue(
         WatchReason.DATA_STALE,
         "critical" if long or are_new else "warning",
         f"{newest.source}:{newest.schedule}",
-        f"{newest.source} has no row for {window}{since}: nothing was resolved, or the view is no longer filled. "
-        f"Usual are {usual:,.0f}.{undated}{_gone(readings, zone)}",
+        f"{newest.source} has no row for {window}{since}{why}. Usual are {usual:,.0f}.{undated}{gone}",
         "check the newest resolved_at of the relation and the job that fills it",
         newest.source,
     )
 
 
-def _gone(readings: Sequence[ReadingSeen], zone: ZoneInfo) -> str:
-    """That rows of the window before were there when it was judged, and are gone: the relation was emptied."""
-    past = readings[1] if len(readings) > 1 else None
-    if past is None or past.before == 0:
+def _gone(reading: ReadingSeen, zone: ZoneInfo) -> str:
+    """That rows of a window were there when it was read before, and are gone: the relation was emptied."""
+    if not reading.before:
         return ""
-    window = windows.begun(past.schedule, past.window_start, zone).name
-    left = f"{past.rows:,} are" if past.rows else "none is"
-    return f" Of {window} {past.before:,} rows were read before, and {left} left: the relation was emptied or replaced."
+    window = windows.begun(reading.schedule, reading.window_start, zone).name
+    read = f"{count_of(reading.before, 'row')} {'was' if reading.before == 1 else 'were'} read before"
+    left = f"{reading.rows:,} {'is' if reading.rows == 1 else 'are'}" if reading.rows else "none is"
+    return f" Of {window} {read}, and {left} left: the relation was emptied or replaced."
 
 
 def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
@@ -536,7 +537,8 @@ def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
     now, before = readings[0].undated, readings[-1].undated
     if not now:
         return "", False
-    text = f" In no window lie {now:,} rows of it, whose date is missing, malformed or in the future"
+    lie = f"lie{'s' if now == 1 else ''} {count_of(now, 'row')}"
+    text = f" In no window {lie} of it, whose date is missing, malformed or in the future"
     return f"{text} ({before:,} before).", 2 * (now - before) >= usual
 
 

@@ -152,14 +152,16 @@ def news_message(
 
     ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
     ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back, so the
-    reply has the ``mention``, and says of the labels whose switch is known what automation does and what to do.
+    reply has the ``mention``, and says of the labels whose switch is known what automation does and what to do. Of a
+    resolved label with a known switch it says whether automation is on.
     """
     verdicts = {finding.incident.id: verdict for finding, verdict in findings}
     lines, push = [], []
     for label in by_label([finding for finding, _ in findings]):
         lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
         lines += [news_line(each, verdicts[each.incident.id]) for each in label.findings]
-        lines += _for_the_called(label) if calls else []
+        over = label.now == Now.RESOLVED
+        lines += _switch_when_resolved(label) if over else _for_the_called(label) if calls else []
         push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
     mention = mention if calls else None
     blocks = [*mention_block(mention), *(section(part) for part in sections([f"*{window.name}*", *lines]))]
@@ -350,6 +352,17 @@ def _switch_lines(label: LabelFindings) -> list[str]:
     return [f"{escape(switch.words)}.", *stays]
 
 
+def _switch_when_resolved(label: LabelFindings) -> list[str]:
+    """Whether automation is on for a label that is well again; if not, the command that turns it on."""
+    switch = label.lead.switch
+    if switch is None:
+        return []
+    if switch.allowed:
+        return [f"{escape(switch.short or switch.words)}."]
+    by_command = switch.enable_helps and not switch.stays
+    return [*_switch_lines(label), *(["To turn it on: `calmon automation enable`."] if by_command else [])]
+
+
 def _acts(finding: AlertItem) -> bool:
     """Whether its rule may change a switch; of a rule that alerts.yaml has lost, whether its breach asked for that."""
     if finding.rule is not None:
@@ -377,7 +390,7 @@ def _shared_advice(labels: Sequence[LabelFindings]) -> str:
 
 
 def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> list[Block]:
-    """A resolved label in one line; where a rule turned automation off, with a button that turns it on."""
+    """A resolved label and whether automation is on; where a rule turned it off, with a button that turns it on."""
     lead = label.lead
     ended = max(label.findings, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
     state = incident_state(ended.incident, ended.verdict, ended.last)
@@ -387,7 +400,7 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
         return [divider(), section("\n".join([line, *_switch_lines(label), f"{escape(label.elsewhere_words)}."]))]
     acts = any(_acts(each) for each in label.findings)
     if switch is None or switch.button != "off" or not acts:
-        return [divider(), section(line)]
+        return [divider(), section("\n".join([line, *_switch_when_resolved(label)]))]
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
         divider(),

@@ -36,7 +36,8 @@ class SwitchLine:
     turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on ``segments``.
     ``held_until``: an operator's enable against the evidence ends then. ``ended_by`` is whose enable has ended by
     itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by itself, where alerts.yaml has
-    lost the rules that would judge it.
+    lost the rules that would judge it. ``short`` is ``words`` without who turned it on ("": no shorter ones).
+    ``enable_helps``: an operator's enable turns it on, which it does not while every gate is closed.
     """
 
     words: str
@@ -48,6 +49,8 @@ class SwitchLine:
     ended_at: datetime | None = None
     segments: tuple[tuple[str, str], ...] = ()
     stays: str = ""
+    short: str = ""
+    enable_helps: bool = True
 
 
 class Now(StrEnum):

@@ -15,7 +15,7 @@ from monitor.automation.state import Allowed, effective, of_source
 from monitor.automation.staying_off import stays_off
 from monitor.config.model import Rule, SourceConfig
 from monitor.core import documents, windows
-from monitor.core.baseline import Baseline, comparable_versions, edges_of
+from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
 from monitor.core.counts import Counts, bin_counts
 from monitor.core.page_paths import drift_file, drift_path, label_path
 from monitor.core.records import (
@@ -32,8 +32,9 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.wording import advice, count_of, maturity_words, plain_words, segment_name
+from monitor.evaluation.baseline_settings import is_about_automated
 from monitor.evaluation.label_state import SEVERITIES, state_of
-from monitor.evaluation.other_thresholds import acting_at
+from monitor.evaluation.other_thresholds import acting_at, at_present_threshold
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
 from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
@@ -136,15 +137,30 @@ class LabelHistory:
     def comparable(self) -> list[Baseline]:
         """The versions that the week shown may be compared with, by the settings of the source; the newest last.
 
-        Automated rows are by the present `automate_at`, as in a run.
+        Automated rows are by the present `automate_at`, as in a run; of a source as a whole those of the newest.
         """
+        if self.source is None or not self._as_pinned:
+            return self._as_pinned
+        if self.subject.label is None:
+            whole = self._newest_of_source.baselines.get(None)
+            return [*self._as_pinned[:-1], *([] if whole is None else [whole])]
+        acts_from, evaluation = self.source.automate_from(self.subject.label), self.context.config.evaluation
+        return [acting_at(each, acts_from, evaluation) for each in self._as_pinned]
+
+    @cached_property
+    def _as_pinned(self) -> list[Baseline]:
         read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
-        found = comparable_versions(self.baselines, self.counts, read_by)
-        source = self.context.config.sources.get(self.subject.source)
-        if source is None or self.subject.label is None:
-            return found
-        acts_from, evaluation = source.automate_from(self.subject.label), self.context.config.evaluation
-        return [acting_at(each, acts_from, evaluation) for each in found]
+        return comparable_versions(self.baselines, self.counts, read_by)
+
+    @cached_property
+    def _newest_of_source(self) -> References:
+        """The newest version of the source as a whole with those of its labels, by the present `automate_at`."""
+        if self.source is None or self.subject.label is not None or not self._as_pinned:
+            return References()
+        newest = self._as_pinned[-1]
+        labels = self.context.store.baselines(self.subject.source, version=newest.version)
+        pinned = References({**{each.label: each for each in labels}, None: newest})
+        return at_present_threshold(pinned, self.source, self.context.config.evaluation)
 
     @cached_property
     def trends(self) -> list[Trend]:
@@ -190,6 +206,8 @@ class LabelHistory:
         if compared:
             return max(compared, key=lambda v: v.window.start).baseline
         known = METRICS[metric]
+        if is_about_automated(metric, where) and None in self._newest_of_source.not_cut:
+            return None
         if not self.comparable or known.needs != "counts" or known.rank is not None:
             return None
         return known.point(self.comparable[-1].counts.where(where))

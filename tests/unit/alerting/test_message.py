@@ -189,6 +189,36 @@ def test_a_message_reads_as_its_golden_case(name: str) -> None:
     assert read == case.read_text(encoding="utf-8")
 
 
+ON = "Automation is on, until Mon 2026-12-07 00:00 UTC unless an evaluation renews it"
+NEVER = "Automation is off: nobody has turned it on"
+CLOCK = "Automation is off: the clock is behind the newest change of a switch"
+STAYS = "No rule acts on it any more, so it does not come back by itself"
+HOW = "To turn it on: `calmon automation enable`."
+
+
+@pytest.mark.parametrize(
+    ("switch", "lines"),
+    [
+        (SwitchLine(f"{ON}: enabled by ana: go live", "on", allowed=True, short=ON), [f"{ON}."]),
+        (SwitchLine(NEVER), [f"{NEVER}.", HOW]),
+        (OFF, [f"{OFF.words}.", HOW]),
+        (replace(OFF, stays=STAYS), [f"{OFF.words}.", f"{STAYS} (`calmon automation enable`)."]),
+        (SwitchLine(CLOCK, "off", enable_helps=False), [f"{CLOCK}."]),
+        (None, []),
+    ],
+)  # fmt: skip
+def test_a_green_message_and_its_reply_say_whether_automation_is_on(
+    switch: SwitchLine | None, lines: list[str]
+) -> None:
+    over = replace(ENDED, switch=switch)
+    green = as_read(incident_message([over], window=WEEK, route=QUIET))
+    reply = incidents.news_message(
+        [(over, over.verdict)], window=WEEK, channel="#ml-monitoring", root="r", changes=["a:2"]
+    )
+    for read in (green, as_read(reply)):
+        assert [line for line in read.splitlines() if "utomation" in line or line == HOW] == lines
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 def test_slack_accepts_the_form_of_every_message(name: str) -> None:
     payload = MESSAGES[name]()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -15,7 +16,7 @@ from monitor.automation.evidence import breach_of, is_against, with_verdict
 from monitor.automation.gate.cache import hold
 from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, to_json
 from monitor.automation.state import effective, off_segments
-from monitor.automation.switch import SwitchDecision, operator_change, operator_segment_change
+from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change, operator_segment_change
 from monitor.config.model import AutomationConfig
 from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState, Verdict
 from tests.unit.automation.test_switch import (
@@ -85,6 +86,16 @@ def test_a_breach_turns_off_its_segments_and_leaves_the_label_on_with_a_renewed_
     assert done.after.version == ON.version + 1
     (mine,) = done.after.segments
     assert (mine.by_operator, mine.actor, mine.verdict) == (False, "weekly run", f"{RULE}-breach")
+
+
+def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone() -> None:
+    end, berlin = END - timedelta(hours=1), ZoneInfo("Europe/Berlin")  # Sunday 23:00 UTC
+    breach = replace(segment(WEB), window=replace(segment(WEB).window, start=end - WEEK, end=end))
+    done = after_run(ON, Evidence(end, "weekly", [breach], "key", zone=berlin), KEEP, critical=False, now=NOW)
+    known = [with_verdict(RuleEvidence("tickets", "billing", RULE, "weekly"), breach)]
+    enabled = enable(NEVER, known=known, zone=berlin)
+    reasons = [each.reason for state in (done.after, enabled.after) for each in state.segments]
+    assert reasons == [f"{RULE} in breach in 2026-W46"] * 2
 
 
 def test_a_breach_whose_rule_has_no_evidence_yet_is_not_passed_over() -> None:

@@ -253,12 +253,12 @@ def test_verdicts_are_listed_breaches_first_then_what_could_not_be_judged(data: 
 
 
 def test_a_run_is_summed_up_by_source_with_breaches_and_actions(data: ReportData) -> None:
-    bad = (RejectedRows("tickets", "duplicate", 41),)
+    bad = (RejectedRows("tickets", "duplicate", 40), RejectedRows("tickets", "score_missing", 1))
     part = Evaluated("tickets", SPANS[-1], (), data.verdicts, (), bad)
     text = drawn(run_summary([part], [Action("disable_automation", "tickets", "billing", "done")], CONFIG))
     assert (
         "tickets 2026-W46: 2 of 6 labels in breach; 4 ok. Verdicts: 4 breaches, 0 not confirmed, 20 ok, "
-        "0 not evaluated; 41 rows set aside"
+        "0 not evaluated; 41 rows rejected, 40 of them duplicates or in no window"
     ) in text
     assert "disable automation" in text
     assert "ece-increase" in text
