@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
@@ -24,6 +25,9 @@ from monitor.inference.gaps import analytic_limits, stack
 from monitor.inference.intervals import ece_intervals
 
 CLUSTERS, ROWS = (5, 10, 15, 30, 60, 120), (10, 100, 600)
+Weighing = Literal["equal", "by row", "by cluster"]
+"""Whether weights are equal, or 1 or 4 by chance for each row or for each cluster (one in ten weighs 4)."""
+WEIGHED: tuple[tuple[int, int], ...] = ((15, 100), (30, 100), (30, 600), (60, 100))
 SEED = 20260104
 BLIND = Population("blind", curve=Curve(1e6))
 """The hit rate is a half at every score."""
@@ -37,6 +41,7 @@ class OneOutcome(Sampling):
     """Clusters of ``rows`` rows with one outcome each; the relation has a `cluster` column."""
 
     rows: int
+    weighing: Weighing = "equal"
 
     def drawn(self, population: Population, rng: np.random.Generator, n: int) -> tuple[Floats, Bools, Ints]:
         """(scores, outcomes, cluster) of the rows of n / ``rows`` clusters, each of shape (n,)."""
@@ -51,8 +56,15 @@ class OneOutcome(Sampling):
     def draw(self, population: Population, rng: np.random.Generator, n: int) -> Counts:
         """The counts of these rows, with the design effect that the warehouse would compute."""
         score, outcome, key = self.drawn(population, rng, n)
-        effect = design_effect(sums_of_rows(score, outcome, key))
-        return counts_from_rows(score, outcome, automate_at=population.automate_at, design_effect=effect)
+        weight = self._weights(rng, key)
+        effect = design_effect(sums_of_rows(score, outcome, key, weight))
+        return counts_from_rows(score, outcome, weight=weight, automate_at=population.automate_at, design_effect=effect)
+
+    def _weights(self, rng: np.random.Generator, key: Ints) -> Floats:
+        if self.weighing == "equal":
+            return np.ones(len(key))
+        chance = rng.random(len(key))
+        return np.where((chance if self.weighing == "by row" else chance[key]) < 0.1, 4.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +78,26 @@ class Held:
 
 
 def samples(
-    population: Population, clusters: int, rows: int, repetitions: int, seed: int = SEED, bins: int = 15
+    population: Population,
+    clusters: int,
+    rows: int,
+    repetitions: int,
+    seed: int = SEED,
+    bins: int = 15,
+    weighing: Weighing = "equal",
 ) -> tuple[list[BinCounts], Floats]:
     """Bin tables of ``repetitions`` samples, and the true ECE of the population in the bins of each."""
     tables = []
     for repetition in range(repetitions):
         rng = np.random.default_rng((seed, crc32(population.name.encode()), clusters, rows, repetition))
-        counts = OneOutcome(rows).draw(population, rng, clusters * rows)
+        counts = OneOutcome(rows, weighing).draw(population, rng, clusters * rows)
         tables.append(bin_counts(counts, equal_frequency_edges(counts, bins)))
     return tables, np.array([true_ece(population, table.upper) for table in tables])
 
 
-def held(population: Population, clusters: int, rows: int, repetitions: int) -> Held:
+def held(population: Population, clusters: int, rows: int, repetitions: int, weighing: Weighing = "equal") -> Held:
     """Coverage of the analytic form on ``repetitions`` samples."""
-    tables, truth = samples(population, clusters, rows, repetitions)
+    tables, truth = samples(population, clusters, rows, repetitions, weighing=weighing)
     low, _, high = analytic_limits(stack(tables), 0.95)
     found = np.array([(each.low, each.high) for each in ece_intervals(tables, [], form="analytic")], dtype=np.float64)
     alone, now = (
@@ -90,21 +108,40 @@ def held(population: Population, clusters: int, rows: int, repetitions: int) -> 
 
 def table(repetitions: int, clusters: Sequence[int] = CLUSTERS, rows: Sequence[int] = ROWS) -> Table:
     """The table by number of clusters and of rows in them, over the populations."""
-    lines = []
-    for count in clusters:
-        for size in rows:
-            of = [held(population, count, size, repetitions) for population in ASKED]
-            alone, found = [each.alone for each in of], [each.found for each in of]
-            widths = [float(np.mean(part)) for part in ([e.alone_width for e in of], [e.width for e in of])]
-            lines.append((str(count), str(size), *_shares(alone), *_shares(found), *(f"{each:.2f}" for each in widths)))
-    columns = ("clusters", "rows in each", "bins alone", "lowest", "with shared noise", "lowest ", "width", "width now")
+    lines = [
+        (str(count), str(size), *_found_of(count, size, repetitions, "equal")) for count in clusters for size in rows
+    ]
     names = ", ".join(population.name for population in ASKED)
     notes = (
         f"Mean over {len(ASKED)} populations and the lowest of them: {names}. {repetitions:,} samples of each, by the "
         "analytic form.",
         f"Wanted: {TARGET} and more. A cluster has one outcome, its rows have scores of their own.",
     )
+    columns = ("clusters", "rows in each", *_FOUND)
     return Table("Few clusters: share of 95% intervals of the ECE that held the truth", columns, tuple(lines), notes, 0)
+
+
+def weighed_table(repetitions: int, asked: Sequence[tuple[int, int]] = WEIGHED) -> Table:
+    """The same with unequal weights, by number of clusters and of rows in them."""
+    ways: tuple[Weighing, ...] = ("by row", "by cluster")
+    lines = tuple(
+        (str(count), str(size), way, *_found_of(count, size, repetitions, way)) for count, size in asked for way in ways
+    )
+    notes = (
+        f"Weights are 1, and 4 for one row or cluster in ten. {repetitions:,} samples of each population.",
+        "Wanted and populations as above.",
+    )
+    return Table("Few clusters and unequal weights", ("clusters", "rows in each", "weights", *_FOUND), lines, notes, 0)
+
+
+_FOUND = ("bins alone", "lowest", "with shared noise", "lowest ", "width", "width now")
+
+
+def _found_of(clusters: int, rows: int, repetitions: int, weighing: Weighing) -> tuple[str, ...]:
+    of = [held(population, clusters, rows, repetitions, weighing) for population in ASKED]
+    alone, found = [each.alone for each in of], [each.found for each in of]
+    widths = [float(np.mean(part)) for part in ([e.alone_width for e in of], [e.width for e in of])]
+    return (*_shares(alone), *_shares(found), *(f"{each:.2f}" for each in widths))
 
 
 def _shares(found: Sequence[float]) -> tuple[str, str]:
@@ -117,8 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=400, help="samples a population and line (default: 400)")
     parser.add_argument("--markdown", action="store_true", help="print the table as the docs have it")
     given = parser.parse_args(arguments)
-    shown = table(given.repetitions)
-    print(shown.markdown()) if given.markdown else shown.show(console())
+    for shown in (table(given.repetitions), weighed_table(given.repetitions)):
+        print(shown.markdown()) if given.markdown else shown.show(console())
 
 
 if __name__ == "__main__":

@@ -381,13 +381,17 @@ def _pooled_effect(parts: Sequence[Counts]) -> float:
     return sum(part.design_effect * share for part, share in zip(parts, shares, strict=True)) / total if total else 1.0
 
 
+OF_DIAGRAM = ("upper", "n", "w", "ws", "wy", "n_eff")
+"""The columns of :class:`BinCounts` that a reliability diagram needs, which the history keeps for ranks."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BinCounts:
     """Counts summed by bin; every array has shape (M,), empty bins included.
 
     Bin m has the cells in (upper[m-1], upper[m]], the first from 0 on. ``n`` counts rows. ``w``, ``ws`` and ``wy``
     are the sums of w, w*s and w*y. ``n_eff`` is the number of effective rows: Kish's (sum w)^2 / sum w^2 over the
-    design effect.
+    design effect. ``kish`` is Kish's number alone; None if weights are equal, so that it is ``n``.
     """
 
     upper: Ints
@@ -396,6 +400,23 @@ class BinCounts:
     ws: Floats
     wy: Floats
     n_eff: Floats
+    kish: Floats | None = None
+
+    @property
+    def independent(self) -> Floats:
+        """The effective rows of each bin if all rows were independent (0 where empty)."""
+        return self.n.astype(np.float64) if self.kish is None else self.kish
+
+    @property
+    def design_effect(self) -> float:
+        """By how much clusters divide the effective rows, at least 1.
+
+        >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], weight=[1, 1, 1, 4], design_effect=2.0)
+        >>> bin_counts(rows, (5000, 10000)).design_effect
+        2.0
+        """
+        effective = float(self.n_eff.sum())
+        return max(1.0, float(self.independent.sum()) / effective) if effective > 0 else 1.0
 
     @property
     def score(self) -> Floats:
@@ -410,7 +431,8 @@ class BinCounts:
     def filled(self) -> BinCounts:
         """The bins that have a row."""
         keep = self.n > 0
-        return BinCounts(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+        columns = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return BinCounts(**{name: column[keep] for name, column in columns if column is not None})
 
     def range_of(self, index: int) -> tuple[float, float]:
         """The score range (lower, upper] of one bin, in scores."""
@@ -454,5 +476,6 @@ def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     ends[-1] = len(counts.cell)
     sums = _sums_up_to(ends, {name: getattr(counts, name) for name in ("n", "w", "w2", "ws", "wy")})
     w, w2 = sums["w"], sums["w2"]
-    n_eff = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0) / counts.design_effect
-    return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff)
+    kish = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0)
+    n_eff = kish / counts.design_effect
+    return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff, kish=kish)

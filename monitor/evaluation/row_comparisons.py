@@ -17,7 +17,7 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
-from monitor.core.counts import Counts, bin_counts, equal_width_edges
+from monitor.core.counts import OF_DIAGRAM, Counts, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import UnresolvedRows
@@ -228,7 +228,7 @@ def _bins_of_rank(metric: Metric, counts: Counts | None, evaluation: EvaluationC
     if counts is None or ON_RANKED.get(metric.name) != "equal_width_ece":
         return {}
     bins = bin_counts(counts, equal_width_edges(evaluation.top_k.bins))
-    return {"bins": {each.name: getattr(bins, each.name).tolist() for each in fields(bins)}}
+    return {"bins": {name: getattr(bins, name).tolist() for name in OF_DIAGRAM}}
 
 
 def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:

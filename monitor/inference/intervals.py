@@ -76,15 +76,21 @@ def ece_intervals(
 def _inverted(
     tables: Sequence[BinCounts], rngs: Sequence[np.random.Generator], confidence: float, resamples: int
 ) -> list[Interval]:
-    """Intervals by test inversion: in closed form, refined by draws where there are generators."""
+    """Intervals by test inversion: in closed form, refined by draws where there are generators.
+
+    Draws do not lower the upper limit where a bin has less than one effective row: bins that are drawn together make
+    a small ECE look impossible under every hypothesis, so that less evidence would give a lower limit.
+    """
     stacked = stack(tables)
     questions = curves(stacked, confidence)
     position = questions.analytic()
+    thin = (stacked.n < 1).any(axis=1)
+    least = np.where(thin, questions.limits(position)[2], 0.0) if thin.any() else 0.0
     for row, rng in enumerate(rngs):
         four = np.arange(4) * len(tables) + row
         position[four] = bootstrap_positions(questions.take(four), position[four], rng, resamples)
     low, value, high = questions.limits(position)
-    high = at_least_shared(tables, high, confidence)
+    high = at_least_shared(tables, np.maximum(high, least), confidence)
     columns = (column.tolist() for column in (value, low, high, np.clip(stacked.plug_in, 0.0, 1.0)))
     return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
 

@@ -46,22 +46,26 @@ def _starts(rows: Sequence[tuple[int, ...]], min_rows: int) -> list[int]:
 def _merged(table: BinCounts, starts: Sequence[int]) -> BinCounts:
     if len(starts) >= len(table.n):  # nothing to merge, or no bin at all
         return table
-    sums = np.array([table.w, table.ws, table.wy, _squares(table)])
-    w, ws, wy, squares = np.add.reduceat(sums, starts, axis=1)
+    sums = np.array([table.w, table.ws, table.wy, *_squares(table)])
+    w, ws, wy, *squares = np.add.reduceat(sums, starts, axis=1)
     upper = table.upper[[*(start - 1 for start in starts[1:]), -1]]
-    return BinCounts(upper, np.add.reduceat(table.n, starts), w, ws, wy, _effective(w, squares))
+    return BinCounts(upper, np.add.reduceat(table.n, starts), w, ws, wy, *(_effective(w, each) for each in squares))
 
 
 def pool_bins(tables: Sequence[BinCounts]) -> BinCounts:
     """Several windows (at least one) with the same edges as one table."""
-    columns = zip(*((table.n, table.w, table.ws, table.wy, _squares(table)) for table in tables), strict=True)
-    n, w, ws, wy, squares = (reduce(add, column) for column in columns)
-    return BinCounts(tables[0].upper, n, w, ws, wy, _effective(w, squares))
+    columns = zip(*((table.n, table.w, table.ws, table.wy, *_squares(table)) for table in tables), strict=True)
+    n, w, ws, wy, *squares = (reduce(add, column) for column in columns)
+    return BinCounts(tables[0].upper, n, w, ws, wy, *(_effective(w, each) for each in squares))
 
 
-def _squares(table: BinCounts) -> Floats:
-    """Sum of squared weights times the design effect, recovered from the effective size."""
-    return np.divide(table.w**2, table.n_eff, out=np.zeros_like(table.w), where=table.n_eff > 0)
+def _squares(table: BinCounts) -> tuple[Floats, Floats]:
+    """Sums of squared weights, with and without the design effect, recovered from the effective sizes."""
+    with_effect, alone = (
+        np.divide(table.w**2, rows, out=np.zeros_like(table.w), where=rows > 0)
+        for rows in (table.n_eff, table.independent)
+    )
+    return with_effect, alone
 
 
 def _effective(w: Floats, squares: Floats) -> Floats:

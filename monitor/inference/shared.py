@@ -6,8 +6,8 @@ That is one extreme. Where the rows of one cluster lie in many bins, bins are ri
 bin alone is much less noisy than assumed. The plug-in ECE is then less noisy than expected, the table looks
 better than calibrated labels do, and the upper limit falls below the truth.
 
-Here the other extreme is assumed. A bin's hit rate varies by its own n rows, as if all of them were independent,
-and by one number Z that all bins share::
+Here the other extreme is assumed. A bin's hit rate varies by its own n rows, as if all of them were independent
+(with weights, by Kish's number of them), and by one number Z that all bins share::
 
     hit rate ~ p + u sqrt(p (1 - p)) tau Z + noise of n rows,   tau^2 = (effect - 1) / rows,   Z ~ N(0, 1)
 
@@ -36,7 +36,7 @@ from monitor.inference.gaps import (
 )
 from monitor.inference.search import scaled
 
-_EQUAL = 1e-6  # weights that differ by less, relatively, are equal
+_NEARLY = 1e-6  # a design effect that is above 1 by no more is none
 _STEP = 0.6
 _NODES = _STEP * np.arange(-6, 7)  # standard normal values that represent Z
 _CHANCE = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
@@ -81,35 +81,24 @@ class SharedNoise:
 
 
 def design_effects(tables: Sequence[BinCounts]) -> Floats:
-    """The design effect behind each table's effective rows, shape (T,): rows over effective rows.
-
-    1 where weights differ: a table cannot separate the effect of weights from that of clusters.
+    """The design effect behind each table's effective rows, shape (T,).
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)
     >>> design_effects([bin_counts(rows, (5000, 10000))]).tolist()
     [2.0]
     """
-    return np.array([_design_effect(table) for table in tables], dtype=np.float64)
-
-
-def _design_effect(table: BinCounts) -> float:
-    held = table.n > 0
-    if not held.any() or not table.n_eff.sum() > 0:
-        return 1.0
-    weight = table.w[held] / table.n[held]
-    if np.ptp(weight) > _EQUAL * weight.max():
-        return 1.0
-    return max(1.0, float(table.n.sum() / table.n_eff.sum()))
+    return np.array([table.design_effect for table in tables], dtype=np.float64)
 
 
 def shared_noise(tables: Sequence[BinCounts], effects: Floats) -> SharedNoise:
     """The tables with the noise that clusters with these design effects (T,) share among bins."""
     stacked = stack(tables)
-    n = np.ones_like(stacked.n)
+    n, rows = np.ones_like(stacked.n), np.ones(len(tables))
     for row, table in enumerate(tables):
-        n[row, : len(table.n)] = np.maximum(table.n, 1)
-    rows = np.where(stacked.share > 0, n, 0.0).sum(axis=1)
+        independent = np.maximum(table.independent, 1.0)
+        n[row, : len(table.n)] = independent
+        rows[row] = table.w.sum() ** 2 / (table.w**2 / independent).sum()  # Kish's number of all bins together
     tau = np.sqrt(np.maximum(effects - 1, 0.0) / np.maximum(rows, 1.0))
     every_row = replace(stacked, n=n)
     return SharedNoise(every_row, tau[:, None] * _directions(every_row))
@@ -126,11 +115,11 @@ def _directions(tables: GapTables) -> Floats:
 def at_least_shared(tables: Sequence[BinCounts], high: Floats, confidence: float) -> Floats:
     """The upper limits ``high`` (T,), raised where noise that bins share allows for a larger ECE; shape (T,).
 
-    A limit is the larger one of the two paths of ``gaps``, with T above 1 - alpha / 2. Tables without clusters (or with
-    unequal weights, see :func:`design_effects`) keep theirs.
+    A limit is the larger one of the two paths of ``gaps``, with T above 1 - alpha / 2. Tables without clusters keep
+    theirs.
     """
     effects = design_effects(tables)
-    clustered = np.flatnonzero(effects > 1 + _EQUAL)
+    clustered = np.flatnonzero(effects > 1 + _NEARLY)
     if not clustered.size:
         return high
     noise = shared_noise([tables[index] for index in clustered.tolist()], effects[clustered])

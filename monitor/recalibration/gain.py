@@ -27,7 +27,7 @@ ISOTONIC_ROWS = 2_000
 """With fewer effective rows an isotonic map follows their noise. By `python -m benchmarks.recalibration` it leaves, in
 the worst of 15 populations, an ECE of about .04 at 500 rows; at 2,000 about half of the .05 that is well calibrated.
 """
-_OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff")
+_OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff", "kish")
 _EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws
 _COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than drawing by cell
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.clusters import BLIND, FAR, OneOutcome, held, samples
+from benchmarks.clusters import BLIND, FAR, OneOutcome, Weighing, held, samples
 from benchmarks.populations import POPULATIONS, Population
 from monitor.inference.gaps import analytic_limits, stack
 from monitor.inference.intervals import ece_intervals
@@ -19,6 +19,12 @@ NAMED = {population.name: population for population in (*POPULATIONS, FAR, BLIND
 @pytest.mark.parametrize("name", ["calibrated", "temperature 1.5", "shifted by -0.5", "blind"])
 def test_the_interval_holds_the_truth_of_few_clusters(name: str, clusters: int, rows: int) -> None:
     assert held(NAMED[name], clusters, rows, REPETITIONS).found >= 0.93 - MISSED
+
+
+@pytest.mark.parametrize("weighing", ["by row", "by cluster"])
+@pytest.mark.parametrize("name", ["temperature 1.5", "shifted by -0.5", "blind"])
+def test_the_interval_holds_the_truth_of_few_clusters_with_unequal_weights(name: str, weighing: Weighing) -> None:
+    assert held(NAMED[name], 30, 100, REPETITIONS, weighing).found >= 0.93 - MISSED
 
 
 def test_the_noise_of_single_bins_alone_would_not() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import BinCounts
+from monitor.core.counts import OF_DIAGRAM, BinCounts
 from monitor.core.records import Estimate
 from monitor.metrics.top_k import RANKS
 from monitor.report.figures.reliability import Reliability, reliability_data
@@ -25,5 +24,5 @@ def ranked_reliability(estimates: Iterable[Estimate], confidence: float = 0.95) 
 
 def _bins(kept: Mapping[str, Any]) -> BinCounts:
     whole = ("upper", "n")
-    columns = {each.name: kept[each.name] for each in fields(BinCounts)}
+    columns = {name: kept[name] for name in OF_DIAGRAM}
     return BinCounts(**{name: np.asarray(c, dtype=np.int64 if name in whole else float) for name, c in columns.items()})

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from monitor.core.counts import BinCounts
+from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.gaps import analytic_limits, hypothetical, stack
 from monitor.inference.intervals import Form, ece_intervals
+from monitor.inference.merging import merge_thin, pool_bins
 from monitor.inference.shared import at_least_shared, design_effects, shared_noise
 
 Numbers = npt.NDArray[np.float64]
@@ -38,10 +39,43 @@ def test_without_clusters_no_limit_moves() -> None:
     assert at_least_shared(tables, high, 0.95).tolist() == high.tolist()
 
 
-def test_weights_that_differ_are_not_taken_for_clusters() -> None:
-    weighted = table(FLAT, SCORE, effect=50.0, weight=np.linspace(1, 2, 15))
-    assert design_effects([weighted]).tolist() == [1.0]
-    assert design_effects([table(FLAT, SCORE, effect=50.0, weight=3.0)]) == pytest.approx([50.0])
+def rows_of(weight: Numbers, effect: float, rows: int = 6_000) -> BinCounts:
+    """Rows of a label that is always 45% likely, at every score alike, with these weights in turn."""
+    score = (np.arange(rows) + 0.5) / rows
+    outcome = (np.arange(rows) * 0.618 % 1 < 0.45).astype(float)
+    counts = counts_from_rows(score, outcome, weight=np.resize(weight, rows), design_effect=effect)
+    return bin_counts(counts, equal_frequency_edges(counts, 15))
+
+
+@pytest.mark.parametrize("weight", [[1.0], [3.0], [1.0, 4.0], [1.0, 1.0, 1.0, 250.0]])
+def test_the_design_effect_is_that_of_clusters_whatever_the_weights(weight: list[float]) -> None:
+    for effect in (1.0, 50.0):
+        one = rows_of(np.array(weight), effect)
+        for each in (one, *merge_thin([one], 2_000), pool_bins([one, one])):
+            assert design_effects([each]) == pytest.approx([effect], rel=1e-12)
+
+
+def test_windows_pooled_have_the_design_effect_of_all_their_rows() -> None:
+    calm, clustered = rows_of(np.array([1.0, 4.0]), 1.0), rows_of(np.array([1.0, 4.0]), 9.0)
+    assert design_effects([pool_bins([calm, clustered])]) == pytest.approx([5.0])
+
+
+def test_unequal_weights_leave_the_limit_that_clusters_raise_where_it_is() -> None:
+    equal, almost, unequal = (
+        rows_of(weight, 400.0)
+        for weight in (np.ones(1), np.where(np.arange(6_000) % 100 == 0, 1.5, 1.0), np.array([1.0, 1.0, 1.2]))
+    )
+    high = [analytic_limits(stack([each]), 0.95)[2][0] for each in (equal, almost, unequal)]
+    raised = [found.high for found in ece_intervals([equal, almost, unequal], [], form="analytic")]
+    assert raised[0] > 1.3 * high[0]
+    assert raised == pytest.approx([raised[0]] * 3, abs=0.01)
+
+
+def test_less_evidence_never_lowers_the_upper_limit_of_the_bootstrap_form() -> None:
+    tables = [rows_of(np.ones(1), 6_000 / effective) for effective in (20.0, 10.0, 6.0, 3.0, 1.5)]
+    found = [each.high or 0.0 for each in ece_intervals(tables, [np.random.default_rng(1) for _ in tables])]
+    assert found[0] > 0.2
+    assert found == sorted(found)
 
 
 def test_an_empty_table_has_no_clusters() -> None:
