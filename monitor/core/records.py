@@ -156,7 +156,7 @@ def part_not_read(source: str, part: str, problem: Reason, why: str) -> Rejected
 
 
 def rows_gone(source: str, before: int) -> RejectedRows:
-    """The note that a window had ``before`` rows when it was read first, of which less than half are left."""
+    """The note that a window had ``before`` rows in an earlier reading, of which less than half are left."""
     return RejectedRows(source, ROWS_GONE, 0, ({"before": str(before)},))
 
 

@@ -21,6 +21,7 @@ from monitor.core.records import (
     DELAYS_FAILED,
     DRILL_LABEL,
     Reason,
+    RejectedRows,
     ShiftResult,
     Subject,
     Window,
@@ -29,7 +30,7 @@ from monitor.core.records import (
     rows_gone,
 )
 from monitor.core.segment_bytes import SegmentCounts
-from monitor.core.source_settings import changes, other_numbers
+from monitor.core.source_settings import Settings, changes, other_numbers
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,
     ByLabel,
@@ -255,7 +256,7 @@ def read(
 
     Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
     is not read. ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading
-    so far, are gone, the new one says so.
+    so far, are gone, the new one says so. The parts that could not be read when ``before`` was judged are noted on.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
@@ -263,7 +264,7 @@ def read(
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:
-        reading = _with_rows_gone(reading, before)
+        reading = _with_notes_of(reading, before, settings_of(monitor.config.sources[name]))
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
@@ -271,10 +272,23 @@ def read(
     return reading, replace(counts, rejected=kept.rejected)
 
 
-def _with_rows_gone(reading: Reading, before: StoredReading) -> Reading:
+def _with_notes_of(reading: Reading, before: StoredReading, now: Settings) -> Reading:
+    """The reading, with what must be said beside it of the one before."""
+    return replace(reading, quality=(*reading.quality, *_parts_noted(reading, before), *_gone(reading, before, now)))
+
+
+def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRows]:
+    """The parts that could not be read when the window was judged: its verdicts are still those of then."""
+    failed_now = parts_not_read(reading.quality)
+    return (each for part, each in parts_not_read(before.quality).items() if part not in failed_now)
+
+
+def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[RejectedRows]:
+    """That most rows are gone; not where the source is read otherwise now, so that fewer rows may be meant."""
     rows = max(before.rows, rows_before(before.quality))
-    gone = 2 * reading.rows < rows
-    return replace(reading, quality=(*reading.quality, rows_gone(reading.source, rows))) if gone else reading
+    alike = before.settings is None or not other_numbers(changes(before.settings, now))
+    if alike and 2 * reading.rows < rows:
+        yield rows_gone(reading.source, rows)
 
 
 def kept_of(

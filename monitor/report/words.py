@@ -143,10 +143,11 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
 
 
 def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:
-    """That most rows of a window are gone since it was read first, if they are."""
+    """That most rows of a window are gone since it was read before, if they are."""
     before = rows_before(quality)
     if before:
-        yield f"{clean(source)} had {before:,} rows of this window when it was read first, and has {rows:,} now"
+        had = f"{clean(source)} had {before:,} rows of this window when it was read before"
+        yield f"{had}, and {rows:,} when it was read last"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:
