@@ -724,7 +724,7 @@ def _other_settings(verdict: Verdict) -> str:
 
 
 def missing_part(verdict: Verdict) -> str:
-    """The part of the source that a rule needs beside its counts: the waiting items for an estimate, else the delays."""
+    """The part of the source that a rule needs beside its counts: the waiting items for an estimate, or delays."""
     return (
         "which items wait for their truth" if "before_truth" in verdict.detail else "when the truths of its items came"
     )
