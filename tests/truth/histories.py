@@ -201,6 +201,7 @@ def _of_troubles(troubles: Troubles) -> Iterator[Event]:
         yield Event(gone.end - timedelta(days=1), "look")
     for start, end in troubles.away:
         yield Event(start + timedelta(hours=20), "watch")
+        yield Event(start + timedelta(hours=21), "look")
         yield Event(end + timedelta(minutes=20), "watch")
 
 

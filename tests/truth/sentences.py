@@ -598,7 +598,8 @@ class About:
     def newest(self) -> Row | None:
         """The newest verdict of its rule on its label that an evaluation has stored.
 
-        One of a newer window that judged nothing, while there was no breach to keep open, is no news of it.
+        One of a newer window that judged nothing, while there was no breach to keep open, is no news of it, and neither
+        is one that waits for truths.
         """
         i = self.incident
         began = [e["at"] for e in self.facts.events_of(i["id"]) if e["kind"] in ("opened", "reopened")]
@@ -606,7 +607,7 @@ class About:
         mine = [
             v for v in self.facts.verdicts.values()
             if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
-            and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since)
+            and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since) and v["reason"] != "not_mature"
         ]  # fmt: skip
         return max(mine, key=lambda v: v["window_start"], default=None)
 

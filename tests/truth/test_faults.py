@@ -41,7 +41,7 @@ SEEDS = range(12)
 KNOWN = {
     "1-resolved_at_the_peak": 2, "2-forgotten_evidence": 3, "3-green_without_evidence": 8,
     "4-advice_against_verdicts": 8, "5-past_weeks_with_todays_switch": 8, "7-still_on": 7,
-    "7-a_change_in_the_terminal_edits_nothing": 4, "7-resolved_beside_another_channel": 3,
+    "7-a_change_in_the_terminal_edits_nothing": 4, "7-resolved_beside_another_channel": 12,
     "11-a_scale_for_each_line": 11, "14-healthy_with_nothing_judged": 9, "window_of_the_whole_label": 4,
     "buttons_that_nobody_answers_unsaid": 1, "settings_of_the_other_way_round": 1, "waiting_items_for_delays": 5,
     "rows_that_a_filter_leaves_out_are_gone": 13,
