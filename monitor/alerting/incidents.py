@@ -444,12 +444,13 @@ def news_key(step: IncidentStep) -> str:
 def last_reported(incident: Incident, events: Iterable[IncidentEvent]) -> IncidentEvent | None:
     """The event that says the state of an incident; ``events`` are all its events, in order.
 
-    For a resolved incident, the event that ended it; else the last event of an evaluation, since
-    neither refusals nor actions of people after it hide that.
+    For a resolved incident, the event that ended it; else the last event of an evaluation of its newest window, since
+    neither refusals nor actions of people after it hide that, nor does a late run of an older window.
     """
     relevant = [event for event in events if event.kind not in ("refused", "unsilenced")]
     evaluated = [event for event in relevant if event.verdict is not None and incident.state != "resolved"]
-    return next(reversed(evaluated or relevant), None)
+    so_far = [event for event in evaluated if event.at <= evaluated[-1].at]  # none of a clock that was ahead
+    return max(reversed(so_far), key=lambda event: event.window, default=next(reversed(relevant), None))
 
 
 def newest(incidents: Iterable[Incident]) -> dict[str, Incident]:

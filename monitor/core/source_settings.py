@@ -84,12 +84,14 @@ def other_evidence(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
 
 
 def other_rows(found: Sequence[SettingChange]) -> tuple[SettingChange, ...]:
-    """The changes for which a window may have other rows though its relation has not: all but another table's name.
+    """The changes for which a window may have other rows though its relation has not.
+
+    Another table's name and another column of clusters are none.
 
     >>> [each.name for each in other_rows([SettingChange("relation", "a", "b"), SettingChange("window_on", "", "x")])]
     ['window_on']
     """
-    return tuple(change for change in found if change.name not in _RELATIONS or change.is_of_query)
+    return tuple(change for change in found if change.is_of_query or change.name not in (*_RELATIONS, _OF_CLUSTERS))
 
 
 def in_words(found: Sequence[SettingChange]) -> str:

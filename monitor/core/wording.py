@@ -723,6 +723,13 @@ def _other_settings(verdict: Verdict) -> str:
     return f"was not judged: the baseline was pinned under other settings of the source ({changed})"
 
 
+def missing_part(verdict: Verdict) -> str:
+    """The part of the source that a rule needs beside its counts: the waiting items for an estimate, or delays."""
+    return (
+        "which items wait for their truth" if "before_truth" in verdict.detail else "when the truths of its items came"
+    )
+
+
 def renamed_since(verdict: Verdict) -> str:
     """What was renamed in the source since the baseline was pinned, which is still compared with; "" if nothing."""
     return clean(in_words(changes_from(verdict.detail.get("renamed", ()))), length=SETTINGS_LENGTH)
@@ -737,7 +744,7 @@ _NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
     Reason.NO_ROWS: _no_rows,
     Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
     Reason.NOT_MATURE: lambda v: f"was not judged: {_waiting(v)}",
-    Reason.UNRESOLVED_FAILED: lambda _: "was not judged: which items wait for their truth could not be read",
+    Reason.UNRESOLVED_FAILED: lambda v: f"was not judged: {missing_part(v)} could not be read",
     Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
     Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
 }

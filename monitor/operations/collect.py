@@ -21,6 +21,7 @@ from monitor.core.records import (
     DRILL_LABEL,
     IN_NO_WINDOW,
     Reason,
+    RejectedRows,
     ShiftResult,
     Subject,
     Window,
@@ -255,7 +256,7 @@ def read(
 
     Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
     is not read. ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading
-    so far, are gone, the new one says so.
+    so far, are gone, the new one says so. The parts that could not be read when ``before`` was judged are noted on.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
@@ -263,7 +264,7 @@ def read(
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:
-        reading = _with_rows_gone(reading, before, settings_of(monitor.config.sources[name]))
+        reading = _with_notes_of(reading, before, settings_of(monitor.config.sources[name]))
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
@@ -271,12 +272,24 @@ def read(
     return reading, replace(counts, rejected=kept.rejected)
 
 
-def _with_rows_gone(reading: Reading, before: StoredReading, settings: Settings) -> Reading:
-    """Rows that are rejected now are not gone; nor are those that other settings do not count or count elsewhere."""
+def _with_notes_of(reading: Reading, before: StoredReading, now: Settings) -> Reading:
+    """The reading, with what must be said beside it of the one before."""
+    return replace(reading, quality=(*reading.quality, *_parts_noted(reading, before), *_gone(reading, before, now)))
+
+
+def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRows]:
+    """The parts that could not be read when the window was judged: its verdicts are still those of then."""
+    failed_now = parts_not_read(reading.quality)
+    return (each for part, each in parts_not_read(before.quality).items() if part not in failed_now)
+
+
+def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[RejectedRows]:
+    """That most rows are gone; not those that are rejected now, or that other settings leave out or count elsewhere."""
     rows = max(before.rows, rows_before(before.quality))
     there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    gone = 2 * there < rows and not (before.settings and other_rows(changes(before.settings, settings)))
-    return replace(reading, quality=(*reading.quality, rows_gone(reading.source, rows))) if gone else reading
+    alike = before.settings is None or not other_rows(changes(before.settings, now))
+    if alike and 2 * there < rows:
+        yield rows_gone(reading.source, rows)
 
 
 def kept_of(

@@ -215,7 +215,7 @@ ADVICE: tuple[AdviceRow, ...] = (
     _row("source_not_read", "not_evaluated", "fix_source", "run `calmon check`, then the window again",
          _by_reason(Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)),
     _row("unresolved_not_read", "not_evaluated", "fix_source",
-         "look at the notes, which say why the waiting items could not be read; fix it, then run the window again",
+         "look at the notes, which say what could not be read and why; fix it, then run the window again",
          _by_reason(Reason.UNRESOLVED_FAILED)),
     _row("no_outcomes", "not_evaluated", "fix_source", "check that outcomes of this label reach the warehouse",
          lambda verdict, _: verdict.reason == Reason.NO_ROWS and (verdict.where == "all" or not verdict.n)),

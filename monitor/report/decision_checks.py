@@ -14,8 +14,17 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, changed_settings, count_of, only_newest_beyond, reference, title, waits_for
-from monitor.metrics.names import ACCUMULATES
+from monitor.core.wording import (
+    as_judged,
+    changed_settings,
+    count_of,
+    missing_part,
+    only_newest_beyond,
+    reference,
+    title,
+    waits_for,
+)
+from monitor.metrics.names import ACCUMULATES, EXPECTED
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -160,7 +169,7 @@ def _readable(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     failures = {
         Reason.RELATION_ERROR: "its relation is not what alerts.yaml says",
         Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
-        Reason.UNRESOLVED_FAILED: "its counts were, but not what says which items wait for their truth",
+        Reason.UNRESOLVED_FAILED: f"its counts were, but not {missing_part(verdict)}",
     }
     answer = failures.get(verdict.reason, f"{verdict.subject.source} was read for {verdict.window.name}")
     return "Could the source be read?", answer
@@ -377,7 +386,7 @@ def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
         "rows": ("n",),
         "outside_baseline": ("baseline_version",),
         **({"same_settings": ("settings",)} if stopped == "same_settings" else {}),
-        **({"baseline": ("baseline_version",)} if test or compares(verdict) else {}),
+        **({"baseline": ("baseline_version",)} if test or compares(verdict) or verdict.metric in EXPECTED else {}),
         **({"comparable": ("moved_share", "comparable")} if rises(verdict) and verdict.metric in BINNED else {}),
         **({"test_result": ("value",)} if test else {}),
     }

@@ -146,8 +146,8 @@ def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> 
     """That most rows of a window are gone since it was read before, if they are."""
     before = rows_before(quality)
     if before:
-        had = f"{clean(source)} had {count_of(before, 'row')} of this window"
-        yield f"{had} when it was read before, and has {rows:,} now"
+        had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
+        yield f"{had}, and {rows:,} when it was read last"
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

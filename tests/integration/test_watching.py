@@ -147,7 +147,9 @@ def test_a_relation_that_was_emptied_and_filled_with_old_rows_is_no_week_without
             told += [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
             judged = week(WEEKS[10], monitor.config.zone)
             note = collect_report(monitor.store, monitor.config, judged, judged_at(11)).notes
-        assert f"tickets had 1,800 rows of this window when it was read before, and has {left} now" in note
+        assert (
+            f"tickets had 1,800 rows of this window when it was read before, and {left} when it was read last" in note
+        )
     were = f" Of {WEEKS[10]} 1,800 rows were read before, and"
     assert told[0].endswith(f"{were} none is left: the relation was emptied or replaced.")
     assert told[1].endswith(f"{were} 30 are left: the relation was emptied or replaced.")

@@ -91,7 +91,15 @@ class Checker:
 
     def _facts(self, told: Story) -> Facts:
         rules = {rule.id: rule for rule in told.setting.rules}
-        return Facts(told.folder / "history.sqlite", told.clock.now, rules, told.said, self._memory)
+        return Facts(
+            told.folder / "history.sqlite",
+            told.clock.now,
+            rules,
+            told.said,
+            self._memory,
+            told.plan.troubles,
+            told.told,
+        )
 
     def _origin(self, told: Story, what: str) -> str:
         return f"seed {self.seed}, {told.clock.now:%Y-%m-%d %H:%M}, {what}"
@@ -199,8 +207,7 @@ class Checker:
         commands.check_switch_history(*self._asked(told, facts, "automation", "history"))
         commands.check_incident_list(*self._asked(told, facts, "incidents", "list", "--all"))
         reader, parts = self._asked(told, facts, "health")
-        for part in parts:
-            monitoring.HEALTH.read(reader, str(part))
+        monitoring.check_health(reader, parts)
         rng = Random(f"{self.seed} {told.clock.now.replace(microsecond=0)}")
         self._reports(told, facts, rng)
         for metric, where in (("ece", "all"), ("shortfall", "automated")):

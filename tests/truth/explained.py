@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing
 from tests.truth.facts import Row
-from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, fits_cause, segment_words
+from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, check_missing_part, fits_cause, segment_words
 from tests.truth.texts import Part
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -160,7 +160,8 @@ def _against(
     reader: Reader, text: str, row: Row, version: str, first: Any, last: Any, rows: Any, by: Any, title: Any, value: Any,
     renamed: Any,
 ) -> None:  # fmt: skip
-    reader.equal("renamed", text, renamed is not None, "renamed" in row["detail"])
+    edited = reader.facts.told.changed.get(row["id"]) if row["reason"] != "settings_changed" else None
+    reader.equal("renamed", text, renamed, edited if row["detail"].get("condition") == "increase" else None)
     reader.equal("baseline version", text, int(version), row["baseline_version"])
     reader.number("baseline", text, value, row["baseline"])
     stored = reader.facts.rows(
@@ -363,6 +364,8 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
         if found:
             reader.number("value", text, found["value"], _of(row))
             _limit(reader, text, row, found["limit"])
+    if question == "Could the source be read?" and row["reason"] == "unresolved_failed":
+        check_missing_part(reader, text, answer, row)
     if question == "Is there enough evidence?":
         found = re.fullmatch(rf"evidence (?P<evidence>{N}) is (?:less than )?(?P<needed>{N})(?: or more)?", answer)
         if reader.check(found is not None, "evidence", text, row["detail"].get("evidence")) and found is not None:
@@ -403,6 +406,16 @@ def _asks_for(reader: Reader, text: str, row: Row, what: str) -> None:
 def _more(reader: Reader, text: str, row: Row, reason: str, rule: Any) -> None:
     has_page = (DOCS / "rules" / f"{row['rule']}.md").exists()
     reader.equal("pages", text, (reason, rule), (row["reason"], row["rule"] if has_page else None))
+
+
+@EXPLAINED.add(
+    r"Note: alerts\.yaml has changed since this verdict \(revision (?P<then>\w+) then, (?P<now>\w+) now\)\. What follows is "
+    r"what was stored with it, and says nothing about the rules of today\."
+)
+def _other_rules(reader: Reader, text: str, row: Row, then: str, now: str) -> None:
+    reader.equal("revision then", text, then, row["rules_revision"])
+    edited = [edit for edit in reader.facts.troubles.edits if row["stored_at"] <= edit.at <= reader.facts.now]
+    reader.check(bool(edited) and then != now, "alerts.yaml that has changed", text, reader.facts.troubles.edits)
 
 
 @EXPLAINED.add(r"Note: this window has been judged again since, on other rows or rules: see (?P<id>\w+)\.")

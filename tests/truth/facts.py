@@ -19,6 +19,7 @@ from typing import Any
 
 from monitor.history import packed_json
 from tests.truth.script import CRITICAL, PARTS, RULES, Said
+from tests.truth.troubles import Told, Troubles
 
 Row = dict[str, Any]
 _WHEN = {
@@ -94,13 +95,15 @@ def own_reason(reason: str) -> str:
 
 @dataclass
 class Facts:
-    """The history in one moment. ``said`` is what the script of the story said so far."""
+    """The history in one moment. ``said`` is what the script of the story said so far, ``troubles`` what it planned."""
 
     path: Path
     now: datetime
     rules: Mapping[str, Any] = field(default_factory=lambda: RULES)
     said: Mapping[Any, Said] = field(default_factory=dict)
     memory: dict[str, Row] = field(default_factory=dict)  # verdicts read before: only ``current`` ever changes
+    troubles: Troubles = field(default_factory=Troubles)
+    told: Told = field(default_factory=Told)
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Rows of a query, instants and JSON read."""
@@ -318,6 +321,7 @@ def contradictions(facts: Facts, *, dry_run: bool) -> Iterator[Broken]:
     """Where the stored facts themselves contradict the contract (DESIGN.md: The switch, Truth)."""
     yield from _of_incidents(facts)
     yield from _of_script(facts)
+    yield from _of_troubles(facts)
     if not dry_run:
         yield from _of_switches(facts)
 
@@ -339,8 +343,29 @@ def _of_script(facts: Facts) -> Iterator[Broken]:
     """The newest verdicts are those that the script said last."""
     for (schedule, window, source, label, rule), said in facts.said.items():
         stored = [v for v in facts.current(schedule, window, source, label) if v["rule"] == rule]
-        if stored and stored[0]["outcome"] != said.outcome:
-            yield Broken(f"{rule} of {source}/{label} in {window}", f"is {stored[0]['outcome']}, not {said.outcome}")
+        if stored and (stored[0]["outcome"], stored[0]["reason"]) != (said.outcome, said.reason.value):
+            found = f"{stored[0]['outcome']} ({stored[0]['reason']})"
+            yield Broken(f"{rule} of {source}/{label} in {window}", f"is {found}, not {said.outcome} ({said.reason})")
+
+
+def _of_troubles(facts: Facts) -> Iterator[Broken]:
+    """Rows are noted as gone, and parts as not read, in the windows of which the plan says so, and in no other."""
+    yield from (Broken("settings of the source", each) for each in facts.told.against)
+    notes = {
+        (q["schedule"], q["window_start"], q["source"], q["reason"]): q for q in facts.quality if not q["rows"]
+    }  # fmt: skip
+    starts = {(r["schedule"], r["window_name"]): r["window_start"] for r in facts.verdicts.values()}
+    for key, most in facts.told.gone.items():
+        schedule, window, source = key
+        start = starts.get((schedule, window))
+        found = notes.get((schedule, start, source, "rows_gone"))
+        before = None if found is None else int(found["examples"][0]["before"])
+        if before != most:
+            yield Broken(f"{source} in {window}", f"{before} rows are noted as gone, and {most} are")
+        for part in ("delays_failed", "unresolved_failed"):
+            noted = (schedule, start, source, part) in notes
+            if noted != (part in facts.told.unread[key]):
+                yield Broken(f"{source} in {window}", f"{part}: noted {noted}, planned {facts.told.unread[key]}")
 
 
 def _of_switches(facts: Facts) -> Iterator[Broken]:

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,14 +27,17 @@ from zoneinfo import ZoneInfo
 import click
 
 from monitor import run
+from monitor.alerting.health.issues import LISTENER_NOTE
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.outbox import drain, worker_id
+from monitor.config.counting import settings_of
 from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import counts_from_rows
-from monitor.core.records import Reason, RejectedRows, Subject, Window
-from monitor.core.windows import day, week
+from monitor.core.records import Estimate, Note, Reason, RejectedRows, Subject, Window, part_not_read
+from monitor.core.source_settings import as_detail
+from monitor.core.windows import day, previous, week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
@@ -45,11 +48,13 @@ from monitor.report.terminal import run_summary
 from monitor.service.backend import Service
 from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
+from monitor.warehouse.reader import Reading
 from tests.fakes.world import make_world
 from tests.truth import script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
 from tests.truth.script import Mood, Numbers, Page, RuleSpec, Said
 from tests.truth.texts import Part, Recorder, parts_of
+from tests.truth.troubles import NOTED_EVERY, WHY, Edit, Told, Troubles, keys_of, troubles_of
 
 FIRST = datetime(2026, 1, 5, tzinfo=UTC)
 UTC_ZONE = ZoneInfo("UTC")
@@ -57,7 +62,7 @@ cli: Any = importlib.import_module("monitor.cli.common")
 TEAM = "T1"
 OPERATOR, STRANGER = ("U1", "dora"), ("U9", "guest")
 PEOPLE = ("ana", "ben", "carol")
-WHY = ("looked at by hand", "the model was rolled back", "retrained", "wrong since noon", "audit of the queue")
+REASONS = ("looked at by hand", "the model was rolled back", "retrained", "wrong since noon", "audit of the queue")
 PUBLIC = "https://calmon.example.com"
 
 
@@ -75,28 +80,30 @@ class Setting:
     token: bool
     lease_days: int = 9
     in_channels: bool = False
+    waiting: bool = False
 
     @property
     def rules(self) -> tuple[RuleSpec, ...]:
         more = (script.DAYS,) if self.daily else (script.PARTS,) if self.in_channels else ()
-        return (*script.WEEKLY, *more)
+        return (*script.WEEKLY, *more, *(script.WAITING if self.waiting else ()))
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
         return {"tickets": script.SOURCES["tickets"]} if self.daily else dict(script.SOURCES)
 
-    @property
-    def yaml(self) -> str:
+    def yaml(self, edits: Sequence[Edit] = ()) -> str:
+        """alerts.yaml, after these edits."""
         rules = "\n".join(f"  - {rule.yaml}" for rule in self.rules)
         parts = f", segments: [{script.COLUMN}]" if self.in_channels else ""
         mails = "" if self.daily else (
-            f"  mails: {{relation: mails, score_is: probability_of_label, automate_at: 0.7{parts}}}\n"
+            f"  mails: {{{keys_of(edits, 'mails')}, score_is: probability_of_label, automate_at: 0.7{parts}}}\n"
         )  # fmt: skip
+        waits = ", window_on: predicted_at, unresolved: true" if self.waiting else ""
         return f"""\
 version: 1
 timezone: UTC
 sources:
-  tickets: {{relation: tickets, score_is: probability_of_label, automate_at: 0.8,
+  tickets: {{{keys_of(edits, "tickets")}, score_is: probability_of_label, automate_at: 0.8{waits},
     labels: {{phishing: {{critical: true, automate_at: 0.9}}}}{parts}}}
 {mails}rules:
 {rules}
@@ -108,7 +115,7 @@ routes:
 """
 
 
-Kind = Literal["run", "drain", "watch", "person", "slack", "look"]
+Kind = Literal["run", "drain", "watch", "person", "slack", "look", "edit", "pin"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class Plan:
     setting: Setting
     moods: Mapping[tuple[str, str, str], Mood]  # (schedule+window, source, label)
     events: tuple[Event, ...]
+    troubles: Troubles = field(default_factory=Troubles)
 
 
 @dataclass
@@ -172,14 +180,36 @@ def plan(seed: int) -> Plan:
     events = [*_runs(setting, windows, rng), *_people(setting, windows, rng), *_rounds(windows, rng)]
     if setting.in_channels:
         events += _people_on_channels(setting, windows, Random(f"channels {seed}"))
-    return Plan(seed, setting, moods, tuple(sorted(events, key=lambda e: e.at)))
+    troubles = troubles_of(
+        setting.labels, windows, pinned=setting.pinned, token=setting.token, waiting=setting.waiting,
+        rng=Random(f"troubles {seed}"),
+    )  # fmt: skip
+    events += _of_troubles(troubles)
+    return Plan(seed, setting, moods, tuple(sorted(events, key=lambda e: e.at)), troubles)
+
+
+def _of_troubles(troubles: Troubles) -> Iterator[Event]:
+    """Edits and new baselines; and somebody looks and the watchdog comes round while something is wrong."""
+    for edit in troubles.edits:
+        yield Event(edit.at, "edit", edit.source)
+    for pin in troubles.pins:
+        again = {"schedule": "weekly", "unread": [], "version": "v3", "again": "the same"}
+        yield Event(pin.at, "pin", pin.source, {"pin": pin})
+        yield Event(pin.at + timedelta(hours=1), "run", pin.weeks[-1].name, again)
+        yield Event(pin.at + timedelta(hours=2), "look")
+    for gone in troubles.emptied:
+        yield Event(gone.end - timedelta(days=1), "look")
+    for start, end in troubles.away:
+        yield Event(start + timedelta(hours=20), "watch")
+        yield Event(start + timedelta(hours=21), "look")
+        yield Event(end + timedelta(minutes=20), "watch")
 
 
 def _setting(seed: int, rng: Random) -> Setting:
     return Setting(
         when_not_evaluated=rng.choice(("keep", "keep", "disable")), initial=rng.choice(("on_first_ok", "off")),
         re_enable=rng.choice(("manual", "manual", "{after: 2}")), dry_run=rng.random() < 0.08,
-        daily=seed % 3 == 0, in_channels=seed % 3 == 1, pinned=rng.random() < 0.85, linked=rng.random() < 0.6, token=rng.random() < 0.9,
+        daily=seed % 3 == 0, in_channels=seed % 3 == 1, waiting=seed % 6 == 5, pinned=rng.random() < 0.85, linked=rng.random() < 0.6, token=rng.random() < 0.9,
     )  # fmt: skip
 
 
@@ -275,7 +305,7 @@ def _people(setting: Setting, windows: list[Window], rng: Random) -> Iterator[Ev
         )[0]  # fmt: skip
         source = rng.choice(sorted(setting.labels))
         given = {
-            "by": rng.choice(PEOPLE), "why": rng.choice(WHY), "source": source, "pick": rng.random(),
+            "by": rng.choice(PEOPLE), "why": rng.choice(REASONS), "source": source, "pick": rng.random(),
             "label": rng.choice(setting.labels[source]), "way": rng.choice(("terminal", "http", "slack")),
             "hours": rng.choice((None, None, 6, 40, 100, 400)), "on": rng.random() < 0.5,
         }  # fmt: skip
@@ -289,7 +319,7 @@ def _people_on_channels(setting: Setting, windows: list[Window], rng: Random) ->
     for _ in range(rng.randint(3, 8)):
         source = rng.choice(sorted(setting.labels))
         given = {
-            "by": rng.choice(PEOPLE), "why": rng.choice(WHY), "source": source, "on": rng.random() < 0.6,
+            "by": rng.choice(PEOPLE), "why": rng.choice(REASONS), "source": source, "on": rng.random() < 0.6,
             "label": rng.choice(setting.labels[source]), "channel": rng.choice(script.CHANNELS),
             "hours": rng.choice((None, None, 40, 400)), "pick": rng.random(),
         }  # fmt: skip
@@ -331,6 +361,7 @@ class Story:
     rng: Random
     said: dict[tuple[str, str, str, str | None, str], Said] = field(default_factory=dict)
     values: dict[tuple[str, str, str, str], Numbers] = field(default_factory=dict)
+    told: Told = field(default_factory=Told)
     acted: list[str] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
     presses: int = 0
@@ -373,16 +404,18 @@ def story(planned: Plan, folder: Path) -> Iterator[Story]:
     """The monitor of a plan, with its clock and Slack."""
     clock = Clock(FIRST)
     shutil.copy(_empty_history(), folder / "history.sqlite")
-    world = make_world(folder, config=planned.setting.yaml, warehouse_url=f"duckdb:///{folder / 'none.duckdb'}")
+    world = make_world(folder, config=planned.setting.yaml(), warehouse_url=f"duckdb:///{folder / 'none.duckdb'}")
     more = {"public_url": PUBLIC} if planned.setting.linked else {}
+    if planned.troubles.listens:
+        more |= {"slack_bot_token": "xoxb-1", "slack_app_token": "xapp-1"}
     environment = world.environment | {f"CALMON_{k.upper()}": v for k, v in more.items()}
     channel = Channel() if planned.setting.token else None
     with clockwork(clock, channel), _environment(environment), _wide(), world.opened(clock, **more) as monitor:
         if planned.setting.pinned:
-            monitor.store.save_baselines(_baselines(monitor, planned.setting))
+            monitor.store.save_baselines(_baselines(monitor, planned.setting.labels))
         whispers, service = Whispers(), Service(world.settings(**more), clock=clock)
         buttons = Buttons(
-            monitor, whispers, TEAM, config=lambda: monitor.config, deliver=lambda: run.deliver(monitor)
+            monitor, whispers, TEAM, config=lambda: load_config(folder / "alerts.yaml"), deliver=lambda: run.deliver(monitor)
         )  # fmt: skip
         try:
             yield Story(
@@ -418,30 +451,26 @@ def _wide() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _baselines(monitor: Monitor, setting: Setting) -> list[Baseline]:
-    span = week("2025-W44", UTC_ZONE), week("2026-W01", UTC_ZONE)
+FIRST_SPAN = (week("2025-W44", UTC_ZONE), week("2026-W01", UTC_ZONE))
+
+
+def _baselines(
+    monitor: Monitor, labels_of: Mapping[str, Sequence[str]], span: Sequence[Window] = FIRST_SPAN, version: int = 1
+) -> list[Baseline]:
+    """The baselines of these labels, of the weeks from the first to the last, under the present settings."""
     made = []
-    for source, labels in setting.labels.items():
+    for source, labels in labels_of.items():
         for label in (None, *labels):
             scores = [k / 20 for k in range(1, 20) for _ in range(60)]
             truths = [int(i % 60 < 60 * s) for i, s in enumerate(scores)]
             counts = counts_from_rows(scores, truths)
+            edges, settings = edges_of(counts, monitor.config.evaluation), settings_of(monitor.config.sources[source])
             made.append(
                 Baseline(
-                    source,
-                    label,
-                    1,
-                    span[0].start,
-                    span[1].end,
-                    span[0].name,
-                    span[1].name,
-                    counts,
-                    edges_of(counts, monitor.config.evaluation),
-                    FIRST,
-                    "ana",
-                    "first",
+                    source, label, version, span[0].start, span[-1].end, span[0].name, span[-1].name, counts, edges,
+                    monitor.clock() if version > 1 else FIRST, "ana", "first", settings=settings,
                 )
-            )
+            )  # fmt: skip
     return made
 
 
@@ -451,6 +480,7 @@ def play(planned: Plan, folder: Path, observer: Observer) -> Story:
         for event in planned.events:
             told.clock.now = max(event.at, told.clock.now) if event.kind != "run" else event.at
             step = Step(event, told.clock.now)
+            _listen(told)
             _DO[event.kind](told, event, step)
             observer(told, step)
         return told
@@ -491,7 +521,10 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
             raise Down("the driver broke")
         pages.extend(page(told, window, name, event) for name in names)
         for each in pages:
-            monitor.store.save_reading(window, _reading(each), monitor.clock())
+            monitor.store.save_reading(window, _reading(each, monitor), monitor.clock())
+            _note_reading(told, each)
+            if each.problem is None:
+                _read_again(told, window, each.source)
         return pages
 
     def judge(monitor: Monitor, data: list[Page], *_: Any, **__: Any) -> tuple[Evaluated, ...]:
@@ -504,23 +537,78 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
         collecting.collect, run.judge = before
         for each in pages:
             told.pages.append(each)
+            told.told.estimates[each.window.schedule, each.window.name, each.source] = each.estimates
             for line in each.said:
                 told.said[line.schedule, line.window, line.source, line.label, line.rule] = line
 
 
-def _reading(page: Page) -> StoredReading:
-    state = "ok" if page.problem is None else page.problem.value
-    quality = tuple(RejectedRows(page.source, reason, rows) for reason, rows in page.rejected.items())
+def _quality(page: Page) -> tuple[RejectedRows, ...]:
+    failed = (part_not_read(page.source, part, Reason.RELATION_ERROR, WHY[part]) for part in sorted(page.unread))
+    return (*(RejectedRows(page.source, reason, rows) for reason, rows in page.rejected.items()), *failed)
+
+
+def _reading(page: Page, monitor: Monitor) -> StoredReading:
+    state, quality = "ok" if page.problem is None else page.problem.value, _quality(page)
     return StoredReading(
         page.source, state=state, error=page.error or None, versions={page.version: page.rows} if page.rows else {},
         quality=quality, rows=page.rows, digest=f"{page.source}{page.window.name}{page.rows}",
+        settings=settings_of(monitor.config.sources[page.source]),
     )  # fmt: skip
 
 
+def _note_reading(told: Story, page: Page) -> None:
+    """What the run has read by the plan, for the facts."""
+    key = (page.window.schedule, page.window.name, page.source)
+    told.told.readings[key] = [] if page.problem is not None else [page.rows]  # since it was judged last
+    told.told.unread[key] = frozenset(page.unread)
+    told.told.gone[key] = None
+    told.told.read_at[key] = told.clock.now
+    told.told.judged.append(key)
+
+
+def _read_again(told: Story, window: Window, source: str) -> None:
+    """The window before is read once more where its rows are others now, as truths come late: by the product's code."""
+    monitor, past = told.monitor, previous(window, UTC_ZONE)
+    kept = monitor.store.load_reading(past.schedule, past.start, source)
+    key = (past.schedule, past.name, source)
+    if kept is None or kept.state != "ok" or not told.told.readings.get(key):
+        return
+    troubles, before = told.plan.troubles, told.told.readings[key]
+    share = troubles.share_left(source, past, told.clock.now)
+    rows = int(before[0] * share)
+    if rows == kept.rows and kept.settings == settings_of(monitor.config.sources[source]):
+        return
+    quality = tuple(q for q in kept.quality if q.reason in script.REJECTED) if share == 1 else ()
+    versions = dict.fromkeys(kept.versions, rows) if rows else {}
+    reading = Reading(source, past, {}, {}, 1.0, versions, quality, rows)
+    baselines = collecting.references_of(monitor, source).baselines
+    collecting.read(monitor, past, source, baselines, store=True, reading=reading, before=kept)
+    if rows != kept.rows and monitor.store.run_of(past) is not None:
+        monitor.store.replace_estimates(past, source, _estimates_of(told, past, source, share))
+    before.append(rows)
+    most = max(before[:-1])
+    edit = troubles.edit_of(source, told.clock.now)
+    otherwise = edit is not None and edit.other_numbers and edit.at > told.told.read_at[key]
+    told.told.gone[key] = most if 2 * rows < most and not otherwise else None
+    told.told.read_at[key] = told.clock.now
+
+
+def _estimates_of(told: Story, window: Window, source: str, share: float) -> list[Estimate]:
+    """The estimates of the rows that are left: the same values, from fewer rows."""
+    found = told.told.estimates.get((window.schedule, window.name, source), [])
+    return [replace(each, n=int(each.n * share)) for each in found if int(each.n * share)]
+
+
 def _evaluated(page: Page) -> Evaluated:
-    quality = tuple(RejectedRows(page.source, reason, rows) for reason, rows in page.rejected.items())
     return Evaluated(
-        page.source, page.window, tuple(page.estimates), tuple(page.verdicts), (), quality, page.problem, page.error
+        page.source,
+        page.window,
+        tuple(page.estimates),
+        tuple(page.verdicts),
+        (),
+        _quality(page),
+        page.problem,
+        page.error,
     )
 
 
@@ -533,14 +621,20 @@ def page(told: Story, window: Window, source: str, event: Event) -> Page:
         made.problem, made.error = rng.choice(
             ((Reason.RELATION_ERROR, "the relation has no column score"), (Reason.WAREHOUSE_FAILED, "no answer"))
         )
-    rules = [rule for rule in told.setting.rules if rule.schedule == window.schedule]
+    if made.problem is None:
+        made.unread = told.plan.troubles.unread.get((window.name, source), frozenset())
+    empty = told.plan.troubles.is_empty(source, told.clock.now)
+    rules = [rule for rule in told.setting.rules if rule.schedule == window.schedule and rule.source in (None, source)]
     for label in told.setting.labels[source]:
         mood = told.plan.moods[window.name, source, label]
         if event.more.get("again") == "late truths" and rng.random() < 0.4:
             mood = rng.choice(("good", "good", "bad", "unsure"))
         seen = numbers_or_none(told, window, source, label, mood, rng)
+        mood, seen = ("gone", None) if empty else (mood, seen)
         for rule in rules:
-            if rule.scope == "labels":
+            if rule in script.WAITING:
+                _add(told, made, rule, label, mood, seen, Random(f"{salt} {label} {rule.id}"), salt)
+            elif rule.scope == "labels":
                 _add(told, made, rule, label, mood, seen, rng, salt)
             elif rule.scope == "segments":
                 _add_channels(told, made, rule, label, mood, seen, salt)
@@ -579,11 +673,11 @@ def _add(
 ) -> None:
     window = made.window
     before = _before(told, window, made.source, label) if rule.asks > 1 else None
-    if made.problem is not None:
-        outcome, reason = "not_evaluated", made.problem
-    elif seen is None:
-        outcome, reason = "not_evaluated", Reason.NO_ROWS
+    why, known = _why_not(told, made, rule, mood, seen, salt)
+    if why is not None:
+        outcome, reason = "not_evaluated", why
     else:
+        assert seen is not None
         outcome, reason = script.decided(rule, mood, seen, before, pinned=told.setting.pinned)
     if mood == "rejected" and made.problem is None:
         made.rejected["score_missing"] = made.rejected.get("score_missing", 0) + 120
@@ -593,19 +687,58 @@ def _add(
         window.schedule, window.name, made.source, label, rule.id, outcome, reason, value
     )  # type: ignore[arg-type]  # fmt: skip
     made.said.append(line)
-    made.verdicts.append(
-        script.verdict_of(
-            rule,
-            line,
-            window,
-            None if made.problem else seen,
-            before,
-            rng,
-            salt,
-            revision=told.monitor.config.revision,
-            pinned=told.setting.pinned,
-        )
+    measured = None if made.problem else seen
+    _keep(told, made, rule, line, measured, before, rng, salt, known)
+
+
+def _keep(
+    told: Story, made: Page, rule: RuleSpec, line: Said, seen: Numbers | None, before: float | None, rng: Random,
+    salt: str, known: dict[str, Any], more: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """The verdict of a line, and what the plan says of the settings by which it was compared."""
+    troubles, now, source = told.plan.troubles, told.clock.now, made.source
+    pin, edit = troubles.pin_of(source, now), troubles.unlike_baseline(source, now)
+    changed_rows = troubles.edit_of(source, now)
+    verdict = script.verdict_of(
+        rule, line, made.window, seen, before, rng, salt if changed_rows is None else f"{salt} {changed_rows.words} {pin}",
+        revision=told.monitor.config.revision, pinned=told.setting.pinned, more=more, known_of=known,
+        version=1 if pin is None else 2,
+    )  # fmt: skip
+    made.verdicts.append(verdict)
+    told.told.changed[verdict.id] = None if edit is None else edit.words
+
+
+def _why_not(
+    told: Story, made: Page, rule: RuleSpec, mood: Mood, seen: Numbers | None, salt: str
+) -> tuple[Reason | None, dict[str, Any]]:
+    """Why the plan lets a rule judge nothing, in the order of the contract; and what its verdict keeps of it."""
+    troubles, now = told.plan.troubles, told.clock.now
+    waits_for = "unresolved_failed" if rule.is_estimate else "delays_failed" if rule.mature else None
+    young = script.too_young(seen, rule.mature, Random(f"young {salt}")) if rule.mature and seen is not None else None
+    in_baseline = told.setting.pinned and troubles.is_in_baseline(made.source, made.window, now)
+    compares = told.setting.pinned and rule.needs_baseline
+    reasons: tuple[tuple[bool, Reason | None, dict[str, Any]], ...] = (
+        (made.problem is not None, made.problem, {}),
+        (mood == "rejected", Reason.REJECTED_ROWS, {}),
+        (waits_for in made.unread, Reason.UNRESOLVED_FAILED, {}),
+        (young is not None, Reason.NOT_MATURE, {"maturity": young}),
+        (seen is None or mood == "gone", Reason.NO_ROWS, {}),
+        (in_baseline, Reason.IN_BASELINE, {}),
+        (compares, *(_other_settings(told, made.source, now) if compares else (None, {}))),
     )
+    return next(((reason, known) for holds, reason, known in reasons if holds), (None, {}))
+
+
+def _other_settings(told: Story, source: str, now: datetime) -> tuple[Reason | None, dict[str, Any]]:
+    """Whether the plan has edited the source since its baseline was pinned; what is kept of it is what the product finds."""
+    edit, found = told.plan.troubles.unlike_baseline(source, now), collecting.references_of(told.monitor, source)
+    refused, renamed = found.refused.get(None, ()), found.renamed.get(None, ())
+    planned = (edit is not None and edit.other_numbers, edit is not None and not edit.other_numbers)
+    if (bool(refused), bool(renamed)) != planned:
+        told.told.against.append(f"{source} is compared with {found.baselines.keys()}, and its settings are: {edit}")
+    if edit is not None and edit.other_numbers:
+        return Reason.SETTINGS_CHANGED, {"settings": as_detail(refused)}
+    return None, {"renamed": as_detail(renamed)} if renamed else {}
 
 
 def _add_channels(
@@ -615,8 +748,9 @@ def _add_channels(
     rng, window = Random(f"{salt} {label} channels"), made.window
     found = [] if seen is None else script.channels_of(mood, seen, rng)
     outcome, reason = ("not_evaluated", Reason.NO_ROWS) if seen is None else script.decided_in_channels(mood, found)
-    if made.problem is not None:
-        outcome, reason = "not_evaluated", made.problem
+    why, known = _why_not(told, made, rule, mood, seen, salt)
+    if why is not None:
+        outcome, reason = "not_evaluated", why
     silent = seen is None or (outcome == "not_evaluated" and reason != Reason.TOO_FEW_ROWS)
     line = Said(
         window.schedule, window.name, made.source, label, rule.id, outcome, reason, None if silent else found[0].shortfall
@@ -625,12 +759,7 @@ def _add_channels(
     measured = None
     if seen is not None and made.problem is None:
         measured = replace(seen, shortfall=found[0].shortfall, automated=found[0].rows)
-    made.verdicts.append(
-        script.verdict_of(
-            rule, line, window, measured, None, rng, salt, revision=told.monitor.config.revision,
-            pinned=told.setting.pinned, more=script.in_channels(found) if found else None,
-        )
-    )  # fmt: skip
+    _keep(told, made, rule, line, measured, None, rng, salt, known, script.in_channels(found) if found else None)
 
 
 def _before(told: Story, window: Window, source: str, label: str | None) -> float | None:
@@ -656,6 +785,28 @@ def _send(told: Story, *, due_only: bool) -> None:
 def _watch(told: Story, event: Event, step: Step) -> None:
     watch_monitor(told.monitor)
     _drain(told, event, step)
+
+
+def _listen(told: Story) -> None:
+    """The listener notes that it is connected, as it does every five minutes while it is."""
+    last = told.plan.troubles.listened(told.clock.now)
+    if last is not None:
+        at = last - NOTED_EVERY / 2 if last == told.clock.now else last
+        told.monitor.store.put_note(Note(LISTENER_NOTE, at))
+
+
+def _edit(told: Story, event: Event, step: Step) -> None:
+    """Somebody edits alerts.yaml: another column, another scale, another relation."""
+    edits = [edit for edit in told.plan.troubles.edits if edit.at <= event.at]
+    (told.folder / "alerts.yaml").write_text(told.setting.yaml(edits), "utf-8")
+    told.monitor = replace(told.monitor, config=load_config(told.folder / "alerts.yaml"))
+
+
+def _pin(told: Story, event: Event, step: Step) -> None:
+    """Somebody pins the baseline of a source again."""
+    pin = event.more["pin"]
+    labels = {pin.source: told.setting.labels[pin.source]}
+    told.monitor.store.save_baselines(_baselines(told.monitor, labels, pin.weeks, version=2))
 
 
 def _slack(told: Story, event: Event, step: Step) -> None:
@@ -786,6 +937,7 @@ def _press(told: Story, step: Step, action: str, incident: str, why: str) -> Non
 
 _DO: Mapping[str, Callable[[Story, Event, Step], None]] = {
     "run": _run, "drain": _drain, "watch": _watch, "person": _person, "slack": _slack, "look": _look,
+    "edit": _edit, "pin": _pin,
 }  # fmt: skip
 _ACTS: Mapping[str, Callable[[Story, Event, Step], None]] = {
     "go live": _go_live, "enable": _switch, "disable": _switch, "whole": _whole_source,

@@ -952,7 +952,7 @@ def _measured(reader: Reader, text: str, found: dict[str, Any], row: Row, names:
 
 
 @NUMBERS.add(
-    rf"(?:overconfidence(?: \(mean score minus accuracy; `?shortfall`? in rules\))?|ECE|MCE|ROC AUC|KS distance) {_MEASURED}"
+    rf"(?:overconfidence(?: \(mean score minus accuracy; `?shortfall`? in rules\))?|ECE|MCE|ROC AUC|KS distance|expected accuracy \(an estimate\)) {_MEASURED}"
 )
 def _value(reader: Reader, text: str, row: Row, **found: Any) -> None:
     _measured(reader, text, found, row, ("value", "low", "high"))

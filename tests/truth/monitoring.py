@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -11,7 +12,7 @@ from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
 from tests.truth.facts import Facts, Row
 from tests.truth.script import AUTOMATE_AT
 from tests.truth.sentences import NUMBER, TIME, WEEK
-from tests.truth.texts import Message
+from tests.truth.texts import Message, Part
 
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
@@ -127,34 +128,37 @@ def _unread(reader: Reader, text: str, _: Any, source: str, window: str, since: 
 
 
 _GONE = (
-    rf"(?: Of {{}} (?:{N} rows were|1 row was) read before, and (?:(?P<{{}}>{N}) (?:is|are)|none is) left: "
+    rf"(?: Of {{}} (?P<{{}}>{N}) rows? (?:was|were) read before, and (?:(?P<{{}}>{N}) (?:is|are)|none is) left: "
     r"the relation was emptied or replaced\.)?"
 )
 
 
-def _gone(reader: Reader, text: str, mine: Row | None, left: str | None) -> None:
+def _gone(reader: Reader, text: str, source: str, window: str, read: str, left: str | None) -> None:
+    mine = _reading(reader.facts, source, window)
     gone = [q for q in reader.facts.quality if q["reason"] == "rows_gone" and mine is not None and all(
         q[name] == mine[name] for name in ("source", "schedule", "window_start")
     )]  # fmt: skip
     reader.check(bool(gone), "rows that are gone", text, mine)
     reader.equal("rows that are left", text, int((left or "0").replace(",", "")), mine and mine["rows"])
+    key = ("weekly" if "W" in window else "daily", window, source)
+    reader.number("rows that were read before", text, read, reader.facts.told.gone.get(key))
 
 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has no row for (?P<window>{WEEK}){_SINCE}(?P<why>: nothing was resolved, or the view is no longer filled)?\. Usual are (?P<usual>{N})\."
     rf"(?: In no window (?:lie (?P<undated>{N}) rows|lies (?P<one_undated>1) row) of it, whose date is missing, malformed or in the future \((?P<before>{N}) before\)\.)?"
-    + _GONE.format(f"(?P<again>{WEEK})", "none")
-    + _GONE.format(f"(?P<past>{WEEK})", "left")
+    + _GONE.format(f"(?P<again>{WEEK})", "here", "none")
+    + _GONE.format(f"(?P<past>{WEEK})", "were", "left")
 )
 def _no_row(
     reader: Reader, text: str, _: Any, source: str, window: str, since: Any, usual: str, undated: Any,
-    one_undated: Any, before: Any, why: Any, again: Any, none: Any, past: Any, left: Any,
+    one_undated: Any, before: Any, why: Any, again: Any, here: Any, none: Any, past: Any, were: Any, left: Any,
 ) -> None:  # fmt: skip
     undated = undated or one_undated
     found = _newest_reading(reader, text, source, window)
-    for name, rest in ((again, none), (past, left)):
+    for name, read, rest in ((again, here, none), (past, were, left)):
         if name is not None:
-            _gone(reader, text, _reading(reader.facts, source, name), rest)
+            _gone(reader, text, source, name, read, rest)
     reader.check(bool(why) or window in (again, past), "why there is no row", text, why)
     if found is not None:
         reader.equal("rows", text, 0, found["rows"])
@@ -181,8 +185,11 @@ def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) 
         r for r in reader.facts.readings
         if (r["source"], r["schedule"]) == (found["source"], found["schedule"]) and r["state"] == "ok"
         and r["window_start"] < found["window_start"]
-        and r["window_start"].weekday() == found["window_start"].weekday()
     ]  # fmt: skip
+    alike = [r for r in before if r["window_start"].weekday() == found["window_start"].weekday()]
+    empty = [r["window_start"] for r in before if r["rows"]][-1:]
+    of_days = [r for r in alike if empty and r["window_start"] <= empty[0]]
+    before = alike if of_days else before  # a history of a few days has no such weekday
     known = {round(median([r["rows"] for r in before[-windows:]] or [0]))}
     with_rows = [r["rows"] for r in before if r["rows"]]
     known.add(round(median(with_rows[-windows:] or [0])))
@@ -191,16 +198,16 @@ def _usual(reader: Reader, text: str, found: Row, usual: str, windows: int = 8) 
 
 @FINDING.add(
     rf"(?P<source>[\w-]+) has (?P<rows>{N}) rows? for (?P<window>{WEEK}); usual are (?P<usual>{N}) \(the median of the (?P<count>\d+) (?:windows|days of this weekday) before\)\."
-    + _GONE.format(f"(?P<again>{WEEK})", "left")
+    + _GONE.format(f"(?P<again>{WEEK})", "were", "left")
 )
 def _few_rows(
     reader: Reader, text: str, _: Any, source: str, rows: str, window: str, usual: str, count: str, again: Any,
-    left: Any,
+    were: Any, left: Any,
 ) -> None:  # fmt: skip
     found = _newest_reading(reader, text, source, window)
     if again is not None:
         reader.equal("window of the rows", text, again, window)
-        _gone(reader, text, found, left)
+        _gone(reader, text, source, again, were, left)
     if found is not None:
         reader.number("rows", text, rows, found["rows"])
         _usual(reader, text, found, usual, int(count))
@@ -226,14 +233,17 @@ def _nothing_judged(
 
 
 @FINDING.add(
-    rf"(?P<source>[\w-]+) in (?P<window>{WEEK}){_SINCE}: (?P<rules>.+?) could not judge (?P<labels>.+?): (?P<why>too many of their rows|their scores moved|which of their items wait|.+ rows).*"
+    rf"(?P<source>[\w-]+) in (?P<window>{WEEK}){_SINCE}: (?P<rules>.+?) could not judge (?P<labels>.+?): (?P<why>too many of their rows|their scores moved|when their truths came, or which of their items still wait for one, could not be read|.+ rows).*"
 )
 def _could_not_judge(
     reader: Reader, text: str, _: Any, source: str, window: str, since: Any, rules: str, labels: str, why: str
 ) -> None:
     schedule = "weekly" if "W" in window else "daily"
-    known_whys = {"their scores moved": "scores_moved", "which of their items wait": "unresolved_failed"}
-    reason = known_whys.get(why, "rejected_rows")
+    of_part = why.startswith("when their truths came")
+    reason = "unresolved_failed" if of_part else "scores_moved" if why == "their scores moved" else "rejected_rows"
+    if of_part:
+        planned = reader.facts.told.unread.get((schedule, window, source))
+        reader.check(bool(planned), "part that could not be read", text, planned)
     true = {
         (v["rule"], v["label"] or "all labels") for v in reader.facts.current(schedule, window, source) if v["reason"] == reason
     }  # fmt: skip
@@ -378,11 +388,13 @@ def _turned_off(reader: Reader, text: str, _: Any, source: str, labels: str, rea
     rf"|never been noted as connected to Slack, and messages with buttons are sent since (?P<sent>{TIME}) UTC)\."
 )
 def _not_listening(reader: Reader, text: str, _: Any, at: str | None, sent: str | None) -> None:
-    noted = reader.facts.rows("SELECT at FROM notes WHERE key = 'slack listener'")
-    first = reader.facts.rows("SELECT min(sent_at) AS sent_at FROM deliveries")[0]["sent_at"]
-    true = noted[0]["at"] if noted else first
-    reader.equal("has ever listened", text, at is not None, bool(noted))
-    reader.check(same_minute(at or sent, true), "last connected", text, true)
+    facts = reader.facts
+    now = reader.made_at or facts.now
+    reader.equal("has ever listened", text, at is not None, facts.troubles.listened(now) is not None)
+    reader.check(facts.troubles.is_silent(now), "buttons that are not answered", text, facts.troubles.away)
+    reader.check(
+        at is None or same_minute(at, facts.troubles.listened(now)), "last connected", text, facts.troubles.away
+    )
 
 
 # --- where automation stands
@@ -429,14 +441,17 @@ ENDINGS = Grammar("the monitor is well again")
 
 @ENDINGS.add(
     rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
-    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|Buttons of messages answer again|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|(?P<buttons>Buttons of messages answer again)|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
     rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
 )
-def _well_again(reader: Reader, text: str, incident: Row, work: Any, since: Any, seen: Any) -> None:
+def _well_again(reader: Reader, text: str, incident: Row, work: Any, buttons: Any, since: Any, seen: Any) -> None:
     """It is over since a time after it began, and not after that was noticed; work is back with a run that ended."""
     at = datetime.strptime(since or seen, "%Y-%m-%d %H:%M")
     began, over = (incident[k].replace(tzinfo=None, second=0, microsecond=0) for k in ("opened_at", "resolved_at"))
     reader.check(began <= at <= over, "since", text, (began, over))
+    if buttons:
+        heard = reader.facts.troubles.listened(incident["resolved_at"]) == incident["resolved_at"]
+        reader.check(heard, "buttons that are answered", text, reader.facts.troubles.away)
     if work:
         done = [r["finished_at"] for r in reader.facts.runs if r["state"] == "done"]
         reader.check(any(same_minute(since, t) for t in done) or at == over, "back at work", text, done[-3:])
@@ -526,6 +541,17 @@ def check_message(reader: Reader, message: Message, members: list[Row], change: 
 # --- health
 
 HEALTH = Grammar("health")
+
+
+def check_health(reader: Reader, parts: Sequence[Part]) -> None:
+    """Every line of ``calmon health``; and what must be said is among them."""
+    lines = [str(part) for part in parts]
+    for line in lines:
+        HEALTH.read(reader, line)
+    facts, said = reader.facts, any("Nobody answers the buttons" in line for line in lines)
+    reader.equal("whether buttons are answered", "health", not said, not facts.troubles.is_silent(facts.now))
+
+
 HEALTH.add(r"  do now: .+|(?:What to do|Do now): .+")(nothing)
 
 
@@ -554,7 +580,9 @@ def _healthy(reader: Reader, text: str, _: Any) -> None:
         reader.check(newest["state"] == "done", "newest run", text, (newest["window_name"], newest["state"]))
         for source in {v["source"] for v in facts.current(schedule, newest["window_name"])}:
             mine = facts.current(schedule, newest["window_name"], source)
-            judged = any(v["outcome"] != "not_evaluated" for v in mine)
+            judged = any(v["outcome"] != "not_evaluated" for v in mine) or {v["reason"] for v in mine} == {
+                "in_baseline"
+            }
             reader.check(judged, "anything judged", text, f"{source} in {newest['window_name']}: nothing was judged")
             bad = {v["reason"] for v in mine} & {"rejected_rows", "scores_moved", "unresolved_failed"}
             reader.check(not bad, "nothing to say of what could not be judged", text, bad)

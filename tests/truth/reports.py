@@ -16,6 +16,7 @@ from tests.truth.facts import Facts, Row, Switch, own_reason
 from tests.truth.monitoring import window_start
 from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, fits_cause, state_of
 from tests.truth.texts import Part, Table
+from tests.truth.troubles import WHY
 
 N = NUMBER
 Key = tuple[str, str | None]
@@ -24,7 +25,8 @@ METRICS = {
     "shortfall (automated)": ("shortfall", "automated"), "Shortfall": ("shortfall", "automated"),
     "Brier score": ("brier", "all"), "log loss": ("nll", "all"), "PR AUC": ("pr_auc", "all"),
     "accuracy": ("accuracy", "all"), "missed": ("false_negative_rate", "all"),
-    "expected accuracy": ("expected_accuracy", "all"), "expected ECE": ("expected_ece", "all"),
+    "expected accuracy": ("expected_accuracy", "all"), "expected accuracy (an estimate)": ("expected_accuracy", "all"),
+    "expected ECE": ("expected_ece", "all"),
     "expected shortfall (automated)": ("expected_shortfall", "automated"),
 }  # fmt: skip
 _DAY = r"\d{1,2} [A-Z][a-z]{2} \d{4}"
@@ -255,7 +257,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"treat it as a breach until you know why.*", _SILENT, lambda v: v["reason"] == "scores_moved"),
     (r"fix the rejected rows.*", _SILENT, lambda v: v["reason"] == "rejected_rows"),
     (r"run `?calmon check`?, then the window again", _SILENT, lambda v: v["reason"] in ("relation_error", "warehouse_failed")),
-    (r"look at the notes, which say why the waiting items.*", _SILENT, lambda v: v["reason"] == "unresolved_failed"),
+    (r"look at the notes, which say what could not be read and why.*", _SILENT, lambda v: v["reason"] == "unresolved_failed"),
     (r"check that outcomes of this label reach.*", _SILENT, lambda v: v["reason"] == "no_rows"),
     (r"no item is of this rule's rows.*", _SILENT, lambda v: v["reason"] == "no_rows"),
     (r"pin a baseline.*", _SILENT, lambda v: v["reason"] in ("no_baseline", "settings_changed")),
@@ -642,29 +644,41 @@ def _counts_removed(reader: Reader, text: str, of: Tables, source: str, window: 
     reader.equal("counts that were removed", text, 0, len(left))
 
 
-@LINES.add(
-    r"(?:note: |- )?(?P<source>[\w-]+) was judged on its counts, but "
-    r"(?:when the truths of its items came|the items whose truth is not known yet) could not be read "
+_PARTS = {
+    "when the truths of its items came": "delays_failed", "the items whose truth is not known yet": "unresolved_failed",
+}  # fmt: skip
+NOT_READ = (
+    rf"(?P<source>[\w-]+) was judged on its counts, but (?P<what>{'|'.join(_PARTS)}) could not be read "
     r"\((?P<part>delays_failed|unresolved_failed)\)(?:: (?P<why>.+))?"
 )
-def _part_not_read(reader: Reader, text: str, of: Tables, source: str, part: str, why: str | None) -> None:
-    start = window_start(of.week.name).replace(tzinfo=UTC)
-    key = (of.week.schedule, start, source, part)
-    found = [q for q in reader.facts.quality if (q["schedule"], q["window_start"], q["source"], q["reason"]) == key]
-    reader.equal("parts not read", text, 1, len(found))
+
+
+@LINES.add(rf"(?:note: |- )?{NOT_READ}")
+def _part_not_read(reader: Reader, text: str, of: Tables, **said: str) -> None:
+    check_part(reader, text, of.week.schedule, of.week.name, **said)
+
+
+def check_part(
+    reader: Reader, text: str, schedule: str, window: str, *, source: str, what: str, part: str, why: str | None
+) -> None:
+    """A part that could not be read is one of the plan, and it is put in the right words."""
+    planned = reader.facts.told.unread.get((schedule, window, source), frozenset())
+    reader.check(part in planned and why in (None, WHY[part]), "part not read", text, planned)  # type: ignore[index]
+    reader.equal("name of a part", text, _PARTS[what], part)
 
 
 @LINES.add(
     rf"(?:note: |- )?(?P<source>[\w-]+) had (?P<before>{N}) rows? of this window when it was read before, "
-    rf"and has (?P<rows>{N}) now"
+    rf"and (?P<rows>{N}) when it was read last"
 )
 def _rows_gone(reader: Reader, text: str, of: Tables, source: str, before: str, rows: str) -> None:
     start = window_start(of.week.name).replace(tzinfo=UTC)
     same = (of.week.schedule, start, source)
     found = [r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == same]
     reader.number("rows that are left", text, rows, found[0]["rows"] if found else None)
-    gone = [q for q in reader.facts.quality if (q["schedule"], q["window_start"], q["source"]) == same]
-    reader.check(any(q["reason"] == "rows_gone" for q in gone), "rows that are gone", text, before)
+    told, key = reader.facts.told, (of.week.schedule, of.week.name, source)
+    reader.number("rows that are gone", text, before, told.gone.get(key))
+    reader.number("rows when read last", text, rows, told.readings[key][-1])
 
 
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")
@@ -752,10 +766,11 @@ def _facts(
         return
     reader.number("rows", text, rows, of.week.rows(key))
     if version is not None:
-        stored = reader.facts.rows("SELECT * FROM baselines WHERE source = ? AND label = ?", key[0], key[1] or "")
-        reader.equal(
-            "baseline", text, (first, last), (stored[0]["first_window"], stored[0]["last_window"]) if stored else None
-        )
+        of_label = "SELECT * FROM baselines WHERE source = ? AND label = ? AND version = ?"
+        stored = reader.facts.rows(of_label, key[0], key[1] or "", int(version))
+        said = (first, last, int(of_rows.replace(",", "")))
+        true = [(each["first_window"], each["last_window"], each["rows"]) for each in stored]
+        reader.equal("baseline", text, [said], true)
     if found["at"] is not None:
         at = moment(found["at"])
         _of_run(reader, text, of.week, found["when"], at)
@@ -1217,6 +1232,11 @@ def _run_unread(reader: Reader, text: str, schedule: str, source: str, window: s
         r for r in reader.facts.readings if (r["schedule"], r["window_start"], r["source"]) == (schedule, start, source)
     ]
     reader.equal("problem", text, problem.replace(" ", "_"), mine[0]["state"] if mine else None)
+
+
+@RUN.add(NOT_READ)
+def _run_part_not_read(reader: Reader, text: str, schedule: str, **said: str) -> None:
+    check_part(reader, text, *reader.facts.told.newest(schedule, said["source"]), **said)
 
 
 @RUN.add(rf"(?P<source>[\w-]+) (?P<window>{WEEK}): not judged: (?P<rest>.+)")

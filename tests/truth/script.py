@@ -40,6 +40,17 @@ class RuleSpec:
     asks: int = 1
     scope: str = "labels"
     needed: int = 300
+    source: str | None = None
+    mature: float | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether it judges items whose truth is not known yet."""
+        return self.metric.startswith("expected_")
+
+    @property
+    def needs_baseline(self) -> bool:
+        return self.condition == "increase" or self.is_estimate
 
     @property
     def turns_off(self) -> bool:
@@ -59,7 +70,10 @@ class RuleSpec:
         }  # fmt: skip
         if self.scope == "segments":
             what |= {"segments": f"[{COLUMN}]", "turns_off": "segments"}
-        plain = {"where": "all", "for": 1, "scope": "labels"}
+        if self.source is not None:
+            what["match"] = f"{{source: {self.source}}}"
+        what |= {"mature": self.mature}
+        plain = {"where": "all", "for": 1, "scope": "labels", "mature": None}
         return "{" + ", ".join(f"{k}: {v}" for k, v in what.items() if plain.get(k) != v) + "}"
 
 
@@ -72,8 +86,13 @@ DAYS = RuleSpec("ece-two-days", "ece", "all", "above", 0.08, "critical", _OFF, s
 PARTS = RuleSpec(
     "weekly-segments", "shortfall", "automated", "above", 0.08, "critical", _OFF, scope="segments", needed=30
 )  # fmt: skip
+EXPECTED = RuleSpec(
+    "expected-accuracy", "expected_accuracy", "all", "below", 0.85, "warning", ("slack",), source="tickets"
+)  # fmt: skip
+MATURE = RuleSpec("mature-ece", "ece", "all", "above", 0.05, "warning", ("slack",), source="tickets", mature=0.9)
 WEEKLY = (SHORTFALL, RISE, BLOCKS, WHOLE)
-RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS)}
+WAITING = (EXPECTED, MATURE)
+RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS, *WAITING)}
 
 
 @dataclass(frozen=True)
@@ -89,6 +108,8 @@ class Numbers:
     promised: float
 
     def of(self, rule: RuleSpec) -> float:
+        if rule.is_estimate:
+            return round(0.95 - self.shortfall, 4)
         return {"ece": self.ece, "mce": self.mce, "shortfall": self.shortfall}[rule.metric]
 
     def rows(self, rule: RuleSpec) -> int:
@@ -123,6 +144,7 @@ class Page:
     verdicts: list[Verdict] = field(default_factory=list)
     estimates: list[Estimate] = field(default_factory=list)
     rejected: dict[str, int] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
 
 
 def numbers_of(mood: Mood, rng: Random, *, daily: bool = False) -> Numbers:
@@ -141,6 +163,17 @@ def numbers_of(mood: Mood, rng: Random, *, daily: bool = False) -> Numbers:
     return Numbers(**drawn, auc=auc, n=n, automated=automated, promised=round(rng.uniform(0.9, 0.97), 3))
 
 
+REJECTED = ("score_missing",)
+
+
+def too_young(seen: Numbers, least: float, rng: Random) -> dict[str, Any] | None:
+    """How far the truths of a window are known, where it is not far enough; else None."""
+    if rng.random() < 0.75:
+        return None
+    items = seen.n + rng.randint(seen.n // 2, seen.n)
+    return {"items": items, "known": seen.n, "of_expected": round(rng.uniform(0.5, 0.85), 3), "least": least}
+
+
 _SILENT: dict[str, Reason] = {
     "gone": Reason.NO_ROWS, "rejected": Reason.REJECTED_ROWS, "few": Reason.TOO_FEW_ROWS,
 }  # fmt: skip
@@ -152,12 +185,15 @@ def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, 
     ``before`` is the value of the window before, for a rule that asks for several running.
     """
     rises = rule.condition == "increase"
-    silent = Reason.NO_BASELINE if rises and not pinned else _SILENT.get(mood)
+    silent = Reason.NO_BASELINE if rule.needs_baseline and not pinned else _SILENT.get(mood)
     if silent is None and rises and mood == "moved":
         silent = Reason.SCORES_MOVED
     if silent is not None:
         return "not_evaluated", silent
     held = seen.of(rule) - BASELINE_ECE if rule.condition == "increase" else seen.of(rule)
+    if rule.condition == "below":
+        within = held >= rule.threshold
+        return ("ok", Reason.WITHIN_THRESHOLD) if within else ("breach", Reason.BELOW_THRESHOLD)
     if held <= rule.threshold:
         return "ok", Reason.WITHIN_THRESHOLD
     if rule.asks > 1 and (before is None or before <= rule.threshold):
@@ -236,16 +272,22 @@ def _newest_of(lead: Channel) -> dict[str, Any]:
 
 def verdict_of(
     rule: RuleSpec, said: Said, window: Window, seen: Numbers | None, before: float | None, rng: Random, salt: str,
-    *, revision: str, pinned: bool, more: dict[str, Any] | None = None,
+    *, revision: str, pinned: bool, more: dict[str, Any] | None = None, known_of: dict[str, Any] | None = None,
+    version: int = 1,
 ) -> Verdict:  # fmt: skip
-    """The verdict of a line, with all its numbers; ``salt`` stands for the rows it was made from."""
+    """The verdict of a line, with all its numbers; ``salt`` stands for the rows it was made from.
+
+    ``more`` is kept of what was measured, ``known_of`` in any case.
+    """
     measured = said.value is not None
     known: dict[str, Any] = {"n": 0 if seen is None else seen.rows(rule)}
     detail: dict[str, Any] = {"condition": rule.condition, "rate": RATE, "asks": rule.asks, "rows_needed": rule.needed}
+    detail |= {"before_truth": True} if rule.is_estimate else {}
+    detail |= known_of or {}
     if said.reason == Reason.NO_ROWS:
         known["n"] = 0
     if measured and seen is not None:
-        known |= _numbers(rule, said, seen, rng, pinned=pinned)
+        known |= _numbers(rule, said, seen, rng, version=version if pinned else None)
         detail |= _detail(rule, said, seen, before, rng) | (more or {})
         known["windows"] = 2 if "newest_alone" in detail else 1
         if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
@@ -259,7 +301,7 @@ def verdict_of(
     )  # type: ignore[arg-type]  # fmt: skip
 
 
-def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, pinned: bool) -> dict[str, Any]:
+def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, version: int | None) -> dict[str, Any]:
     value = seen.of(rule)
     half = round(rng.uniform(0.004, 0.02), 4)
     p = {"breach": rng.uniform(1e-7, 5e-3), "unconfirmed": rng.uniform(0.02, 0.6)}.get(
@@ -273,8 +315,8 @@ def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, pinned: 
     }  # fmt: skip
     if said.reason == Reason.TOO_FEW_ROWS:
         known |= {"p_adjusted": 1.0, "p_value": 0.4, "detectable": 0.31}
-    if pinned:
-        known["baseline_version"] = 1
+    if version is not None:
+        known["baseline_version"] = version
     if rule.condition == "increase":
         change = round(value - BASELINE_ECE, 4)
         known |= {"baseline": BASELINE_ECE, "change": change}

@@ -353,6 +353,8 @@ def _estimate_held(reader: Reader, text: str, row: Row, who: str, side: Any, p: 
 def _other_settings(reader: Reader, text: str, row: Row, who: str, changed: str) -> None:
     _begins(reader, text, row, who, "not_evaluated")
     reader.equal("reason", text, "settings_changed", row["reason"])
+    if reader.facts is not None:
+        reader.equal("what was edited since", text, changed, reader.facts.told.changed.get(row["id"]))
     for name, *_ in row["detail"].get("settings", ()):
         reader.check(f"{name}: " in changed, "a changed setting", text, name)
 
@@ -372,11 +374,20 @@ _REASONS = {
     "the source could not be read as configured": "relation_error",
     "the warehouse did not answer": "warehouse_failed",
     "which items wait for their truth could not be read": "unresolved_failed",
+    "when the truths of its items came could not be read": "unresolved_failed",
     "no item with a known outcome arrived": "no_rows",
     "too many of its rows were rejected": "rejected_rows",
     "its scores lie elsewhere now, too few are comparable with the baseline": "scores_moved",
     "its scores moved, too few are comparable with the baseline": "scores_moved",
 }  # fmt: skip
+
+
+def check_missing_part(reader: Reader, text: str, said: str, row: Row) -> None:
+    """The part that is named could not be read by the plan, and it is the one that the rule needs."""
+    part = "delays_failed" if "when the truths of its items came" in said else "unresolved_failed"
+    planned = reader.facts.told.unread_of(row)
+    reader.check(part in planned, "part that could not be read", text, planned)
+    reader.equal("part that a rule needs", text, part == "unresolved_failed", row["metric"].startswith("expected_"))
 
 
 _WAITS = re.compile(
@@ -404,6 +415,8 @@ def _not_judged(reader: Reader, text: str, row: Row, who: str, why: str) -> None
     known = next((reason for words, reason in _REASONS.items() if plain.startswith(words)), None)
     if known is not None:
         reader.equal("reason", text, known, row["reason"])
+        if known == "unresolved_failed":
+            check_missing_part(reader, text, why, row)
     elif (waits := _WAITS.fullmatch(why)) is not None:
         reader.equal("reason", text, "not_mature", row["reason"])
         _waiting(reader, text, waits, row["detail"]["maturity"])
@@ -585,7 +598,8 @@ class About:
     def newest(self) -> Row | None:
         """The newest verdict of its rule on its label that an evaluation has stored.
 
-        One of a newer window that judged nothing, while there was no breach to keep open, is no news of it.
+        One of a newer window that judged nothing, while there was no breach to keep open, is no news of it, and neither
+        is one that waits for truths.
         """
         i = self.incident
         began = [e["at"] for e in self.facts.events_of(i["id"]) if e["kind"] in ("opened", "reopened")]
@@ -593,7 +607,7 @@ class About:
         mine = [
             v for v in self.facts.verdicts.values()
             if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
-            and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since)
+            and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since) and v["reason"] != "not_mature"
         ]  # fmt: skip
         return max(mine, key=lambda v: v["window_start"], default=None)
 

@@ -26,8 +26,10 @@ from monitor.alerting.slack.labels import SwitchLine
 from monitor.alerting.slack.links import Links
 from monitor.automation import evidence
 from monitor.automation.harm import TimeOn
-from monitor.core import cause_words
+from monitor.core import cause_words, wording
+from monitor.core.source_settings import SettingChange
 from monitor.evaluation import label_state
+from monitor.operations import collect as reading
 from monitor.report import collect, conclusions, explanation, terminal
 from monitor.report.conclusions import AdviceRow
 from monitor.report.figures.scale import Scale
@@ -39,8 +41,10 @@ SEEDS = range(12)
 KNOWN = {
     "1-resolved_at_the_peak": 2, "2-forgotten_evidence": 3, "3-green_without_evidence": 8,
     "4-advice_against_verdicts": 8, "5-past_weeks_with_todays_switch": 8, "7-still_on": 7,
-    "7-a_change_in_the_terminal_edits_nothing": 4, "7-resolved_beside_another_channel": 3,
+    "7-a_change_in_the_terminal_edits_nothing": 4, "7-resolved_beside_another_channel": 12,
     "11-a_scale_for_each_line": 11, "14-healthy_with_nothing_judged": 9, "window_of_the_whole_label": 4,
+    "buttons_that_nobody_answers_unsaid": 1, "settings_of_the_other_way_round": 1, "waiting_items_for_delays": 5,
+    "rows_that_a_filter_leaves_out_are_gone": 13,
 }  # fmt: skip
 
 
@@ -174,6 +178,27 @@ def rejected_rows_unsaid(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, issues.findings, _without("rejected_rows", "nothing_judged"))
 
 
+def buttons_that_nobody_answers_unsaid(patch: pytest.MonkeyPatch) -> None:
+    """Health does not look at the listener."""
+    everywhere(patch, issues.findings, _without("listener_silent"))
+
+
+def settings_of_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
+    """What has changed since a baseline was pinned is named as if it had been so before."""
+    patch.setattr(SettingChange, "__str__", lambda self: f"{self.name}: {self.now} then, {self.then} now")
+
+
+def waiting_items_for_delays(patch: pytest.MonkeyPatch) -> None:
+    """Whatever could not be read, the waiting items are named."""
+    everywhere(patch, wording.missing_part, lambda _: "which items wait for their truth")
+
+
+def rows_that_a_filter_leaves_out_are_gone(patch: pytest.MonkeyPatch) -> None:
+    """Fewer rows under another filter are rows that are gone."""
+    real = reading._gone
+    patch.setattr(reading, "_gone", lambda now, before, _: real(now, replace(before, settings=None), {}))
+
+
 def healthy_with_nothing_judged(patch: pytest.MonkeyPatch) -> None:
     """Health is about runs only."""
     everywhere(
@@ -224,6 +249,12 @@ FAULTS = {
     "11-a_scale_for_each_line": fault(a_scale_for_each_line, "one scale for all trends"),
     "13-rejected_rows_unsaid": fault(rejected_rows_unsaid, "nothing to say of what could not be judged"),
     "14-healthy_with_nothing_judged": fault(healthy_with_nothing_judged, "anything judged", "newest reading"),
+    "buttons_that_nobody_answers_unsaid": fault(buttons_that_nobody_answers_unsaid, "whether buttons are answered"),
+    "settings_of_the_other_way_round": fault(settings_of_the_other_way_round, "what was edited since"),
+    "waiting_items_for_delays": fault(waiting_items_for_delays, "part that a rule needs"),
+    "rows_that_a_filter_leaves_out_are_gone": fault(
+        rows_that_a_filter_leaves_out_are_gone, "contract", "rows that are gone"
+    ),
     "window_of_the_whole_label": fault(window_of_the_whole_label, "this window alone"),
 }
 

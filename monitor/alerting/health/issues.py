@@ -446,10 +446,14 @@ def _data(observed: Observed) -> Iterable[HealthIssue]:
         readings = sorted(found, key=lambda r: r.window_start, reverse=True)
         if readings:
             # a day is compared with the same weekday; all weeks begin on the same one
-            days = [windows.nominal(windows.begun(schedule, r.window_start, observed.zone)).weekday() for r in readings]
+            days = [_weekday(r, observed.zone) for r in readings]
             alike = [r.rows for r, day in zip(readings, days, strict=True) if r.state == "ok" and day == days[0]]
             before = alike[1:] if readings[0].state == "ok" else alike
             yield from _reading(readings, before[:USUAL_WINDOWS], observed.zone)
+
+
+def _weekday(reading: ReadingSeen, zone: ZoneInfo) -> int:
+    return windows.nominal(windows.begun(reading.schedule, reading.window_start, zone)).weekday()
 
 
 def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInfo) -> Iterable[HealthIssue]:
@@ -500,8 +504,9 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
     newest = readings[0]
     run = list(itertools.takewhile(lambda each: each.rows == 0, readings))
     long = newest.schedule == "weekly" or len(run) >= DAYS_OF_A_WEEK
-    earlier = [each.rows for each in readings[len(run) :] if each.state == "ok"][:USUAL_WINDOWS]
-    usual = median(earlier if long and earlier else before or [0])
+    earlier = [each for each in readings[len(run) :] if each.state == "ok"]
+    alike = [each for each in earlier if _weekday(each, zone) == _weekday(newest, zone)] or earlier
+    usual = median([each.rows for each in alike[:USUAL_WINDOWS]] if long and earlier else before or [0])
     if usual <= 0:
         return
     window = windows.begun(newest.schedule, newest.window_start, zone).name
@@ -565,7 +570,7 @@ def _judged(observed: Observed) -> Iterable[HealthIssue]:
                 each,
                 Reason.UNRESOLVED_FAILED,
                 WatchReason.UNRESOLVED_FAILED,
-                "which of their items wait for a truth could not be read",
+                "when their truths came, or which of their items still wait for one, could not be read",
                 "the notes of the report say why (`calmon report`); fix it, then "
                 f"{_again(each.schedule, each.window_name)}",
             )

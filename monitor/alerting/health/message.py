@@ -53,7 +53,7 @@ _TITLES: dict[WatchReason, str] = {
     _R.CLOCK_BEHIND: "the clock is behind",
     _R.SOURCE_NOT_READ: "{} cannot be read",
     _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
-    _R.UNRESOLVED_FAILED: "the waiting items of {} cannot be read",
+    _R.UNRESOLVED_FAILED: "a part of {} cannot be read",
     _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
     _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
     _R.DELIVERY_NOT_SENT: "messages to {} were not sent", _R.LISTENER_SILENT: "buttons of messages do not answer",

@@ -17,6 +17,7 @@ from monitor.alerting.incidents import (
     corrected,
     decide,
     event_of,
+    last_reported,
     newest,
     news_key,
     repeat_due,
@@ -141,6 +142,14 @@ def test_a_week_counts_once_in_two_time_zones(apart: timedelta):
     following = decide(elsewhere(verdict("breach", 1), apart), opened(), NOW)
     assert following.incident is not None
     assert (following.kind, following.incident.breaches) == ("continue", 2)
+
+
+def test_a_late_run_of_an_older_window_that_is_not_judged_hides_no_newer_one():
+    weeks = [verdict("not_evaluated", 3), verdict("not_evaluated", 2)]
+    steps = [IncidentStep(decide(each, opened(), NOW), each) for each in weeks]
+    events = [e for k, step in enumerate(steps) if (e := event_of(step, NOW + timedelta(hours=k))) is not None]
+    last = last_reported(opened(), events)
+    assert (len(events), last and last.window) == (2, weeks[0].window.name)
 
 
 def test_above_the_limit_without_proof_neither_resolves_nor_counts_as_a_breach():

@@ -215,6 +215,14 @@ def test_one_empty_day_calls_nobody_and_an_empty_week_does():
     assert [(f.reason, f.severity) for f in findings(seen(readings=week), MONDAY)] == [("data_stale", "critical")]
 
 
+def test_after_an_empty_week_sundays_are_still_what_is_usual_of_a_sunday():
+    usual = [3, 40, 1000, 1000, 1000, 1000, 1000]
+    (dry,) = findings(seen(readings=days(*[0] * 7, *usual * 3)), MONDAY)
+    assert "Usual are 3." in dry.text
+    (new,) = findings(seen(readings=days(*[0] * 7, 40, last="2026-11-16")), MONDAY + timedelta(days=1, hours=-3))[-1:]
+    assert "Usual are 40." in new.text
+
+
 def test_a_source_that_is_new_and_still_empty_is_not_stale():
     assert findings(seen(readings=[reading(0)]), MONDAY) == []
     assert findings(seen(readings=[reading(0), reading(0, 45)]), MONDAY) == []
