@@ -250,13 +250,14 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
 def read(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
     reading: Reading | None = None, failed: RelationError | WarehouseFailed | None = None,
-    before: StoredReading | None = None,
+    before: StoredReading | None = None, judges: bool = True,
 ) -> tuple[Reading, WindowCounts]:  # fmt: skip
     """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
 
     Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
     is not read. ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading
-    so far, are gone, the new one says so. The parts that could not be read when ``before`` was judged are noted on.
+    so far, are gone, the new one says so. Where the window is not judged again (``judges``), the parts that could not
+    be read when it was judged stay noted.
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
@@ -264,17 +265,14 @@ def read(
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:
-        reading = _with_notes_of(reading, before, settings_of(monitor.config.sources[name]))
+        noted = () if judges else _parts_noted(reading, before)
+        gone = _gone(reading, before, settings_of(monitor.config.sources[name]))
+        reading = replace(reading, quality=(*reading.quality, *noted, *gone))
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
     return reading, replace(counts, rejected=kept.rejected)
-
-
-def _with_notes_of(reading: Reading, before: StoredReading, now: Settings) -> Reading:
-    """The reading, with what must be said beside it of the one before."""
-    return replace(reading, quality=(*reading.quality, *_parts_noted(reading, before), *_gone(reading, before, now)))
 
 
 def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRows]:
@@ -403,7 +401,7 @@ def earlier(
             continue
         # whole rows are never stored, but estimates of them are, and those of a window are replaced together
         reading, counts = read(
-            monitor, past, name, baselines, store=store, whole=store and kept is not None, before=kept
+            monitor, past, name, baselines, store=store, whole=store and kept is not None, before=kept, judges=False
         )
         found.append(counts)
         was_run = store and kept is not None and monitor.store.run_of(past) is not None

@@ -168,7 +168,7 @@ def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and
             run_window(monitor, window)
             found = [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
             notes = collect_report(monitor.store, monitor.config, window, judged_at(10)).notes
-    assert "tickets had 1,800 rows of this window when it was read before, and has 0 now" in notes
+    assert "tickets had 1,800 rows of this window when it was read before, and 0 when it was read last" in notes
     (text,) = found
     assert text.startswith(f"tickets has no row for {WEEKS[10]}. Usual are ")
     assert text.endswith(
