@@ -306,7 +306,7 @@ def _change(
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
-    with cli.monitor(reads=False) as opened:
+    with cli.monitor(reads=False) as opened, cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
@@ -318,7 +318,7 @@ def _change(
                 follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
-            cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
+            said.append(f"{name}/{_label(each)}: {words}{follows}")
     for name in names or config.sources if every else ():
         if name not in dict(targets):
             cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
+from monitor.cli.streams import open_closed_streams, write_any_letter
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -158,8 +159,9 @@ app = typer.Typer(
 @app.callback()
 def _before_commands() -> None:
     # Typer makes no group of an application that has no command yet
-    for text in unknown_variables(os.environ, variables()):
-        err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # a note that cannot be written must not prevent a stop
+        for text in unknown_variables(os.environ, variables()):
+            err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
@@ -182,6 +184,20 @@ class UsageError(Exception):
 def cells(*texts: str) -> list[Text]:
     """Texts from data or people as cells of a table: "[/red]" stays text, and no control character is left."""
     return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
+
+
+@contextmanager
+def lines_at_the_end() -> Iterator[list[str]]:
+    """Print what a command did of its subjects once it is through, or has failed.
+
+    An output that cannot be written, such as a pipe whose reader has ended, must not end a stop at its first label.
+    """
+    lines: list[str] = []
+    try:
+        yield lines
+    finally:
+        for line in lines:
+            out.print(Text(clean(line, CELL_LENGTH)), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:
@@ -341,15 +357,16 @@ def program() -> Any:
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     atexit.register(_end_quickly)
+    open_closed_streams()
+    write_any_letter()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     try:
         with plain_errors():
             read_into(os.environ)
+            program()()
     except typer.Exit as end:  # outside of a command nothing else makes an exit of it
         raise SystemExit(end.exit_code) from None
-    try:
-        program()()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
         sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None
