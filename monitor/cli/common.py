@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import getpass
 import logging
 import os
 import signal
@@ -35,6 +34,7 @@ from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
 from monitor.core.records import Schedule, Window
 from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
+from monitor.core.system_user import system_user
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
@@ -332,7 +332,7 @@ def who(by: str | None) -> str:
     """The name under which a change is stored. Exit 2 for an empty one, as from an unset shell variable."""
     if by is not None and not by.strip():
         raise fail("--by is empty, and a change needs a name: leave --by out for the system's user", USAGE)
-    return getpass.getuser() if by is None else by
+    return system_user() if by is None else by
 
 
 def moment(text: str | None, config: Config) -> datetime | None:
