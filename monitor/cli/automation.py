@@ -95,15 +95,14 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         names = names or [*opened.config.sources, *_still_on(opened, found.switches)]
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
-        known = set() if rows else _labels_of(opened, names)
+        nothing = "" if rows else _why_nothing(opened, names, label)
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
         typer.echo(json.dumps(rows, indent=1))
         return
     if not rows:
-        nothing = "no label is known yet; the first run finds them"
-        cli.out.print(Text(nothing if label is None else _unknown_label(label, known)))
+        cli.out.print(Text(nothing))
         return
     table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
@@ -115,6 +114,20 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     for row in rows:
         if row["stays_off"]:
             cli.out.print(_how_it_comes_back(row), markup=False, soft_wrap=True)
+
+
+def _why_nothing(opened: Monitor, sources: Sequence[str], label: str | None) -> str:
+    return _no_label(opened, sources) if label is None else _unknown_label(label, _labels_of(opened, sources))
+
+
+def _no_label(opened: Monitor, sources: Iterable[str]) -> str:
+    """Why no label of these sources is known."""
+    configured = opened.config.sources
+    if all(name in configured and configured[name].kind == "regression" for name in sources):
+        return "a source of kind regression has no labels"
+    if opened.store.runs(limit=1):
+        return "no label is known: no run has found one"
+    return "no label is known yet; the first run finds them"
 
 
 def _how_it_comes_back(row: Mapping[str, Any]) -> str:
@@ -319,9 +332,10 @@ def _change(
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
             said.append(f"{name}/{_label(each)}: {words}{follows}")
-    for name in names or config.sources if every else ():
-        if name not in dict(targets):
-            cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
+        left = [name for name in names or config.sources if name not in dict(targets)] if every else []
+        nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
+    for line in nothing:
+        cli.err.print(line, markup=False, soft_wrap=True)
 
 
 def _is_critical(config: Config, source: str, label: str | None) -> bool:
@@ -443,7 +457,8 @@ def targets_of(
         known = _labels_of(opened, opened.config.sources)
         raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
-        raise cli.UsageError("no label is known yet: run `calmon run weekly` once, or give --source and --label")
+        why = _no_label(opened, sources or opened.config.sources)
+        raise cli.UsageError(f"{why}. Give --source and --label, or --source alone for the source's own switch")
     return targets
 
 
