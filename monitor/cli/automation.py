@@ -46,6 +46,8 @@ DRY_RUN = (
 )
 NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next run"
 AGAINST = "against the last evaluation"
+EVERY = "*"
+"""What people write for every label, although it is a name like others; `calmon report` takes it for the source."""
 
 
 class SwitchCommands(OnDemand):
@@ -443,6 +445,11 @@ def targets_of(
 
     To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.
     """
+    if label == EVERY and label not in _labels_of(opened, sources or opened.config.sources):
+        raise cli.UsageError(
+            f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and --source S alone "
+            "the source's own switch"
+        )
     targets = [
         (name, each)
         for name in sources or opened.config.sources

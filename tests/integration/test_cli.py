@@ -82,6 +82,10 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
         (
+            ("automation", "disable", "--source", "tickets", "--label", "*", "--reason", "x"),
+            "no label is named '*': --all is every label (with --source S: of that source), and --source S alone",
+        ),
+        (
             ("automation", "disable", "--label", "Steady", "--reason", "x"),
             "'Steady'; did you mean 'steady'? Add --source S",
         ),
