@@ -12,10 +12,13 @@ from monitor.cli import common as cli
 from monitor.context import Monitor, utc_now
 from monitor.core.records import Annotation, Subject
 from monitor.core.wording import moment
+from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations import annotate as notes
 from monitor.operations.change_switch import known_labels
 from monitor.report.console import plain_table
+
+NONE_YET = "no annotation yet; `calmon annotate` adds one"
 
 annotations_app = typer.Typer(no_args_is_help=True, help="Notes at a time of a source or label, shown on every axis.")
 cli.app.add_typer(annotations_app, name="annotations")
@@ -65,6 +68,7 @@ def list_command(
     """Annotations by time."""
     with cli.store() as store:
         found = store.annotations(source, ANY if label is None else label, removed=every)
+        nothing = "" if found else _why_nothing(store, source)
     if json_output:
         typer.echo(json.dumps([row_of(each) for each in found], indent=1))
         return
@@ -75,7 +79,15 @@ def list_command(
             removed = f"{moment(each.removed_at)} by {each.removed_by}: {each.removed_reason}"
         added = moment(each.added_at)
         table.add_row(*cli.cells(each.id[:8], moment(each.at), about, each.text, each.added_by, added, removed))
-    cli.out.print(table if found else "no annotation yet; `calmon annotate` adds one")
+    cli.out.print(table if found else nothing)
+
+
+def _why_nothing(store: Store, source: str | None) -> str:
+    """Why no annotation was found. Raises UsageError for an unknown source."""
+    every = store.annotations(removed=True)
+    if source not in {each.source for each in every}:
+        cli.check_stored_source(store, source)
+    return "no such annotation; `calmon annotations list --all` shows removed ones, too" if every else NONE_YET
 
 
 @annotations_app.command("remove", epilog="Example:  calmon annotations remove 4f1c9a02 --reason 'wrong week'")

@@ -447,8 +447,8 @@ def targets_of(
     """
     if label == EVERY and label not in _labels_of(opened, sources or opened.config.sources):
         raise cli.UsageError(
-            f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and --source S alone "
-            "the source's own switch"
+            f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and "
+            "--source S alone the source's own switch"
         )
     targets = [
         (name, each)
@@ -507,6 +507,8 @@ def history_command(
     """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
         found = store.switch_events()
+        if source not in {event.source for event in found}:
+            cli.check_stored_source(store, source)
     shown = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
     events = [e for e in shown if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:

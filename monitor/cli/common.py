@@ -322,6 +322,17 @@ def check_source(config: Config, source: str | None) -> list[str] | None:
     return [source]
 
 
+def check_stored_source(history: Store, source: str | None) -> None:
+    """Raise UsageError for a source that neither the history nor alerts.yaml has.
+
+    What was stored of a source that alerts.yaml has lost can be read, and so can the history without alerts.yaml.
+    """
+    if source is None or history.known_labels(source):
+        return
+    with suppress(ConfigProblems, SettingsError):
+        check_source(configuration(), source)
+
+
 def check_reason(reason: str) -> None:
     """Exit 2 for an empty reason."""
     if not reason.strip():

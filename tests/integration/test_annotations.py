@@ -172,7 +172,7 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
     assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", " ").exit_code == 2
     assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", "no", "--by", "ben").exit_code == 0
     assert "already removed by ben" in calmon(world, "annotations", "remove", row["id"], "--reason", "no").stdout
-    assert "no annotation yet" in calmon(world, "annotations", "list").stdout
+    assert "no such annotation; `calmon annotations list --all`" in calmon(world, "annotations", "list").stdout
     assert json.loads(calmon(world, "annotations", "list", "--all", "--json").stdout)[0]["removed_by"] == "ben"
 
 

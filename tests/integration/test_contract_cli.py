@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from monitor.automation import Gate
 from monitor.cli import app
+from monitor.operations.change_switch import change_switch
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
@@ -232,3 +233,25 @@ def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) ->
     world = make_world(tmp_path)
     calmon(world, "run", "weekly", "--week", WEEKS[4])
     assert "the history has nothing of that" in calmon(world, "history", "--label", "typo").stdout
+    for nothing in ("baseline", "annotations"):
+        assert "yet" in calmon(world, nothing, "list", "--label", "typo").stdout
+    assert calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5]).exit_code == 0
+    assert calmon(world, "annotate", "--source", "tickets", "--label", "rare", "x").exit_code == 0
+    for words in (("baseline", "list", "--label", "typo"), ("annotations", "list", "--label", "typo")):
+        assert "no such" in calmon(world, *words).stdout
+
+
+READERS = ("history", "baseline list", "annotations list", "automation history")
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_source_that_is_neither_in_alerts_yaml_nor_in_the_history_is_refused(tmp_path: Path, words: str) -> None:
+    world = make_world(tmp_path)
+    found = calmon(world, *words.split(), "--source", "nope")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "alerts.yaml has no source 'nope'; it has: tickets" in found.stderr
+    with world.opened() as monitor:
+        change_switch(monitor, "nope", "billing", enable=False, by="ann", reason="as of a source that is gone")
+    assert calmon(world, *words.split(), "--source", "nope").exit_code == 0
+    (tmp_path / "alerts.yaml").unlink()
+    assert calmon(world, *words.split(), "--source", "other").exit_code == 0
