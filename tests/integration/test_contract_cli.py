@@ -241,6 +241,16 @@ def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) ->
         assert "no such" in calmon(world, *words).stdout
 
 
+def test_a_report_of_a_window_that_was_never_evaluated_says_so_in_every_form(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    words = ["report", "--week", WEEKS[4]]
+    said = "Nothing of this window is in the history."
+    assert json.loads(calmon(world, *words, "--json").stdout)["headline"] == said
+    assert said in " ".join(calmon(world, *words).stdout.split())
+    assert calmon(world, *words, "--markdown", str(tmp_path / "week.md")).exit_code == 0
+    assert said in (tmp_path / "week.md").read_text("utf-8")
+
+
 READERS = ("history", "baseline list", "annotations list", "automation history")
 
 
