@@ -28,8 +28,8 @@ from monitor.cli.demand import OnDemand
 from monitor.cli.disable_anyway import disable_anyway, has_history, what_is_broken
 from monitor.config.environment import service_address
 from monitor.config.model import Config
-from monitor.config.problems import ConfigProblems, closest
-from monitor.config.settings import SettingsError, variable
+from monitor.config.problems import closest
+from monitor.config.settings import variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
@@ -184,11 +184,6 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
         return ""
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
-
-
-def _stated(moment: datetime | None, zone: ZoneInfo) -> str:
-    """A time with its zone, for a sentence; "" for none."""
-    return "" if moment is None else f"{_local(moment, zone)} {zone.key}"
 
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
@@ -385,10 +380,10 @@ def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInf
     changed = next((each for each in state.segments if each.segment == stored), None)
     at_once, text = "a breach turns it off at once: its label is critical", ""
     if changed is not None and changed.off_from is not None and changed.hold_until is not None:
-        text = f" until {_stated(changed.off_from, zone)}, since the last evaluation said breach"
+        text = f" until {cli.stated(changed.off_from, zone)}, since the last evaluation said breach"
         text += f", and {at_once}" if critical else ""
     elif changed is not None and changed.hold_until is not None:
-        text = f"; {at_once if critical else f'no run undoes that before {_stated(changed.hold_until, zone)}'}"
+        text = f"; {at_once if critical else f'no run undoes that before {cli.stated(changed.hold_until, zone)}'}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
@@ -403,7 +398,7 @@ def _but_closed(whole: SwitchState, now: datetime) -> str:
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change holds, and what happens then."""
-    hold, lease = _stated(state.hold_until, zone), _stated(state.lease_until, zone)
+    hold, lease = cli.stated(state.hold_until, zone), cli.stated(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
     if state.label is None and state.verdict is None:
@@ -518,10 +513,7 @@ def history_command(
         filtered = any(given is not None for given in (source, label, kind))
         cli.out.print("no such change" if filtered else "no change yet")
         return
-    try:
-        zone = cli.configuration().zone
-    except (ConfigProblems, SettingsError):  # the history can be read without it
-        zone = ZoneInfo("UTC")
+    zone = cli.zone_of_history()
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
     for e in events:
         change = e.kind, e.from_state, e.to_state, e.actor, e.reason, e.verdict or ""

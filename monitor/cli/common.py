@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
@@ -357,6 +358,23 @@ def moment(text: str | None, config: Config) -> datetime | None:
     if not FIRST_YEAR <= found.year <= LAST_YEAR:
         raise UsageError(f"{text!r}: the year is out of range, from {FIRST_YEAR} to {LAST_YEAR}")
     return found if found.tzinfo else found.replace(tzinfo=config.zone)
+
+
+def stated(at: datetime | None, zone: ZoneInfo) -> str:
+    """A time with its zone, for a sentence; "" for none.
+
+    >>> stated(datetime(2026, 11, 16, 6, 3, tzinfo=ZoneInfo("UTC")), ZoneInfo("Europe/Berlin"))
+    '2026-11-16 07:03 Europe/Berlin'
+    """
+    return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M} {zone.key}"
+
+
+def zone_of_history() -> ZoneInfo:
+    """The configured time zone; UTC where alerts.yaml cannot be read, since the history can be read without it."""
+    try:
+        return configuration().zone
+    except (ConfigProblems, SettingsError):
+        return ZoneInfo("UTC")
 
 
 @cache
