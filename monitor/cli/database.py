@@ -150,9 +150,10 @@ def prune_command(
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 
-    with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
+    with cli.plain_errors():
         configured = cli.configuration()
-        found = prune(store, configured, utc_now(), dry_run=dry_run)
+        with Store.from_url(store_address(), create=False) as store:
+            found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
         typer.echo(json.dumps(pruned_document(found), indent=1, default=_plain))
     else:
