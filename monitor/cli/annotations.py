@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,11 +12,13 @@ from rich.text import Text
 from monitor.cli import common as cli
 from monitor.context import Monitor, utc_now
 from monitor.core.records import Annotation, Subject
-from monitor.core.wording import moment
+from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations import annotate as notes
 from monitor.operations.change_switch import known_labels
 from monitor.report.console import plain_table
+
+NONE_YET = "no annotation yet; `calmon annotate` adds one"
 
 annotations_app = typer.Typer(no_args_is_help=True, help="Notes at a time of a source or label, shown on every axis.")
 cli.app.add_typer(annotations_app, name="annotations")
@@ -43,7 +46,8 @@ def annotate(
             stored, _ = notes.annotate(opened.store, requested, opened.clock)
         except notes.AnnotationRefused as refused:
             raise cli.UsageError(str(refused)) from refused
-    cli.out.print(Text(f"noted as {stored.id} at {moment(stored.at)}: {Subject(source, label).name}"))
+        at_text = cli.stated(stored.at, opened.config.zone)
+    cli.out.print(Text(f"noted as {stored.id} at {at_text}: {Subject(source, label).name}"))
 
 
 def _check_known(opened: Monitor, source: str, label: str | None) -> None:
@@ -65,17 +69,27 @@ def list_command(
     """Annotations by time."""
     with cli.store() as store:
         found = store.annotations(source, ANY if label is None else label, removed=every)
+        nothing = "" if found else _why_nothing(store, source)
     if json_output:
         typer.echo(json.dumps([row_of(each) for each in found], indent=1))
         return
+    stated = partial(cli.stated, zone=cli.zone_of_history())
     table = plain_table("id", "at", "about", "text", "by", "added", "removed")
     for each in found:
         about, removed = Subject(each.source, each.label).name, ""
         if each.removed_at is not None:
-            removed = f"{moment(each.removed_at)} by {each.removed_by}: {each.removed_reason}"
-        added = moment(each.added_at)
-        table.add_row(*cli.cells(each.id[:8], moment(each.at), about, each.text, each.added_by, added, removed))
-    cli.out.print(table if found else "no annotation yet; `calmon annotate` adds one")
+            removed = f"{stated(each.removed_at)} by {each.removed_by}: {each.removed_reason}"
+        added = stated(each.added_at)
+        table.add_row(*cli.cells(each.id[:8], stated(each.at), about, each.text, each.added_by, added, removed))
+    cli.out.print(table if found else nothing)
+
+
+def _why_nothing(store: Store, source: str | None) -> str:
+    """Why no annotation was found. Raises UsageError for an unknown source."""
+    every = store.annotations(removed=True)
+    if source not in {each.source for each in every}:
+        cli.check_stored_source(store, source)
+    return "no such annotation; `calmon annotations list --all` shows removed ones, too" if every else NONE_YET
 
 
 @annotations_app.command("remove", epilog="Example:  calmon annotations remove 4f1c9a02 --reason 'wrong week'")

@@ -28,8 +28,8 @@ from monitor.cli.demand import OnDemand
 from monitor.cli.disable_anyway import disable_anyway, has_history, what_is_broken
 from monitor.config.environment import service_address
 from monitor.config.model import Config
-from monitor.config.problems import ConfigProblems, closest
-from monitor.config.settings import SettingsError, variable
+from monitor.config.problems import closest
+from monitor.config.settings import variable
 from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
@@ -46,6 +46,8 @@ DRY_RUN = (
 )
 NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next run"
 AGAINST = "against the last evaluation"
+EVERY = "*"
+"""What people write for every label, although it is a name like others; `calmon report` takes it for the source."""
 
 
 class SwitchCommands(OnDemand):
@@ -95,15 +97,14 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         names = names or [*opened.config.sources, *_still_on(opened, found.switches)]
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
-        known = set() if rows else _labels_of(opened, names)
+        nothing = "" if rows else _why_nothing(opened, names, label)
     if opened.config.automation.dry_run:
         cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
     if json_output:
         typer.echo(json.dumps(rows, indent=1))
         return
     if not rows:
-        nothing = "no label is known yet; the first run finds them"
-        cli.out.print(Text(nothing if label is None else _unknown_label(label, known)))
+        cli.out.print(Text(nothing))
         return
     table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
     for row in rows:
@@ -115,6 +116,20 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     for row in rows:
         if row["stays_off"]:
             cli.out.print(_how_it_comes_back(row), markup=False, soft_wrap=True)
+
+
+def _why_nothing(opened: Monitor, sources: Sequence[str], label: str | None) -> str:
+    return _no_label(opened, sources) if label is None else _unknown_label(label, _labels_of(opened, sources))
+
+
+def _no_label(opened: Monitor, sources: Iterable[str]) -> str:
+    """Why no label of these sources is known."""
+    configured = opened.config.sources
+    if all(name in configured and configured[name].kind == "regression" for name in sources):
+        return "a source of kind regression has no labels"
+    if opened.store.runs(limit=1):
+        return "no label is known: no run has found one"
+    return "no label is known yet; the first run finds them"
 
 
 def _how_it_comes_back(row: Mapping[str, Any]) -> str:
@@ -169,11 +184,6 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
         return ""
     found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
-
-
-def _stated(moment: datetime | None, zone: ZoneInfo) -> str:
-    """A time with its zone, for a sentence; "" for none."""
-    return "" if moment is None else f"{_local(moment, zone)} {zone.key}"
 
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
@@ -306,7 +316,7 @@ def _change(
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
-    with cli.monitor(reads=False) as opened:
+    with cli.monitor(reads=False) as opened, cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
@@ -318,10 +328,11 @@ def _change(
                 follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
-            cli.out.print(Text(clean(f"{name}/{_label(each)}: {words}{follows}", cli.CELL_LENGTH)), soft_wrap=True)
-    for name in names or config.sources if every else ():
-        if name not in dict(targets):
-            cli.err.print(f"{name}: nothing done; none of its labels is known before a run or a baseline", markup=False)
+            said.append(f"{name}/{_label(each)}: {words}{follows}")
+        left = [name for name in names or config.sources if name not in dict(targets)] if every else []
+        nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
+    for line in nothing:
+        cli.err.print(line, markup=False, soft_wrap=True)
 
 
 def _is_critical(config: Config, source: str, label: str | None) -> bool:
@@ -369,10 +380,10 @@ def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInf
     changed = next((each for each in state.segments if each.segment == stored), None)
     at_once, text = "a breach turns it off at once: its label is critical", ""
     if changed is not None and changed.off_from is not None and changed.hold_until is not None:
-        text = f" until {_stated(changed.off_from, zone)}, since the last evaluation said breach"
+        text = f" until {cli.stated(changed.off_from, zone)}, since the last evaluation said breach"
         text += f", and {at_once}" if critical else ""
     elif changed is not None and changed.hold_until is not None:
-        text = f"; {at_once if critical else f'no run undoes that before {_stated(changed.hold_until, zone)}'}"
+        text = f"; {at_once if critical else f'no run undoes that before {cli.stated(changed.hold_until, zone)}'}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
 
@@ -387,7 +398,7 @@ def _but_closed(whole: SwitchState, now: datetime) -> str:
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
     """Until when a change holds, and what happens then."""
-    hold, lease = _stated(state.hold_until, zone), _stated(state.lease_until, zone)
+    hold, lease = cli.stated(state.hold_until, zone), cli.stated(state.lease_until, zone)
     if state.state == "off":
         return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
     if state.label is None and state.verdict is None:
@@ -429,6 +440,11 @@ def targets_of(
 
     To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.
     """
+    if label == EVERY and label not in _labels_of(opened, sources or opened.config.sources):
+        raise cli.UsageError(
+            f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and "
+            "--source S alone the source's own switch"
+        )
     targets = [
         (name, each)
         for name in sources or opened.config.sources
@@ -443,7 +459,8 @@ def targets_of(
         known = _labels_of(opened, opened.config.sources)
         raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
-        raise cli.UsageError("no label is known yet: run `calmon run weekly` once, or give --source and --label")
+        why = _no_label(opened, sources or opened.config.sources)
+        raise cli.UsageError(f"{why}. Give --source and --label, or --source alone for the source's own switch")
     return targets
 
 
@@ -485,6 +502,8 @@ def history_command(
     """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
     with cli.store() as store:
         found = store.switch_events()
+        if source not in {event.source for event in found}:
+            cli.check_stored_source(store, source)
     shown = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
     events = [e for e in shown if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
@@ -494,10 +513,7 @@ def history_command(
         filtered = any(given is not None for given in (source, label, kind))
         cli.out.print("no such change" if filtered else "no change yet")
         return
-    try:
-        zone = cli.configuration().zone
-    except (ConfigProblems, SettingsError):  # the history can be read without it
-        zone = ZoneInfo("UTC")
+    zone = cli.zone_of_history()
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
     for e in events:
         change = e.kind, e.from_state, e.to_state, e.actor, e.reason, e.verdict or ""

@@ -28,6 +28,7 @@ from monitor.report.console import plain_table
 CONCERNS_SHOWN = 20
 REFUSALS_SHOWN = 8
 PINNED_SHOWN = 20
+NO_BASELINE = "no baseline yet; `calmon baseline pin` makes one"
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -220,7 +221,10 @@ def list_command(
 ) -> None:
     """Every version of every label, oldest first."""
     with cli.store() as store:
-        found = [b for b in store.baselines(source=source) if label in (None, b.label)]
+        of_source = store.baselines(source=source)
+        if not of_source:
+            cli.check_stored_source(store, source)
+        found, is_any = [b for b in of_source if label in (None, b.label)], bool(store.pinned_sources())
     if json_output:
         typer.echo(json.dumps([_row(b) for b in found], indent=1))
         return
@@ -229,7 +233,8 @@ def list_command(
         about = b.source, "(all)" if b.label is None else b.label, str(b.version)
         rows = f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}"
         table.add_row(*cli.cells(*about, *rows, f"{b.pinned_at:%Y-%m-%d %H:%M}", b.pinned_by, b.reason))
-    cli.out.print(table if found else "no baseline yet; `calmon baseline pin` makes one")
+    nothing = "no such baseline; `calmon baseline list` shows all" if is_any else NO_BASELINE
+    cli.out.print(table if found else nothing)
 
 
 @baseline_app.command("show", epilog="Example:  calmon baseline show --source tickets --label billing")

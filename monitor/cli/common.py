@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import atexit
 import gc
-import getpass
 import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
+from monitor.cli.streams import open_closed_streams, write_any_letter
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -34,6 +35,7 @@ from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
 from monitor.core.records import Schedule, Window
 from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
+from monitor.core.system_user import system_user
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
@@ -158,8 +160,9 @@ app = typer.Typer(
 @app.callback()
 def _before_commands() -> None:
     # Typer makes no group of an application that has no command yet
-    for text in unknown_variables(os.environ, variables()):
-        err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+    with suppress(OSError):  # a note that cannot be written must not prevent a stop
+        for text in unknown_variables(os.environ, variables()):
+            err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
@@ -182,6 +185,20 @@ class UsageError(Exception):
 def cells(*texts: str) -> list[Text]:
     """Texts from data or people as cells of a table: "[/red]" stays text, and no control character is left."""
     return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
+
+
+@contextmanager
+def lines_at_the_end() -> Iterator[list[str]]:
+    """Print what a command did of its subjects once it is through, or has failed.
+
+    An output that cannot be written, such as a pipe whose reader has ended, must not end a stop at its first label.
+    """
+    lines: list[str] = []
+    try:
+        yield lines
+    finally:
+        for line in lines:
+            out.print(Text(clean(line, CELL_LENGTH)), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:
@@ -306,6 +323,17 @@ def check_source(config: Config, source: str | None) -> list[str] | None:
     return [source]
 
 
+def check_stored_source(history: Store, source: str | None) -> None:
+    """Raise UsageError for a source that neither the history nor alerts.yaml has.
+
+    What was stored of a source that alerts.yaml has lost can be read, and so can the history without alerts.yaml.
+    """
+    if source is None or history.known_labels(source):
+        return
+    with suppress(ConfigProblems, SettingsError):
+        check_source(configuration(), source)
+
+
 def check_reason(reason: str) -> None:
     """Exit 2 for an empty reason."""
     if not reason.strip():
@@ -316,7 +344,7 @@ def who(by: str | None) -> str:
     """The name under which a change is stored. Exit 2 for an empty one, as from an unset shell variable."""
     if by is not None and not by.strip():
         raise fail("--by is empty, and a change needs a name: leave --by out for the system's user", USAGE)
-    return getpass.getuser() if by is None else by
+    return system_user() if by is None else by
 
 
 def moment(text: str | None, config: Config) -> datetime | None:
@@ -332,6 +360,23 @@ def moment(text: str | None, config: Config) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=config.zone)
 
 
+def stated(at: datetime | None, zone: ZoneInfo) -> str:
+    """A time with its zone, for a sentence; "" for none.
+
+    >>> stated(datetime(2026, 11, 16, 6, 3, tzinfo=ZoneInfo("UTC")), ZoneInfo("Europe/Berlin"))
+    '2026-11-16 07:03 Europe/Berlin'
+    """
+    return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M} {zone.key}"
+
+
+def zone_of_history() -> ZoneInfo:
+    """The configured time zone; UTC where alerts.yaml cannot be read, since the history can be read without it."""
+    try:
+        return configuration().zone
+    except (ConfigProblems, SettingsError):
+        return ZoneInfo("UTC")
+
+
 @cache
 def program() -> Any:
     """The command that :data:`app` runs, built once: in tests a process runs hundreds of commands."""
@@ -341,15 +386,16 @@ def program() -> Any:
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     atexit.register(_end_quickly)
+    open_closed_streams()
+    write_any_letter()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     try:
         with plain_errors():
             read_into(os.environ)
+            program()()
     except typer.Exit as end:  # outside of a command nothing else makes an exit of it
         raise SystemExit(end.exit_code) from None
-    try:
-        program()()
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
         sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from datetime import datetime
 
-from rich.text import Text
-
 from monitor.cli import common as cli
 from monitor.config.load import load_config
 from monitor.config.model import AutomationConfig, Config
@@ -18,7 +16,7 @@ from monitor.config.settings import Settings, SettingsError, load_settings, vari
 from monitor.context import utc_now
 from monitor.core.records import DRILL_LABEL
 from monitor.core.redaction import without_secrets
-from monitor.core.wording import clean, segment_name
+from monitor.core.wording import segment_name
 from monitor.history.errors import StoreMissing
 from monitor.history.store import Store
 from monitor.operations.change_switch import ChangeRefused, SwitchChange, operate, stored_sources
@@ -58,7 +56,8 @@ def disable_anyway(
 ) -> None:  # fmt: skip
     """Turn off by the history alone, and say on standard error what is ``broken``. Raises UsageError."""
     end = _moment(until)
-    with open_store(_settings_of_history(), writes=True, creates=False) as store:
+    history = open_store(_settings_of_history(), writes=True, creates=False)
+    with history as store, cli.lines_at_the_end() as said:
         for name, each in _targets(store, source, label, every=every):
             change = SwitchChange(name, each, False, by, reason, end, None, segment)
             try:
@@ -66,7 +65,7 @@ def disable_anyway(
             except ChangeRefused as error:
                 raise cli.UsageError(str(error)) from error
             words = f"{segment_name(*segment)} {done.words}" if segment else done.words
-            cli.out.print(Text(clean(f"{name}/{each or '(all labels)'}: {words}", cli.CELL_LENGTH)), soft_wrap=True)
+            said.append(f"{name}/{each or '(all labels)'}: {words}")
     cli.err.print(f"note: {broken}", markup=False, highlight=False, soft_wrap=True)
     cli.err.print(
         "the switch was changed all the same; messages show it once that is corrected\nnext: calmon check --offline",

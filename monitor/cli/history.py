@@ -73,6 +73,8 @@ def history(
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
         found = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
+        if not found:
+            cli.check_stored_source(store, source)
         at = cli.moment(as_of, cli.configuration()) if as_of is not None else None
         found = found if at is None else known_at(store, found, at)
         found = within([e for e in found if label is None or e.subject.label == label], span)

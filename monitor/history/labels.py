@@ -10,14 +10,14 @@ from monitor.core.records import DRILL_LABEL
 from monitor.history import tables
 from monitor.history.values import label_of
 
+_SEEN_IN = (tables.estimate_series, tables.verdict_series, tables.baselines)
+
 
 def known(connection: Connection, source: str) -> set[str | None]:
-    """Labels that were judged, pinned or switched (None: the source as a whole), in one index step for each."""
-    judged = {
-        key for table in (tables.verdict_series, tables.baselines) for key in _distinct(connection, table, source)
-    }
+    """Labels that were estimated, judged, pinned or switched (None: the source as a whole), an index step for each."""
+    seen = {key for table in _SEEN_IN for key in _distinct(connection, table, source)}
     switched = {key for key in _distinct(connection, tables.switches, source) if key != DRILL_LABEL}
-    return {label_of(key) for key in judged | switched}
+    return {label_of(key) for key in seen | switched}
 
 
 def _distinct(connection: Connection, table: Table, source: str) -> list[str]:

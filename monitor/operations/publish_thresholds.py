@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import platform
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from monitor.alerting.slack.blocks import (
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config
 from monitor.core.records import Delivery, Subject
+from monitor.core.system_user import system_user
 from monitor.history.store import Store
 from monitor.history.thresholds import Publication, Publisher, ThresholdChange
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 def publisher(config: Config, actor: str | None = None) -> Publisher:
     """This machine, its alerts.yaml and the actor (None: the system user) as the publisher."""
-    return Publisher(config.revision, platform.node(), actor or _user())
+    return Publisher(config.revision, platform.node(), actor or system_user())
 
 
 def publish(
@@ -103,10 +103,3 @@ def lowered_message(done: Publication, now: datetime, *, channel: str, mention: 
     ]
     text = cut(f"{mention_text(mention)} {top}: {changes}".strip(), FALLBACK)
     return payload_of(channel, text, blocks, hashed("thresholds", channel, done.by.revision, str(done.sequence)))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return "unknown"

@@ -1,4 +1,4 @@
-"""Consoles and plain tables, where every command prints. Every command imports this, so it imports only Rich."""
+"""Consoles and plain tables, where every command prints. Every command imports this, so it imports little but Rich."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from monitor.core.terminal_size import size_of
+
 WIDE = 140
 _WIDER_THAN_ANY = 10_000
 
@@ -19,10 +21,11 @@ _WIDER_THAN_ANY = 10_000
 def console(*, stderr: bool = False) -> Console:
     """A console. In a file or a log, lines are wide enough for whole tables.
 
-    The environment variable COLUMNS overrides that width, as usual.
+    The environment variable COLUMNS overrides that width, as usual. A stream may be None: it was closed.
     """
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else int(os.environ.get("COLUMNS", WIDE)))
+    terminal = stream is not None and stream.isatty()
+    return Console(stderr=stderr, width=None if terminal else size_of(os.environ.get("COLUMNS", "")) or WIDE)
 
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:

@@ -34,6 +34,8 @@ from monitor.report.figures.reliability import Reliability
 from monitor.report.figures.scale import Scale, scale_of
 from monitor.report.figures.trend import Trend, TrendPoint
 
+NOTHING = "Nothing of this window is in the history"
+
 
 @dataclass(frozen=True, slots=True)
 class BaselineLine:
@@ -311,7 +313,7 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
 def headline(data: ReportData) -> str:
     """The window in one sentence: its labels by state, each source as a whole, the switch then."""
     labels = [report.state for report in data.subjects if report.subject.label is not None]
-    parts = [counts_text(labels)]
+    parts = [counts_text(labels) if data.subjects else NOTHING]
     for report in data.subjects:
         if report.subject.label is None:
             level = f", level {report.level}" if report.state.state is State.NO_RULE else ""

@@ -278,7 +278,7 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     ]
     if not data.subjects:
         run = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
-        shown.append(Text(f"Nothing of this window is in the history; `{run} {data.window.name}` evaluates it."))
+        shown.append(Text(f"next: {run} {data.window.name}"))
     if not_ok:
         shown += [verdict_table(not_ok), Text("Why one is what it is: calmon explain ID, with the id below its label")]
     shown += [part for element in of_all(data) for part in element_view(element)]

@@ -22,7 +22,7 @@ from monitor.history.thresholds import Publisher
 from monitor.operations import annotate as notes
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.service import Place, make_place
-from tests.fakes.world import World, make_world
+from tests.fakes.world import CONFIG, World, make_world
 
 MONDAY = datetime(2026, 8, 31, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
@@ -172,8 +172,16 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
     assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", " ").exit_code == 2
     assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", "no", "--by", "ben").exit_code == 0
     assert "already removed by ben" in calmon(world, "annotations", "remove", row["id"], "--reason", "no").stdout
-    assert "no annotation yet" in calmon(world, "annotations", "list").stdout
+    assert "no such annotation; `calmon annotations list --all`" in calmon(world, "annotations", "list").stdout
     assert json.loads(calmon(world, "annotations", "list", "--all", "--json").stdout)[0]["removed_by"] == "ben"
+
+
+def test_annotate_answers_in_the_time_zone_in_which_it_reads(tmp_path: Path) -> None:
+    world = make_world(tmp_path, config=CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"))
+    done = calmon(world, "annotate", "--source", "tickets", "--at", "2026-09-30T14:00", "a new form")
+    assert "at 2026-09-30 14:00 Europe/Berlin: tickets" in done.stdout
+    listed = CliRunner(env=world.environment | {"COLUMNS": "200"}).invoke(app, ["annotations", "list"]).stdout
+    assert " 2026-09-30 14:00 Europe/Berlin " in " ".join(listed.split())
 
 
 @pytest.mark.parametrize(

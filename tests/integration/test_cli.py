@@ -51,6 +51,16 @@ def test_every_command_has_help_and_every_leaf_an_example(words: tuple[str, ...]
         assert "Example" in text
 
 
+def test_a_user_without_a_name_can_stop_a_label(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 54_321)  # as `docker run --user 54321`: /etc/passwd does not have it
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    found = calmon(fresh, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "x")
+    assert (found.exit_code, found.exception) == (0, None), found.output
+    assert calmon(fresh, "annotate", "--source", "tickets", "x").exit_code == 0
+    assert "by unknown" in calmon(fresh, "automation", "status", COLUMNS="200").output
+
+
 def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
     calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
     assert calmon(fresh, "run", "weekly", "--week", WEEKS[10]).exit_code == 0
@@ -71,6 +81,10 @@ def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
         (("history", "--metric", "ecee"), "'ecee' is not a metric; choose one of: ece, mce"),
         (("automation", "enable", "--reason", "x"), "say which: --label L"),
         (("automation", "enable", "--label", "nope", "--reason", "x"), "no source knows the label 'nope'"),
+        (
+            ("automation", "disable", "--source", "tickets", "--label", "*", "--reason", "x"),
+            "no label is named '*': --all is every label (with --source S: of that source), and --source S alone",
+        ),
         (
             ("automation", "disable", "--label", "Steady", "--reason", "x"),
             "'Steady'; did you mean 'steady'? Add --source S",

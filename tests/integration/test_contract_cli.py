@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from monitor.automation import Gate
 from monitor.cli import app
+from monitor.operations.change_switch import change_switch
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
@@ -138,7 +139,40 @@ def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Pat
     world = make_world(tmp_path, config=CONFIG.replace("sources:\n", more))
     done = calmon(world, "automation", "enable", "--all", "--reason", "go live")
     assert (done.exit_code, "mail/phishing: turned on" in done.stdout) == (0, True)
-    assert "tickets: nothing done" in done.stderr
+    assert "tickets: nothing done: no label is known yet; the first run finds them" in done.stderr
+
+
+RULE_OF_THE_SOURCE = "  - {id: a, metric: accuracy, scope: source, condition: below, threshold: 0.5, severity: info}\n"
+
+
+def test_labels_without_a_verdict_are_known(tmp_path: Path) -> None:
+    rules = CONFIG[CONFIG.index("rules:\n") : CONFIG.index("automation:")]
+    world = make_world(tmp_path, config=CONFIG.replace(rules, f"rules:\n{RULE_OF_THE_SOURCE}"))
+    assert "no label is known yet; the first run finds them" in calmon(world, "automation", "status").stdout
+    assert calmon(world, "run", "weekly", "--week", WEEKS[4]).exit_code == 0
+    assert state_of(world, "rare") == "never_set"
+    named = calmon(world, "automation", "disable", "--label", "steady", "--reason", "stop")
+    assert named.stdout == "tickets/steady: turned off\n"
+    every = calmon(world, "automation", "enable", "--all", "--reason", "go live")
+    assert [f"tickets/{label}: turned on" in every.stdout for label in worlds.LABELS] == [True] * 3
+
+
+def test_a_run_without_any_row_does_not_say_that_the_first_run_finds_the_labels(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    assert calmon(world, "run", "daily", "--date", "2026-01-10").exit_code == 0
+    assert "no label is known: no run has found one" in calmon(world, "automation", "status").stdout
+    found = calmon(world, "automation", "disable", "--all", "--reason", "stop")
+    said = re.sub(r"[│\s]+", " ", found.stderr)
+    assert (found.exit_code, "no label is known: no run has found one. Give --source and --label" in said) == (2, True)
+
+
+def test_a_source_of_kind_regression_is_not_said_to_get_labels_by_a_run(tmp_path: Path) -> None:
+    rule = "rules: [{id: a, metric: mae, scope: source, condition: above, threshold: 5, severity: info}]\n"
+    sources, rest = CONFIG.index("sources:\n"), CONFIG.index("automation:")
+    config = CONFIG[:sources] + "sources: {eta: {relation: eta, kind: regression}}\n" + rule + CONFIG[rest:]
+    world = make_world(tmp_path, config=config)
+    found = calmon(world, "automation", "status")
+    assert found.stdout == "a source of kind regression has no labels\n", found.output
 
 
 def test_a_change_of_the_switch_says_its_times_with_their_zone(tmp_path: Path) -> None:
@@ -199,3 +233,35 @@ def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) ->
     world = make_world(tmp_path)
     calmon(world, "run", "weekly", "--week", WEEKS[4])
     assert "the history has nothing of that" in calmon(world, "history", "--label", "typo").stdout
+    for nothing in ("baseline", "annotations"):
+        assert "yet" in calmon(world, nothing, "list", "--label", "typo").stdout
+    assert calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5]).exit_code == 0
+    assert calmon(world, "annotate", "--source", "tickets", "--label", "rare", "x").exit_code == 0
+    for words in (("baseline", "list", "--label", "typo"), ("annotations", "list", "--label", "typo")):
+        assert "no such" in calmon(world, *words).stdout
+
+
+def test_a_report_of_a_window_that_was_never_evaluated_says_so_in_every_form(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    words = ["report", "--week", WEEKS[4]]
+    said = "Nothing of this window is in the history."
+    assert json.loads(calmon(world, *words, "--json").stdout)["headline"] == said
+    assert said in " ".join(calmon(world, *words).stdout.split())
+    assert calmon(world, *words, "--markdown", str(tmp_path / "week.md")).exit_code == 0
+    assert said in (tmp_path / "week.md").read_text("utf-8")
+
+
+READERS = ("history", "baseline list", "annotations list", "automation history")
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_source_that_is_neither_in_alerts_yaml_nor_in_the_history_is_refused(tmp_path: Path, words: str) -> None:
+    world = make_world(tmp_path)
+    found = calmon(world, *words.split(), "--source", "nope")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "alerts.yaml has no source 'nope'; it has: tickets" in found.stderr
+    with world.opened() as monitor:
+        change_switch(monitor, "nope", "billing", enable=False, by="ann", reason="as of a source that is gone")
+    assert calmon(world, *words.split(), "--source", "nope").exit_code == 0
+    (tmp_path / "alerts.yaml").unlink()
+    assert calmon(world, *words.split(), "--source", "other").exit_code == 0

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from benchmarks.stop import fill
 from monitor.cli.automation import targets_of
 from monitor.core.records import DRILL_LABEL
 from monitor.operations.change_switch import change_switch
-from tests.fakes.world import make_world
+from tests.fakes import forked
+from tests.fakes.world import World, make_world
 
 EVERY = 50  # instructions of SQLite's machine
 
@@ -104,3 +106,89 @@ def test_a_stop_and_the_status_wait_for_no_library_that_other_commands_need(
     *told, imported = found.stdout.splitlines()
     assert any(shown in line for line in told)
     assert not SLOW_TO_IMPORT & set(json.loads(imported))
+
+
+def without_output() -> None:
+    """``calmon ... >&-``."""
+    os.close(1)
+    sys.stdout = None  # type: ignore[assignment]
+    run_main()
+
+
+def without_errors() -> None:
+    """``calmon ... 2>&-``."""
+    os.close(2)
+    sys.stderr = None  # type: ignore[assignment]
+    run_main()
+
+
+def onto_a_full_disk() -> None:
+    """``calmon ... >/dev/full``."""
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    run_main()
+
+
+def notes_onto_a_full_disk() -> None:
+    """``calmon ... 2>/dev/full``."""
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+    run_main()
+
+
+def in_ascii() -> None:
+    """``PYTHONIOENCODING=ascii calmon ...``, in a process that has its streams already."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="ascii", errors="strict")  # type: ignore[union-attr]
+    run_main()
+
+
+def run_main() -> None:
+    """Imports the commands only now, with the streams that they find."""
+    from monitor.cli import main
+
+    main()
+
+
+def state_of(world: World, label: str) -> str:
+    with world.opened() as monitor:
+        return monitor.store.switch("tickets", label).state
+
+
+@pytest.mark.parametrize(
+    ("main", "environment", "code"),
+    [
+        (None, {"COLUMNS": ""}, 0),
+        (without_output, {}, 0),
+        (without_errors, {}, 0),
+        (in_ascii, {"COLUMNS": "\u00b2", "LINES": "\u00b2", "TERMINAL_WIDTH": "1e3"}, 0),
+        (notes_onto_a_full_disk, {"CALMON_STORE_URLS": "a note about this variable"}, 0),
+        (onto_a_full_disk, {}, 1),
+    ],
+)
+def test_a_stop_works_under_any_environment(
+    main: Callable[[], None] | None, environment: dict[str, str], code: int, tmp_path: Path
+) -> None:
+    world = make_world(tmp_path, warehouse_url="sqlite://")
+    fill(world.store_url, 100)
+    words = ["automation", "disable", "--all", "--reason", "naïve → stop"]
+    found = forked.calmon(tmp_path, os.environ | world.environment | environment, *words, main=main)
+    assert (found.returncode, "Traceback" in found.stderr) == (code, False), found.stderr[-2000:]
+    assert [state_of(world, f"label-{n}") for n in (0, 1, 19)] == ["off"] * 3
+    assert code == 0 or found.stderr == "error: No space left on device\n"
+
+
+def test_letters_that_the_encoding_does_not_have_are_written_with_a_backslash(tmp_path: Path) -> None:
+    world = make_world(tmp_path, warehouse_url="sqlite://")
+    fill(world.store_url, 100)
+    with world.opened() as monitor:
+        change_switch(monitor, "tickets", "Zürich", enable=False, by="ann", reason="stop")
+    words = ["automation", "status", "--label", "Zürich"]
+    found = forked.calmon(tmp_path, os.environ | world.environment, *words, main=in_ascii)
+    assert (found.returncode, r"Z\xfcrich" in found.stdout) == (0, True), found.stderr[-2000:]
+
+
+@pytest.mark.parametrize("words", ["incidents list", "automation status --json"])
+def test_an_output_onto_a_full_disk_is_one_plain_error(words: str, tmp_path: Path) -> None:
+    world = make_world(tmp_path, warehouse_url="sqlite://")
+    fill(world.store_url, 100)
+    found = forked.calmon(tmp_path, os.environ | world.environment, *words.split(), main=onto_a_full_disk)
+    assert (found.returncode, found.stderr) == (1, "error: No space left on device\n")

@@ -291,12 +291,22 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
 
     would = json.loads(calmon("--dry-run", "--json"))
     assert (would["dry_run"], would["bytes_before"]) == (True, would["bytes_after"])
+    starts = [would["details_from"], *would["counts_from"].values()]
+    assert [datetime.fromisoformat(each).isoformat() for each in starts] == starts
     counts = f"{would['windows']:,} windows: {would['counts']:,} counts of labels"
     assert f"\nwould be removed, of {counts}" in calmon("--dry-run")
     said = calmon()
     assert f"\nremoved, of {counts}" in said
     assert "its file was written anew" in said
     assert json.loads(calmon("--json"))["windows"] == 0
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--json"])
+def test_a_history_that_is_not_there_is_one_plain_error(judged: World, tmp_path: Path, option: str) -> None:
+    environment = judged.environment | {"CALMON_STORE_URL": f"sqlite:///{tmp_path}/none.sqlite"}
+    done = CliRunner().invoke(database.db_app, ["prune", option], env=environment)
+    assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
+    assert "error: there is no history at" in done.stderr
 
 
 def test_dates_are_those_of_the_zone_in_which_windows_begin() -> None:

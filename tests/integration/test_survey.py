@@ -85,6 +85,13 @@ def test_scores_in_percent_and_truths_that_are_null_are_doubted(load: Loader) ->
         assert doubts == ("no score is above 0.9, so score_scale: 100 does not fit: leave it out",), engine
 
 
+def test_scores_that_rounding_took_above_one_are_not_called_percent(load: Loader) -> None:
+    data = rows()
+    data[9] |= {"score": 1.0000001}
+    said = "scores go up to 1.0000001, and rows above 1 are rejected: cut such scores to 1 in a SELECT"
+    assert set(first_doubts(load(data)).values()) == {(said,)}
+
+
 def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) -> None:
     data = [row | {"resolved_at": f"{1 + place % 28:02}.11.2026"} for place, row in enumerate(rows())]
     for engine, (doubt, *_) in first_doubts(

@@ -48,8 +48,25 @@ def check_status(reader: Reader, parts: list[Part]) -> None:
 
 STATUS_LINES = Grammar("lines of the status")
 STATUS_LINES.add(
-    r"Times are in UTC\.|no label is known yet; the first run finds them|DRY RUN: .*|no change yet|no such change"
+    r"Times are in UTC\.|DRY RUN: .*|no change yet|no such change"
 )(nothing)  # fmt: skip
+
+NO_LABEL = (
+    r"(?P<why>no label is known yet; the first run finds them|no label is known: no run has found one|"
+    r"a source of kind regression has no labels)"
+)
+
+
+@STATUS_LINES.add(NO_LABEL)
+def _no_label(reader: Reader, text: str, _: Any, why: str) -> None:
+    known = list(reader.facts.labels())
+    reader.check(not known, "no label is known", text, known[:2])
+    _check_why(reader, text, why)
+
+
+def _check_why(reader: Reader, text: str, why: str) -> None:
+    if why.startswith("no label"):
+        reader.equal("a run was done", text, "no run has found one" in why, bool(reader.facts.runs()))
 
 
 @STATUS_LINES.add(r"As of (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\. Times are in UTC\.")
@@ -408,8 +425,9 @@ def _changed_segment(
 CHANGED.add(fixed("error: until must lie in the future"))(nothing)
 
 
-@CHANGED.add(r"(?P<source>[\w-]+): nothing done; none of its labels is known before a run or a baseline")
-def _nothing_known(reader: Reader, text: str, _: Any, source: str) -> None:
+@CHANGED.add(rf"(?P<source>[\w-]+): nothing done: {NO_LABEL}")
+def _nothing_known(reader: Reader, text: str, _: Any, source: str, why: str) -> None:
+    _check_why(reader, text, why)
     known = [s for s, label in reader.facts.labels() if s == source]
     known += [v for v in reader.facts.verdicts.values() if v["source"] == source]
     reader.check(not known, "nothing known", text, known[:2])

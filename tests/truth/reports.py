@@ -168,7 +168,10 @@ def check_headline(reader: Reader, text: str, week: Week) -> datetime | None:
     if found is None:
         reader.unknown(f"headline: {text}")
         return None
-    check_counts(reader, found["counts"], week.labels())
+    if found["counts"] == "Nothing of this window is in the history":
+        reader.check(not week.keys, "nothing of the window", text, week.keys)
+    else:
+        check_counts(reader, found["counts"], week.labels())
     for source, words in re.findall(r"; ([\w-]+) as a whole: (.+?)(?=; [\w-]+ as a whole: |$)", found["wholes"]):
         check_state(reader, re.sub(r", level \w+$", "", words), week, (source, None))
     if found["at"] is None:
@@ -572,6 +575,7 @@ _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
 # --- lines
 
 LINES = Grammar("line of a report")
+NOTHING = r"Nothing of this window is in the history(?:; automation off for [^;]+)?\."
 
 
 @LINES.add(rf"(?:# )?(?:{_DAY}(?: to {_DAY})?) \(UTC\)(?:\. (?P<rest>.+))?")
@@ -588,7 +592,7 @@ def _span(reader: Reader, text: str, of: Tables, rest: Any) -> None:
             check_now(reader, told["now"], of.week)
 
 
-@LINES.add(rf"(?:(?P<window>{WEEK}): )?(?P<headline>[\d,]+ of [\d,]+ labels? in breach.*\.)")
+@LINES.add(rf"(?:(?P<window>{WEEK}): )?(?P<headline>{NOTHING}|[\d,]+ of [\d,]+ labels? in breach.*\.)")
 def _headline(reader: Reader, text: str, of: Tables, window: Any, headline: str) -> None:
     of.at = check_headline(reader, headline, of.week) or of.at
 
@@ -864,9 +868,7 @@ def _figure(reader: Reader, text: str, of: Tables) -> None:
             reader.check(any(abs(float(limit) - each) < 6e-4 for each in level), "threshold", text, spec.threshold)
 
 
-@LINES.add(
-    rf"Nothing of this window is in the history; `calmon run \w+ --\w+ (?P<name>{WEEK})` evaluates it\.|No label was read in this window\."
-)
+@LINES.add(rf"next: calmon run \w+ --\w+ (?P<name>{WEEK})|No label was read in this window\.")
 def _empty(reader: Reader, text: str, of: Tables, name: Any) -> None:
     reader.check(not of.week.keys, "nothing of the window", text, of.week.keys)
 
