@@ -265,14 +265,18 @@ def read(
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:
-        noted = () if judges else _parts_noted(reading, before)
-        gone = _gone(reading, before, settings_of(monitor.config.sources[name]))
-        reading = replace(reading, quality=(*reading.quality, *noted, *gone))
+        reading = _with_notes_of(reading, before, settings_of(monitor.config.sources[name]), judges=judges)
     counts = with_whole(reading)
     kept = kept_of(monitor, reading, baselines, counts)
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
     return reading, replace(counts, rejected=kept.rejected)
+
+
+def _with_notes_of(reading: Reading, before: StoredReading, now: Settings, *, judges: bool) -> Reading:
+    """The reading, with what must be said beside it of the one before."""
+    noted = () if judges else _parts_noted(reading, before)
+    return replace(reading, quality=(*reading.quality, *noted, *_gone(reading, before, now)))
 
 
 def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRows]:

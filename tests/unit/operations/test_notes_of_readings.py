@@ -23,7 +23,7 @@ def read(rows: int, *quality: object) -> Reading:
 
 
 def noted(reading: Reading, before: StoredReading, now: Settings = SETTINGS) -> list[str]:
-    return [each.reason for each in _with_notes_of(reading, before, now).quality]
+    return [each.reason for each in _with_notes_of(reading, before, now, judges=False).quality]
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,4 @@ def test_a_part_that_could_not_be_read_when_the_window_was_judged_stays_noted_on
     before = StoredReading("tickets", rows=620, quality=(FAILED,), settings=SETTINGS)
     assert noted(read(640), before) == [DELAYS_FAILED]
     assert noted(read(640, FAILED), before) == [DELAYS_FAILED]
+    assert _with_notes_of(read(640), before, SETTINGS, judges=True).quality == ()
