@@ -59,7 +59,7 @@ GIVES: Mapping[str, frozenset[Needs]] = {
 OF_OTHER_LABELS: frozenset[str] = frozenset(
     {
         "false_negative_rate", "recall", "f1", "false_positive_rate", "specificity", "balanced_accuracy",
-        "balanced_error", "class_weighted_error", "matthews_correlation",
+        "balanced_error", "class_weighted_error", "matthews_correlation", "mutual_information",
     }
 )  # fmt: skip
 """Metrics without meaning if every row has a label that was given: no label can be missed or rightly left out."""
