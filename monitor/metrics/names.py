@@ -76,6 +76,12 @@ def can_give(kind: str, metric: str) -> bool:
     return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
 
 
+WHERE_PREDICTED: Mapping[str, float | None] = {
+    "false_negative_rate": 0.0, "recall": 1.0, "false_positive_rate": 1.0, "specificity": 0.0,
+    "balanced_accuracy": 0.5, "balanced_error": 0.5, "mutual_information": 0.0, "matthews_correlation": None,
+}  # fmt: skip
+"""Metrics with one value wherever all rows were predicted, as automated rows were too; None where it is undefined."""
+
 WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "ranked_items", "rows", "regression"})
 """Needs that only the source as a whole has, and only in the window: baselines do not store them."""
 
