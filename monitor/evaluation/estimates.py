@@ -22,7 +22,6 @@ from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import can_give
 from monitor.metrics.registry import CONTRACT, METRICS
 
-
 UNKNOWN = Interval(None, None, None, None)
 """Of a metric that the contract names, and that the source does not have."""
 

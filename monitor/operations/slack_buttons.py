@@ -62,7 +62,7 @@ _ANSWERS = {
     PressRefusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
     PressRefusal.NO_INCIDENT: "the button does not say which incident it is about",
     PressRefusal.UNKNOWN_INCIDENT: "the history holds no such incident; is this the right calmon?",
-    PressRefusal.NO_OPERATORS: "nobody may turn automation on from Slack: `operators` of alerts.yaml names no Slack user or group",
+    PressRefusal.NO_OPERATORS: "nobody may turn automation on from Slack: `operators` in alerts.yaml names no Slack id",
     PressRefusal.NOT_AN_OPERATOR: "only operators of alerts.yaml may turn automation on; off is open to all",
     PressRefusal.OPERATORS_UNKNOWN: "who the operators are could not be found out",
     PressRefusal.REASON_MISSING: "turning automation on needs a reason",

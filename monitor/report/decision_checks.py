@@ -14,7 +14,16 @@ from monitor.config.model import TestName
 from monitor.core.records import DecisionCheck, Reason, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact
-from monitor.core.wording import as_judged, changed_settings, count_of, only_newest_beyond, reference, title, waits_for
+from monitor.core.wording import (
+    as_judged,
+    changed_settings,
+    count_of,
+    only_newest_beyond,
+    out_of_reach,
+    reference,
+    title,
+    waits_for,
+)
 from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS, WHOLE
 
@@ -310,6 +319,8 @@ def _could_be_seen(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     if verdict.metric not in TESTS:
         if measured(verdict) is None:
             parts.append("what is undefined shows nothing")
+        elif out_of_reach(verdict):
+            parts.append("no truth can be beyond the threshold")
         elif verdict.detectable is None:
             parts.append("not even the largest possible change would have shown")
         else:
