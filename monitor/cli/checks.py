@@ -19,7 +19,7 @@ from rich.text import Text
 from monitor.alerting.slack.client import NOT_REACHED, sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
-from monitor.config.checks import never_fires
+from monitor.config.checks import matches_nothing, never_fires
 from monitor.config.counting import settings_of
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
@@ -96,7 +96,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
-    findings += [CheckResult(f"rule {r.id}", "note", why) for r in config.rules if (why := never_fires(r))]
+    findings += [CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _idle(rule, config)]
     volumes: list[Volume] = []
     if not offline:
         findings += [*check_warehouse(settings, config, volumes), check_store(settings)]
@@ -112,6 +112,11 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     if states & {"failed", "wrong"}:
         return typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
     return None
+
+
+def _idle(rule: Rule, config: Config) -> Iterator[str]:
+    """Why a rule has no effect, in one sentence each."""
+    yield from filter(None, (never_fires(rule), clean(matches_nothing(rule, config), 200)))
 
 
 def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:

@@ -24,7 +24,16 @@ from monitor.context import utc_now
 from monitor.core.redaction import shown_address
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.operations.propose_evaluation import Weeks, aside_of, tuning_of, typical_of, weeks_of
-from monitor.operations.propose_source import NAMED, OURS, Proposal, Unclear, propose, with_truth
+from monitor.operations.propose_source import (
+    NAMED,
+    OURS,
+    READ_BY_NAME,
+    Proposal,
+    Unclear,
+    propose,
+    read_by_name,
+    with_truth,
+)
 from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
@@ -36,6 +45,7 @@ from monitor.warehouse.tables import ColumnSample
 _DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
 _JSON = re.compile(r"\.(json|jsonl|ndjson)(\.(gz|zst))?$", re.IGNORECASE)
 _IN_MEMORY = "duckdb://"
+_RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
 
@@ -329,7 +339,8 @@ def _fitted(
 
 def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> None:
     """The columns, what was recognised, and the source as it would be read."""
-    theirs = {name: ours for ours, name in dict(proposal.settings.get("columns", {})).items()}
+    by_name = read_by_name(columns)
+    theirs = {**by_name, **{name: ours for ours, name in dict(proposal.settings.get("columns", {})).items()}}
     table = plain_table("column", "kind", "read as", "some values", title="What was found")
     for column in columns:
         same = column.name if column.name in OURS else ""
@@ -337,6 +348,9 @@ def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> Non
         table.add_row(*cli.cells(column.name, column.kind, theirs.get(column.name, same), some))
     cli.out.print(table)
     cli.out.print(Text(f"Recognised: {proposal.shape}"))
+    for name, ours in by_name.items():
+        line = f"{name} is read as {ours} for its name: {READ_BY_NAME[ours]}. If it means something else, {_RENAME_IT}"
+        cli.out.print(Text(line))
     cli.out.print(Text(text.partition("sources:\n")[2].partition("\n\n")[0]))
 
 

@@ -6,12 +6,13 @@ Every check reads the plain document, not the typed form, so it works even if so
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, Rule, ScoreMethod, SourceKind
+from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, OPERATOR, Config, Rule, ScoreMethod, SourceKind
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -24,6 +25,7 @@ from monitor.metrics.names import (
     GIVES,
     NEEDS,
     TOTALS,
+    WHERE_PREDICTED,
     WHOLE,
     can_give,
     range_of,
@@ -72,15 +74,23 @@ def find_faults(document: Document) -> list[Problem]:
     return [problem for check in _CHECKS for problem in check(document)]
 
 
+_OF_THE_MACHINE = re.compile(r"(localtime|posixrules|Factory)$|(posix|right)/")
+"""Files beside the IANA database's zones: of the machine's own zone, of none, and of clocks with leap seconds."""
+
+
 def _time_zone(document: Document) -> Found:
     name = document.get("timezone")
     if not isinstance(name, str):
         return
     try:
-        ZoneInfo(name)
+        known = not _OF_THE_MACHINE.match(name) and ZoneInfo(name) is not None
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        zones = sorted(available_timezones())
-        near = next((zone for zone in zones if zone.split("/")[-1].lower() == name.lower()), closest(name, zones))
+        known = False
+    if not known:
+        zones = sorted(zone for zone in available_timezones() if not _OF_THE_MACHINE.match(zone))
+        word = name.partition("/")[2] if _OF_THE_MACHINE.match(name) else name
+        same = (zone for zone in zones if word.lower() in (zone.lower(), zone.split("/")[-1].lower()))
+        near = min(same, key=len, default=closest(word, zones))
         remedy = f"timezone: {near}" if near else "timezone: a name such as UTC or Europe/Berlin"
         yield document.problem("CAL008", ("timezone",), f"unknown time zone {name!r}", remedy)
 
@@ -145,6 +155,16 @@ def _columns(document: Document) -> Found:
             turned = isinstance(theirs, str) and theirs in known
             remedy = f"{theirs}: {ours} (ours first, then theirs)" if turned else meant(ours, known, f"{{}}: {theirs}")
             yield document.problem("CAL030", path, f"unknown column {ours!r}", remedy, at_key=True)
+
+
+def _segments_of_sources(document: Document) -> Found:
+    """Finds segment columns with the name of the bands of scores, which every label has as segments."""
+    for source, _ in document.named("sources"):
+        for item, name in document.listed(*source, "segments"):
+            if name == SCORE_BAND:
+                summary = f"{SCORE_BAND} is the name of the bands of scores, and a column cannot have it as well"
+                remedy = f"no {SCORE_BAND}; a column of this name under another one, from a view"
+                yield document.problem("CAL020", item, summary, remedy)
 
 
 def _canonical(document: Document, source: Path) -> tuple[str, ...]:
@@ -330,19 +350,13 @@ def _keys_of_accumulated(document: Document) -> Found:
             yield document.problem("CAL024", (*path, "for"), summary, "no for", at_key=True)
 
 
-_OF_TRUTHS = ("recall", "false_negative_rate", "specificity", "false_positive_rate")
-
-
 def _exact_laws(document: Document, path: Path, metric: object) -> Found:
-    """Checks that evidence accumulates only on a metric with an exact law, and on rows that have it."""
+    """Checks that evidence accumulates only on a metric with an exact law, and on subjects that have it."""
     if not isinstance(metric, str) or metric not in NEEDS:
         return
     if metric not in ACCUMULATES:
         summary = f"evidence accumulates for metrics with an exact law only, not for {metric}"
         yield document.problem("CAL024", (*path, "condition"), summary, f"metric: one of {', '.join(ACCUMULATES)}")
-    if metric in _OF_TRUTHS and document.get(*path, "where") not in (None, "all"):
-        summary = f"{metric} is a share of all rows that are true, or that are not: others are not among them"
-        yield document.problem("CAL024", (*path, "where"), summary, "where: all")
     if metric != "shortfall" and document.get(*path, "scope") in ("segments", "small_labels"):
         summary = f"evidence on segments and small labels accumulates for shortfall only, not for {metric}"
         yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or scope: labels")
@@ -472,6 +486,15 @@ def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
         yield document.problem("CAL027", (*path, "scope"), summary, "scope: source, or leave the key out")
 
 
+def _operators(document: Document) -> Found:
+    """Finds operators that are no Slack id, so that nobody is meant by them."""
+    for item, value in document.listed("automation", "operators"):
+        if isinstance(value, str) and value.strip() and not OPERATOR.fullmatch(value):
+            summary = f"the operator {value!r} is not the id of a Slack user or user group"
+            remedy = 'an id such as "<@U0123ABCD>" or "<!subteam^S0123ABCD>"'
+            yield document.problem("CAL020", item, summary, remedy)
+
+
 def _repeated_entries(document: Document) -> Found:
     lists = [(*source, key) for source, _ in document.named("sources") for key in ("segments", "features")]
     lists += [(*rule, key) for rule, _ in document.listed("rules") for key in ("actions", "segments", "mute")]
@@ -523,9 +546,18 @@ def _fitting_keys(document: Document) -> Found:
             yield document.problem(
                 "CAL024", (*path, "column"), summary, "test: ks beside column, or no column", at_key=True
             )
-        if rule.get("metric") == "false_negative_rate" and rule.get("where") in {"predicted", "automated"}:
-            summary = f"among {rule['where']} rows nothing is missed, so false_negative_rate is always 0 there"
+        for summary in _same_whatever_comes(rule.get("metric"), rule.get("where")):
             yield document.problem("CAL024", (*path, "where"), summary, "where: all")
+
+
+def _same_whatever_comes(metric: object, where: object) -> Iterator[str]:
+    """Why a metric has one value in these rows, whatever they are; nothing if it has not."""
+    if where in ("predicted", "automated") and metric in WHERE_PREDICTED:
+        value = WHERE_PREDICTED[str(metric)]
+        result = "not defined" if value is None else f"always {value:g}"
+        yield f"the label is given in all {where} rows, so {metric} is {result} there"
+    if where == "automated" and metric == "share_to_people":
+        yield "no automated row waits for people, so share_to_people is always 0 there"
 
 
 def _keys_of_test(document: Document, path: Path) -> Found:
@@ -680,14 +712,31 @@ def never_fires(rule: Rule) -> str:
     'accuracy is never above 1, so it never fires'
     """
     low, high = _reach(rule.measure, rule.condition)
+    if rule.test == "wasserstein" and rule.column in (None, "score"):
+        high = 1.0  # scores are from 0 to 1; features are as they come
     below = rule.condition == "below" or (rule.accumulates and ACCUMULATES.get(rule.measure) == "below")
     if below and rule.threshold <= low:
         return f"{rule.measure} is never below {rule.threshold:g}, so it never fires"
     if below or rule.threshold < high:
         return ""
     change = _CHANGES.get(rule.condition)
-    what = f"{change} of {rule.measure}" if change else rule.measure
+    of_column = f" of {rule.column}" if rule.test == "wasserstein" and rule.column else ""
+    what = f"{change} of {rule.measure}" if change else f"{rule.measure}{of_column}"
     return f"{what} is never above {rule.threshold:g}, so it never fires"
+
+
+def matches_nothing(rule: Rule, config: Config) -> str:
+    """Why a rule has no verdict: ``critical`` of its match is not what any label is; "" if it can have one."""
+    match = rule.match
+    sources = [source for name, source in config.sources.items() if match.source in (None, name)]
+    if match.critical is None or not sources:
+        return ""
+    if match.label is not None and all(source.is_critical(match.label) != match.critical for source in sources):
+        is_critical = "not critical" if match.critical else "critical"
+        return f"match names the label {match.label!r}, which is {is_critical}, so it has no verdict"
+    if match.critical and not any(source.any_critical for source in sources):
+        return "match is about critical labels, and no label has critical: true, so it has no verdict"
+    return ""
 
 
 def _span(low: float, high: float) -> str:
@@ -761,6 +810,8 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _empty_names,
     _empty_values,
     _columns,
+    _segments_of_sources,
+    _operators,
     _keys_of_kind,
     _shapes,
     _types,

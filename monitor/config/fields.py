@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -14,10 +15,11 @@ from pydantic_core import ErrorDetails
 from monitor.config.checks import default_column
 from monitor.config.durations import LONGEST, nearest_duration, parse_duration
 from monitor.config.model import Config, SourceConfig
-from monitor.config.problems import Problem, meant
+from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import without_final_semicolon
 from monitor.config.sections import Pattern, known_keys, pattern
 from monitor.config.yaml_document import MERGE_KEY, Document, Path
+from monitor.core.records import ActionKind
 from monitor.metrics.names import NEEDS, WHOLE
 
 NO_DEFAULT = (
@@ -236,8 +238,9 @@ class Typing:
         kind, example = _KINDS.get(found["type"], (found["msg"], "a value of that kind"))
         written = self.document.written.get(path, "")
         key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
-        remedy = f"{key}{_rewritten(found['type'], written) or example}"
-        if key and _key(path) in _EXAMPLES and not _rewritten(found["type"], written):
+        meant_value = _as_actions(written) if key == "actions: " else _rewritten(found["type"], written)
+        remedy = f"{key}{meant_value or example}"
+        if key and _key(path) in _EXAMPLES and not meant_value:
             remedy = _EXAMPLES[_key(path)]
         if found["input"] is None:
             remedy = f"{remedy}, or leave the key out"
@@ -299,10 +302,12 @@ def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
     The default column of a shift test is the scores, of chi-square the label mix. A rule on segments is about all
     segments unless it names columns.
     """
+    if rule.get("segments") == "all" or (rule.get("scope") == "segments" and rule.get("segments") is None):
+        rule = {**rule, "segments": ("all",)}
     if NEEDS.get(str(rule.get("metric"))) in WHOLE:
         return {"scope": "source", **rule}
-    if rule.get("scope") == "segments" and rule.get("segments") in (None, "all"):
-        return {**rule, "segments": ("all",)}
+    if rule.get("scope") == "segments":
+        return rule
     if rule.get("test") is None:
         return rule
     column = rule.get("column") or default_column(rule["test"])
@@ -364,9 +369,21 @@ def _rewritten(type_: str, written: str) -> str | None:
         word = written.strip("\"'").lower()
         return {"yes": "true", "1": "true", "true": "true", "no": "false", "0": "false", "false": "false"}.get(word)
     number = _number(written) if type_ in {"float_type", "int_type"} else None
-    if number is None or (type_ == "int_type" and not number.is_integer()):
+    if number is None or not math.isfinite(number) or (type_ == "int_type" and not number.is_integer()):
         return None
     return f"{number:.0f}" if type_ == "int_type" else f"{number:.6g}"
+
+
+def _as_actions(written: str) -> str:
+    """The list of actions that one word means: ``none`` is no action, and an unknown word the usual one.
+
+    >>> _as_actions("disable"), _as_actions("none"), _as_actions("mail")
+    ('[disable_automation]', '[]', '[slack]')
+    """
+    word = _SYNONYMS.get(written.lower(), written)
+    if word.lower() in ("none", "nothing", "no", "off", "false"):
+        return "[]"
+    return f"[{closest(word, get_args(ActionKind)) or 'slack'}]"
 
 
 def _number(written: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -26,6 +27,8 @@ OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are about a source, not about its labels."""
 OF_BANDS = ("shortfall", "ece")
 """Metrics that are judged in bands of scores as well as in segment columns."""
+OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
+"""An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""
 TestName = Literal[
     "ks", "psi", "chi_square", "wasserstein", "jensen_shannon", "missing", "new_categories", "constant", "empty"
 ]

@@ -635,6 +635,12 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
     return f", {asks} {unit} in a row" if longest == 1 else f", {asks} times in a row in {longest} {unit} together"
 
 
+def out_of_reach(verdict: Verdict) -> bool:
+    """Whether no truth can be beyond the threshold; older verdicts have a detectable distance of 0 then."""
+    within = verdict.detectable == 0 and not verdict.detail.get("beyond", True)
+    return bool(verdict.detail.get("out_of_reach", within))
+
+
 def _too_few(verdict: Verdict) -> str:
     needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
     rows = f"{count_of(verdict.n, 'row')}{_place(verdict)}" + (
@@ -642,7 +648,7 @@ def _too_few(verdict: Verdict) -> str:
     )
     if verdict.value is None and "kept" in verdict.detail:
         return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
-    if verdict.detectable is None:
+    if verdict.detectable is None or out_of_reach(verdict):
         return f"was not judged: {rows} {'is' if verdict.n == 1 else 'are'} too few"
     least = f"{amount(verdict, verdict.detectable)} or more"
     what = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.config.model import EvaluationConfig
+from monitor.config.model import EvaluationConfig, SourceKind
 from monitor.core.baseline import Edges, population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
@@ -19,7 +19,11 @@ from monitor.inference.levels import interval as level_interval
 from monitor.inference.memory import each_by_content
 from monitor.metrics.calibration import BINS
 from monitor.metrics.definition import MetricSpec
-from monitor.metrics.registry import CONTRACT, GIVES, METRICS
+from monitor.metrics.names import can_give
+from monitor.metrics.registry import CONTRACT, METRICS
+
+UNKNOWN = Interval(None, None, None, None)
+"""Of a metric that the contract names, and that the source does not have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,11 +87,13 @@ def each_ece(
     return [found[place] for place in range(len(requests))]
 
 
-def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
+def estimate(
+    samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig, kind: SourceKind = "multilabel"
+) -> list[Estimate]:
     """The metrics of the contract, of every sample, in the order of the samples, populations and metrics.
 
     An estimate is of the window alone, whatever its number of rows; where the rows do not define a
-    metric (no row, one class only) its numbers are None.
+    metric (no row, one class only), or a source of this ``kind`` does not have it, its numbers are None.
     """
     keys = [(sample, where) for sample in samples for where in sample.populations]
     tables = [sample.bins(where) for sample, where in keys]
@@ -95,7 +101,7 @@ def estimate(samples: Sequence[Sample], window: Window, evaluation: EvaluationCo
     mces = _mces_by_form(keys, tables, window, evaluation)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
-        found += _of_population(sample, where, ece, mce, window, evaluation.confidence)
+        found += _of_population(sample, where, ece, mce, window, evaluation.confidence, kind)
     return found
 
 
@@ -126,7 +132,7 @@ def extra_estimates(
     return found
 
 
-def extra_metrics(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
+def extra_metrics(kind: SourceKind, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:
     """The metrics of counts beyond the contract's that a source of this ``kind`` has: over all rows, and ``named``.
 
     >>> extra_metrics("regression"), extra_metrics("multilabel")[0]
@@ -134,7 +140,8 @@ def extra_metrics(kind: str, named: Iterable[tuple[str, Where]] = ()) -> list[tu
     >>> len(extra_metrics("multilabel", [("f1", "predicted")]))
     29
     """
-    names = [m.name for m in METRICS.values() if m.needs in {"counts", "bins"} & GIVES[kind] and m.name not in CONTRACT]
+    given = [m for m in METRICS.values() if m.needs in ("counts", "bins") and can_give(kind, m.name)]
+    names = [m.name for m in given if m.name not in CONTRACT]
     extra = [(name, where) for name, where in named if name in names and where != "all"]
     return [*((name, WHERES[0]) for name in names), *dict.fromkeys(extra)]
 
@@ -213,7 +220,7 @@ def textbook_mces(
 
 
 def _of_population(
-    sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float
+    sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float, kind: SourceKind
 ) -> Iterable[Estimate]:
     counts = sample.counts.where(where)
     rows, positives = counts.rows, counts.positives
@@ -224,6 +231,8 @@ def _of_population(
         elif metric == "mce":
             interval = mce.interval
             detail = worst_bin(mce)
+        elif not can_give(kind, metric):
+            interval = UNKNOWN
         else:
             interval = level_interval(metric, counts, confidence)
         yield Estimate(sample.subject, window, metric, where, interval, rows, positives, detail)

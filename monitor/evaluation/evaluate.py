@@ -162,7 +162,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         return MetricSpec(metric, cost_parameters(source, label) if metric in cost.ON_GROUPS else ())
 
     return [
-        *estimate(samples, window, evaluation),
+        *estimate(samples, window, evaluation, source.kind),
         *extra_estimates(labelled, of_labels, window, evaluation, spec),
         *extra_estimates(whole, every, window, evaluation, spec),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),

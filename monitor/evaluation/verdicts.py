@@ -183,14 +183,20 @@ def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: f
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed, list(check.numbers)] for check in found.checks]
     certainty = {"certainty": rule.certainty} if rule.is_plain else {}
+    # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
+    out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
+    segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
     return Verdict(
         id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
         threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
         plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
         change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
-        p_adjusted=p_adjusted, detectable=evidence.detectable, n=evidence.n, windows=evidence.windows,
+        p_adjusted=p_adjusted, detectable=None if out_of_reach else evidence.detectable, n=evidence.n,
+        windows=evidence.windows,
         baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
         actions=rule.actions if found.outcome == "breach" else (),
-        detail=dict(evidence.detail) | certainty | {"condition": rule.condition, "checks": checks},
+        detail={
+            **segment, **evidence.detail, **certainty, **out_of_reach, "condition": rule.condition, "checks": checks,
+        },
     )  # fmt: skip

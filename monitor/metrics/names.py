@@ -59,7 +59,7 @@ GIVES: Mapping[str, frozenset[Needs]] = {
 OF_OTHER_LABELS: frozenset[str] = frozenset(
     {
         "false_negative_rate", "recall", "f1", "false_positive_rate", "specificity", "balanced_accuracy",
-        "balanced_error", "class_weighted_error", "matthews_correlation",
+        "balanced_error", "class_weighted_error", "matthews_correlation", "mutual_information",
     }
 )  # fmt: skip
 """Metrics without meaning if every row has a label that was given: no label can be missed or rightly left out."""
@@ -75,6 +75,12 @@ def can_give(kind: str, metric: str) -> bool:
         return kind != "regression"
     return NEEDS[metric] in GIVES[kind] and not (kind == "single_label" and metric in OF_OTHER_LABELS)
 
+
+WHERE_PREDICTED: Mapping[str, float | None] = {
+    "false_negative_rate": 0.0, "recall": 1.0, "false_positive_rate": 1.0, "specificity": 0.0,
+    "balanced_accuracy": 0.5, "balanced_error": 0.5, "mutual_information": 0.0, "matthews_correlation": None,
+}  # fmt: skip
+"""Metrics with one value wherever all rows were predicted, as automated rows were too; None where it is undefined."""
 
 WHOLE: frozenset[Needs] = frozenset({"items", "ranked", "ranked_items", "rows", "regression"})
 """Needs that only the source as a whole has, and only in the window: baselines do not store them."""

@@ -55,7 +55,15 @@ def data_in_words(survey: Survey) -> str:
     if survey.first is None or survey.last is None:
         return f"{count_of(survey.rows, 'row')}{labels}, no date that can be read"
     zone = "dates with a time zone" if survey.zone else "dates without a time zone (read as UTC)"
-    return f"{count_of(survey.rows, 'row')}{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
+    text = f"{count_of(survey.rows, 'row')}{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
+    return "; ".join([text, *_how_rows_count(survey)])
+
+
+def _how_rows_count(survey: Survey) -> Iterator[str]:
+    if survey.has_weight:
+        yield "weight is read, and rows count by it"
+    if survey.has_cluster:
+        yield "cluster is read, and rows of one cluster are not independent"
 
 
 def window_in_words(reading: Reading) -> str:

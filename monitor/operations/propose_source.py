@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from monitor.warehouse.checks import find
 from monitor.warehouse.dialects import NUMERIC
 from monitor.warehouse.tables import ColumnSample
 
@@ -52,6 +53,11 @@ OURS = frozenset({*NAMES, "label", "confidence", "predicted"})
 """The canonical names of columns."""
 NAMED = ("item", "label", "score", "true_label", "actual", "resolved_at", "model_version")
 """The canonical names of columns that a person may name; predicted_label is a label, and confidence a score."""
+READ_BY_NAME: Mapping[str, str] = {
+    "weight": "each row counts as often as its weight says, 1 / the share of such rows that people check",
+    "cluster": "rows of one cluster, such as a thread or an incident, are not independent, so they are less evidence",
+}
+"""Columns that a source has if its relation has one of that name, and what each does."""
 _OF_ANY_DATE = NAMES["resolved_at"][NAMES["resolved_at"].index("updated_at") :]
 _OF_PREDICTIONS = ("predicted_at", "scored_at", "classified_at", "received_at", "opened_at", "opened", "sent_at")
 _CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated", "loaded_at", "inserted_at")
@@ -183,6 +189,13 @@ def propose(
     if not found or found[0].sample.rows == 0:
         return Unclear("rows", "there is no row, so nothing can be recognised")
     return _Table(found, named, files, pattern, repeated).proposal()
+
+
+def read_by_name(columns: Sequence[ColumnSample]) -> Mapping[str, str]:
+    """The columns that are read for their name alone, though alerts.yaml does not name them: theirs -> ours."""
+    available = [(column.name, column.kind) for column in columns]
+    found = {ours: find(ours, available) for ours in READ_BY_NAME}
+    return {column.name: ours for ours, column in found.items() if column is not None}
 
 
 def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample]) -> list[ColumnSample]:

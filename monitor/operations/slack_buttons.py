@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any, Protocol
 from monitor.alerting.slack.blocks import escape
 from monitor.alerting.slack.client import TransportError
 from monitor.automation.state import effective
-from monitor.config.model import AutomationConfig, Config
+from monitor.config.model import OPERATOR, AutomationConfig, Config
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
 from monitor.core.records import Incident, Subject
@@ -37,7 +36,6 @@ ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
 MODAL = "automation_on"
 REASON_LENGTH = 500
 REMEMBERED = 1_000
-_OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ _ANSWERS = {
     PressRefusal.UNKNOWN_ACTION: "calmon does not know this button; the message may be of another version",
     PressRefusal.NO_INCIDENT: "the button does not say which incident it is about",
     PressRefusal.UNKNOWN_INCIDENT: "the history holds no such incident; is this the right calmon?",
-    PressRefusal.NO_OPERATORS: "nobody may turn automation on from Slack: alerts.yaml names no `operators`",
+    PressRefusal.NO_OPERATORS: "nobody may turn automation on from Slack: `operators` in alerts.yaml names no Slack id",
     PressRefusal.NOT_AN_OPERATOR: "only operators of alerts.yaml may turn automation on; off is open to all",
     PressRefusal.OPERATORS_UNKNOWN: "who the operators are could not be found out",
     PressRefusal.REASON_MISSING: "turning automation on needs a reason",
@@ -230,7 +228,7 @@ def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[s
     >>> sorted(users), sorted(groups)
     (['U0123', 'W0456'], ['S0789'])
     """
-    ids = [match[1] for match in map(_OPERATOR.fullmatch, automation.operators) if match]
+    ids = [match[1] for match in map(OPERATOR.fullmatch, automation.operators) if match]
     return frozenset(id_ for id_ in ids if not id_.startswith("S")), frozenset(
         id_ for id_ in ids if id_.startswith("S")
     )

@@ -20,6 +20,7 @@ from monitor.core.wording import (
     count_of,
     missing_part,
     only_newest_beyond,
+    out_of_reach,
     reference,
     title,
     waits_for,
@@ -319,6 +320,8 @@ def _could_be_seen(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     if verdict.metric not in TESTS:
         if measured(verdict) is None:
             parts.append("what is undefined shows nothing")
+        elif out_of_reach(verdict):
+            parts.append("no truth can be beyond the threshold")
         elif verdict.detectable is None:
             parts.append("not even the largest possible change would have shown")
         else:

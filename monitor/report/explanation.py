@@ -22,6 +22,7 @@ from monitor.core.wording import (
     count_of,
     off_in_worst,
     only_newest_beyond,
+    out_of_reach,
     percent,
     plain_words,
     points,
@@ -528,6 +529,9 @@ def _family(context: VerdictContext) -> Step | None:
 
 def _detectable(context: VerdictContext) -> Step | None:
     verdict = context.verdict
+    if out_of_reach(verdict):
+        text = f"What could have been seen: no truth can be beyond the threshold ({number(verdict.threshold)})."
+        return Step("detectable", text, {"detectable": None, "threshold": verdict.threshold})
     if verdict.detectable is None:
         return None
     text = f"What could have been seen: {smallest_seen(verdict)} or more, with 80% power"
@@ -607,7 +611,8 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if measured(verdict) is None:
         return "and not ok because nothing that could be defined was seen: this is no all-clear"
     most, needed = verdict.detail.get("seen_at_most"), verdict.detail.get("rows_needed")
-    sharp = most is not None and verdict.detectable is not None and verdict.detectable <= most
+    seen = most is not None and verdict.detectable is not None and verdict.detectable <= most
+    sharp = seen or out_of_reach(verdict)
     plain = verdict.detail.get("certainty") == "none"
     if needed is not None and verdict.n < needed and (sharp or plain or verdict.metric in TESTS):
         return f"and not ok because the rule asks for {count_of(needed, 'row')}: this is no all-clear"
@@ -620,6 +625,8 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...
     if verdict.outcome == "breach" or verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
         few = verdict.detail.get("adequate") is False
         return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
+    if out_of_reach(verdict):
+        return "and not left unjudged because no truth can be beyond the threshold"
     text = "and not left unjudged because the rows could have shown a change that matters"
     limit = (
         _fall_at_most(verdict)

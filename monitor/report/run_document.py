@@ -75,7 +75,7 @@ def estimate_row(estimate: Estimate) -> dict[str, Any]:
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """One verdict with its numbers; a rule on segments adds the segment that they are about.
+    """One verdict with its numbers; a rule on segments adds the segment that they are about, or null.
 
     Only a rule on an estimate before the truth has the key ``before_truth``.
     """
@@ -83,8 +83,8 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
     about = {name: getattr(verdict, name) for name in _ABOUT} | {"reason": verdict.reason.value}
     numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
     sizes = {"n": verdict.n, "windows": verdict.windows}
-    segment = verdict.detail.get("segment")
-    if segment is not None:
-        subject["segment"] = {segment[0]: segment[1]}
+    if "segment" in verdict.detail:
+        segment = verdict.detail["segment"]
+        subject["segment"] = segment and {segment[0]: segment[1]}
     marked = {MARK: True} if verdict.detail.get(MARK) else {}
     return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes, **marked}

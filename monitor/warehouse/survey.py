@@ -27,7 +27,7 @@ class Survey:
     and 9999. ``unread`` counts values that are no dates, and ``unread_example`` is one of them. ``zone`` says whether
     dates have a time zone. ``least`` and ``greatest`` are the range of scores after ``score_scale``, None without
     scores. ``truths`` counts rows with an outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says
-    whether there is a column ``predicted``.
+    whether there is a column ``predicted``, and so on.
     """
 
     rows: int
@@ -43,6 +43,8 @@ class Survey:
     truths: int
     hits: int
     has_predicted: bool
+    has_weight: bool = False
+    has_cluster: bool = False
 
 
 def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
@@ -62,6 +64,8 @@ def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dial
         truths=int(found["truths"]),
         hits=int(found["hits"]),
         has_predicted=layout.has("predicted"),
+        has_weight=layout.has("weight"),
+        has_cluster=layout.has("cluster"),
     )
 
 

@@ -254,6 +254,22 @@ def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> 
     assert calmon("check").exit_code == 0
 
 
+def test_columns_that_are_read_for_their_name_are_said_to_be_read(folder: Path) -> None:
+    more = {"Weight": lambda row: 2 + len(row["ticket_id"]), "cluster": lambda row: row["ticket_id"]}
+    written(folder / "parcels.csv", renamed(single(), {}, **more))
+    found = calmon("init", "parcels.csv", "--yes")
+    assert found.exit_code == 0, found.output
+    table = [line.split()[:3] for line in found.stdout.partition("Recognised")[0].splitlines()]
+    assert [line for line in table if line[:1] in (["Weight"], ["cluster"])] == [
+        ["Weight", "text", "weight"],
+        ["cluster", "text", "cluster"],
+    ]
+    said = " ".join(found.stdout.split())
+    assert "Weight is read as weight for its name: each row counts as often as its weight says" in said
+    assert "something else, give it another name there, or in a view or SELECT as relation" in said
+    assert "; weight is read, and rows count by it; cluster is read, and rows of one cluster are not" in said
+
+
 def test_the_printed_commands_judge_each_week_after_the_baseline_once_the_last_one_as_a_schedule_would(
     folder: Path,
 ) -> None:

@@ -21,10 +21,10 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from monitor.cli import app
-from monitor.core.records import Estimate, Verdict
+from monitor.core.records import WHERES, Estimate, Interval, Verdict
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
-from monitor.metrics.names import EXPECTED, can_give
+from monitor.metrics.names import EXPECTED, OF_OTHER_LABELS, can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
@@ -190,6 +190,21 @@ def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_nam
         shown = next(e for e in found if e.subject == verdict.subject)
         assert verdict.value == pytest.approx(shown.interval.value, abs=1e-12)
         assert verdict.p_value is not None
+
+
+def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
+    judged: Callable[[str], tuple[World, RunResult]],
+) -> None:
+    world, result = judged("duckdb")
+    missed = estimates(result, "single_label", "false_negative_rate")
+    assert {(e.subject.label, e.where) for e in missed} == {(label, w) for label in [*LABELS, None] for w in WHERES}
+    assert {e.interval for e in missed} == {Interval(None, None, None, None)}
+    assert not [name for name in OF_OTHER_LABELS - set(CONTRACT) if estimates(result, "single_label", name)]
+    with world.opened(clock=lambda: NOW) as monitor:
+        page = report_markdown(report_of(monitor, week(WEEK, monitor.config.zone)))
+    table = page.split("Discrimination and decisions")[1]
+    cells = [[c.strip() for c in line.split("|")] for line in table.splitlines() if line.startswith("| single")]
+    assert [line[-2] for line in cells[: len(LABELS)]] == ["–"] * len(LABELS)
 
 
 def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(

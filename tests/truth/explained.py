@@ -324,6 +324,14 @@ def _could(reader: Reader, text: str, row: Row, least: str, most: Any, limit: st
     _limit(reader, text, row, limit)
 
 
+@EXPLAINED.add(rf"What could have been seen: no truth can be beyond the threshold \((?P<limit>{N})\)\.")
+def _beyond_reach(reader: Reader, text: str, row: Row, limit: str) -> None:
+    """Overconfidence is never above the mean score, and no share is beyond a limit of 0 or 1."""
+    promised = row["detail"]["promised"] if row["metric"] == "shortfall" else 0.0
+    reader.check(row["detectable"] is None and promised <= row["threshold"], "out of reach", text, promised)
+    _limit(reader, text, row, limit)
+
+
 # --- the checks, each with its question
 
 CHECKED = {

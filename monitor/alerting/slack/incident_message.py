@@ -528,7 +528,7 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
         parts.append(f"adjusted p {verdict.p_adjusted:.2g}")
     if "evidence" in verdict.detail:
         parts.append(evidence_words(verdict))
-    if "segment" in verdict.detail:
+    if verdict.detail.get("segment") is not None:
         parts.append(f"in {segment_name(*verdict.detail['segment'])}")
     return "; ".join(parts)
 

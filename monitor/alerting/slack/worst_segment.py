@@ -14,7 +14,7 @@ _NAME_LENGTH = 40
 
 def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
     """The worst segment that is confirmed to be more overconfident than the rest of its label; "" if none is."""
-    if "segment" in verdict.detail:  # the verdict names one, from more weeks
+    if verdict.detail.get("segment") is not None:  # the verdict names one, from more weeks
         return ""
     subject = verdict.subject
     of_label = [e for e in estimates if (e.subject.source, e.subject.label) == (subject.source, subject.label)]

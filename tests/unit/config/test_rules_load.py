@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.config.checks import never_fires
+from monitor.config.checks import matches_nothing, never_fires
 from monitor.config.load import load_config, parse_config
 from monitor.config.model import Config, ReEnableAfter, RuleMatch, Strict
 from monitor.config.problems import PROBLEMS, ConfigProblems, Problem, render
@@ -357,6 +357,49 @@ def test_the_answer_without_a_default_says_why_it_has_none() -> None:
     assert "no default because both answers cost something" in found.summary
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("localtime", "a name such as UTC or Europe/Berlin"),
+        ("posixrules", "a name such as UTC or Europe/Berlin"),
+        ("Factory", "a name such as UTC or Europe/Berlin"),
+        ("right/Europe/Berlin", "Europe/Berlin"),
+        ("europe/berlin", "Europe/Berlin"),
+    ],
+)
+def test_a_zone_that_is_the_machine_s_or_counts_leap_seconds_is_none(name: str, remedy: str) -> None:
+    (found,) = problems_of(MINIMAL + f"timezone: {name}\n")
+    assert (found.id, found.remedy) == ("CAL008", f"timezone: {remedy}")
+
+
+def test_operators_are_ids_of_slack_users_and_groups() -> None:
+    good = ["<@U0123>", "W0456", "<!subteam^S0789|on-call>"]
+    assert parse_config(with_automation(f"{{when_not_evaluated: keep, operators: {good}}}")).automation.operators
+    found = problems_of(with_automation(f"{{when_not_evaluated: keep, operators: {[*good, 'ada', '<!here>']}}}"))
+    assert [(p.id, p.summary) for p in found] == [
+        ("CAL020", "the operator 'ada' is not the id of a Slack user or user group"),
+        ("CAL020", "the operator '<!here>' is not the id of a Slack user or user group"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "match", "why"),
+    [
+        ("{}", "{critical: true}", "match is about critical labels, and no label has critical: true"),
+        ("{a: {}}", "{critical: true, label: a}", "match names the label 'a', which is not critical"),
+        ("{a: {critical: true}}", "{critical: false, label: a}", "match names the label 'a', which is critical"),
+        ("{a: {critical: true}}", "{critical: true}", ""),
+        ("{a: {critical: true}}", "{critical: true, label: a}", ""),
+        ("{}", "{critical: false}", ""),
+        ("{}", "{label: a}", ""),
+    ],
+)
+def test_a_match_that_no_label_can_have_is_noted(labels: str, match: str, why: str) -> None:
+    source = with_source(f"{{relation: t, score_is: probability_of_label, labels: {labels}}}")
+    config = parse_config(source.replace("threshold: 0.02", f"threshold: 0.02, match: {match}"))
+    assert matches_nothing(config.rules[0], config) == (f"{why}, so it has no verdict" if why else "")
+
+
 def test_a_second_mistake_of_another_section_is_reported_beside_a_type_error() -> None:
     text = MINIMAL.replace("threshold: 0.02", "threshold: low, match: {source: mail}") + "timezone: Mars/Base\n"
     assert [p.id for p in problems_of(text)] == ["CAL006", "CAL028", "CAL008"]
@@ -378,6 +421,8 @@ def test_a_threshold_at_the_edge_of_the_possible_is_accepted(threshold: str) -> 
         ("metric: ece, threshold: 0", ""),
         ("metric: accuracy, condition: below, threshold: 1", ""),
         ("test: psi, column: score, threshold: 9", ""),
+        ("test: wasserstein, threshold: 5", "wasserstein of score is never above 5, so it never fires"),
+        ("test: wasserstein, threshold: 0.9", ""),
     ],
 )
 def test_a_rule_that_can_never_fire_is_noted(rule: str, why: str) -> None:

@@ -18,6 +18,7 @@ from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.inference.multiplicity import adjust, named_within, simes
 from monitor.report.explanation import VerdictContext, explain
+from monitor.report.run_document import verdict_row
 from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
 from tests.unit.evaluation.test_lasting_segments import CHANNELS, LABELS, SOURCE
 
@@ -152,6 +153,7 @@ def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> N
     known = data(FINE, baselines={"label 0": baseline("label 0", then)})
     found = verdicts(known, condition="increase")["label 0"]
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
+    assert verdict_row(found)["segment"] is None  # the key is there in each verdict of such a rule
     assert verdicts(known)["label 0"].outcome == "ok"
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pytest
+
+from monitor.core.counts import counts_from_rows
 from monitor.metrics import calibration, cost, names, registry, top_k
 
 
@@ -12,6 +16,19 @@ def test_the_names_and_needs_are_those_of_the_registry() -> None:
     assert tuple(registry.METRICS)[: len(names.CONTRACT)] == names.CONTRACT
     assert set(names.ALIASES.values()) <= set(names.NEEDS)
     assert not set(names.ALIASES) & set(names.NEEDS)
+
+
+def test_metrics_with_one_value_wherever_all_rows_were_predicted_are_known() -> None:
+    rng = np.random.default_rng(5)
+    parts = []
+    for rate in (0.3, 0.6, 0.8):
+        score = rng.uniform(0.5, 1, 200)
+        parts.append(counts_from_rows(score, rng.random(200) < rate, automate_at=0.8).where("predicted"))
+    of_counts = [metric for metric in registry.METRICS.values() if metric.needs == "counts"]
+    values = {metric.name: {metric.point(part) for part in parts} for metric in of_counts}
+    constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    assert constant == pytest.approx(dict(names.WHERE_PREDICTED))
+    assert {registry.METRICS["share_to_people"].point(part.where("automated")) for part in parts} == {0.0}
 
 
 def test_no_two_metrics_have_one_name() -> None:

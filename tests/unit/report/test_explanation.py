@@ -41,6 +41,7 @@ SHORTFALL = Rule(
     id="automated-shortfall", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30,
     severity="critical", actions=("slack", "disable_automation"),
 )  # fmt: skip
+OF_ALL = SHORTFALL.model_copy(update={"where": "all"})
 RISE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
 MCE_RISE = Rule(id="mce-increase", metric="mce", condition="increase", threshold=0.05)
 MIX = {"now": 0.37, "then": 0.29, "p_value": 3e-9, "fit": 0.41, "expected_rise": 0.038, "explains": True}
@@ -172,6 +173,16 @@ KNOWN: dict[str, VerdictContext] = {
         RISE,
         risen(value=0.024, low=0.009, high=0.041, plug_in=0.033, change=0.005, change_low=-0.012, change_high=0.023,
               p_value=0.31, beyond=False),
+    ),
+    "within_threshold--out_of_reach": known(
+        OF_ALL,
+        level(OF_ALL, value=0.018, low=0.018, high=0.018, plug_in=0.018, p_value=1.0, detectable=0.0, n=720,
+              beyond=False, detail=behind(720, 0.018, 0.0, rows_needed=30, seen_at_most=0.2375)),
+    ),
+    "too_few_rows--out_of_reach": known(
+        OF_ALL,
+        level(OF_ALL, value=0.044, low=-0.931, high=0.044, plug_in=0.044, p_value=1.0, detectable=0.0, n=1,
+              beyond=False, adequate=False, detail=behind(1, 0.044, 0.0, rows_needed=30, seen_at_most=0.2375)),
     ),
     "not_significant_in_family": known(RISE, risen(p_value=0.0031, change_low=0.021)),
     "streak_incomplete": known(
@@ -315,6 +326,14 @@ def test_an_explanation_reads_as_its_golden_case(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_case_is_of_the_reason_it_is_named_by(name: str) -> None:
     assert KNOWN[name].verdict.reason.value == name.partition("--")[0]
+
+
+@pytest.mark.parametrize("name", ["within_threshold--out_of_reach", "too_few_rows--out_of_reach"])
+def test_where_no_truth_can_be_beyond_the_threshold_no_distance_is_said_to_be_seen(name: str) -> None:
+    verdict = KNOWN[name].verdict
+    assert verdict.detectable is None
+    before = replace(verdict, detectable=0.0, detail={k: v for k, v in verdict.detail.items() if k != "out_of_reach"})
+    assert list(sentences(explain(VerdictContext(before, REVISION)))) == list(sentences(explain(KNOWN[name])))
 
 
 def test_every_reason_has_a_case_and_every_case_a_verdict() -> None:
