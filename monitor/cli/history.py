@@ -32,7 +32,7 @@ from monitor.report.summary import summary_html, write_folder
 from monitor.report.terminal import history_view, report_view
 from monitor.report.words import listed
 
-NOTHING = "the history has nothing of that; `calmon run weekly` makes some, `calmon report` shows what there is"
+NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
 KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 

@@ -62,7 +62,7 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (("ack", "nonsense"), "no incident has an id that begins with 'nonsense'", 1),
+        (("ack", "nosuch"), "no incident has an id that begins with 'nosuch'", 1),
         (("silence", "ID"), "say how long", 2),
         (("silence", "ID", "--for", "1d", "--until", "2099-01-01"), "say how long", 2),
         (("silence", "ID", "--for", "a day"), "'a day' is not a length of time", 2),

@@ -1037,7 +1037,7 @@ def check_history(reader: Reader, parts: list[Part], metric: str, where: str) ->
 
 HISTORY = Grammar("line of the history")
 HISTORY.add(r"trend: one scale for all labels, .+; first, last and change are of the windows shown.*")(nothing)
-HISTORY.add(r"the history has nothing of that; .+")(
+HISTORY.add(r"the history has nothing of that: .+")(
     lambda reader, text, _: reader.check(
         not [key for key in reader.facts._estimates if key[0] == "weekly"], "nothing in the history", text, "estimates"
     )
