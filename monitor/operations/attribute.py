@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sqlalchemy.exc import InterfaceError, OperationalError
+
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline
@@ -61,12 +63,12 @@ def _found(monitor: Monitor, source: Collected, evaluated: Evaluated, breaches: 
 
 
 def _once_more(work: Callable[[], dict[str, Causes]]) -> dict[str, Causes]:
-    """The result of ``work``, which is tried again after a lost connection, but not after a time limit."""
+    """The result of ``work``, tried again after a lost connection, also the history's, but not after a time limit."""
     try:
         return work()
     except WarehouseTimeout:
         raise
-    except WarehouseFailed:
+    except (WarehouseFailed, OperationalError, InterfaceError):
         return work()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from monitor.core.cause_words import cause_line, cause_words, causes_of, nothing, short_cause_line
 from monitor.core.causes import Began, Causes
@@ -271,7 +272,12 @@ def test_causes_that_are_not_found_leave_the_verdict_as_it_is_and_the_log_says_s
     assert "the causes of the breaches of tickets were not found" in caplog.text
 
 
-@pytest.mark.parametrize(("error", "tries"), [(WarehouseFailed("connection lost"), 2), (WarehouseTimeout("900 s"), 1)])
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [(WarehouseFailed("connection lost"), 2), (OperationalError("SELECT", {}, OSError("the history's")), 2),
+     (WarehouseTimeout("900 s"), 1)],
+    ids=["the warehouse's", "the history's", "time limit"],
+)  # fmt: skip
 def test_causes_are_read_once_more_after_a_lost_connection_but_not_after_a_time_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, tries: int
 ) -> None:
