@@ -71,7 +71,7 @@ def main() -> None:
         place = Place(folder, f"sqlite:///{folder / 'history.sqlite'}", {})
         warehouse = {"CALMON_WAREHOUSE_URL": f"duckdb:///{folder / 'warehouse.duckdb'}"}
         environment = {**os.environ, **place.environment, **warehouse, "PYTHONPATH": str(ROOT)}
-        subprocess.run([sys.executable, "-m", "monitor", "demo"], check=True, cwd=folder, env=environment)  # noqa: S603
+        subprocess.run([sys.executable, "-m", "monitor", "demo"], check=True, cwd=folder, env=environment)
         with running(place, **warehouse) as service, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
             for wanted in SCREENSHOTS:
