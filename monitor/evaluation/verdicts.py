@@ -185,6 +185,7 @@ def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: f
     certainty = {"certainty": rule.certainty} if rule.is_plain else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
     out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
+    shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
     segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
     return Verdict(
         id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
@@ -192,7 +193,7 @@ def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: f
         threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
         plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
         change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
-        p_adjusted=p_adjusted, detectable=None if out_of_reach else evidence.detectable, n=evidence.n,
+        p_adjusted=p_adjusted, detectable=shown, n=evidence.n,
         windows=evidence.windows,
         baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
         actions=rule.actions if found.outcome == "breach" else (),

@@ -328,7 +328,8 @@ def _could(reader: Reader, text: str, row: Row, least: str, most: Any, limit: st
 def _beyond_reach(reader: Reader, text: str, row: Row, limit: str) -> None:
     """Overconfidence is never above the mean score, and no share is beyond a limit of 0 or 1."""
     promised = row["detail"]["promised"] if row["metric"] == "shortfall" else 0.0
-    reader.check(row["detectable"] is None and promised <= row["threshold"], "out of reach", text, promised)
+    shown = 0.0 if row["outcome"] == "ok" else None
+    reader.check(row["detectable"] == shown and promised <= row["threshold"], "out of reach", text, promised)
     _limit(reader, text, row, limit)
 
 
