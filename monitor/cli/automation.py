@@ -316,6 +316,7 @@ def _change(
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
+        unknown = _not_known_yet(read_only, names or [], label)
     with cli.monitor(reads=False) as opened, cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
@@ -331,8 +332,16 @@ def _change(
             said.append(f"{name}/{_label(each)}: {words}{follows}")
         left = [name for name in names or config.sources if name not in dict(targets)] if every else []
         nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
-    for line in nothing:
+    for line in (*unknown, *nothing):
         cli.err.print(line, markup=False, soft_wrap=True)
+
+
+def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -> list[str]:
+    """A note for a label that a source has not while it has others: it may be misspelt, and the meant one stays on."""
+    known = set() if label is None else _labels_of(opened, sources)
+    if label is None or not known or label in known:
+        return []
+    return [f"note: {_unknown_label(label, known)} The change is stored all the same."]
 
 
 def _is_critical(config: Config, source: str, label: str | None) -> bool:

@@ -190,6 +190,18 @@ def test_the_status_of_a_label_that_is_misspelt_names_the_likely_one(tmp_path: P
     assert "no source knows the label 'Steady'; did you mean 'steady'?" in said
 
 
+def test_a_label_that_is_misspelt_beside_its_source_is_changed_and_named(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    off = ("automation", "disable", "--source", "tickets", "--reason", "stop", "--label")
+    first = calmon(world, *off, "steady")
+    assert first.stderr == ""  # no other label is known yet, so that it cannot be one of them
+    done = calmon(world, *off, "Steady")
+    assert (done.exit_code, done.stdout) == (0, "tickets/Steady: turned off\n")
+    note = "note: no source knows the label 'Steady'; did you mean 'steady'? The change is stored all the same."
+    assert " ".join(done.stderr.split()) == note
+    assert calmon(world, *off, "steady").stderr == ""
+
+
 def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
