@@ -341,7 +341,9 @@ def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -
     known = set() if label is None else _labels_of(opened, sources)
     if label is None or not known or label in known:
         return []
-    return [f"note: {_unknown_label(label, known)} The change is stored all the same."]
+    return [
+        f"note: {sources[0]} has no label {label!r} so far; {_meant(label, known)} The change is stored all the same."
+    ]
 
 
 def _is_critical(config: Config, source: str, label: str | None) -> bool:
@@ -483,9 +485,12 @@ def _unknown_label(label: str, known: Collection[str]) -> str:
     >>> _unknown_label("Bilding", ["billing", "login"])
     "no source knows the label 'Bilding'; did you mean 'billing'?"
     """
+    return f"no source knows the label {label!r}; {_meant(label, known)}"
+
+
+def _meant(label: str, known: Collection[str]) -> str:
     near = closest(label, known)
-    meant = f"did you mean {near!r}?" if near is not None else "`calmon automation status` lists those that are known."
-    return f"no source knows the label {label!r}; {meant}"
+    return f"did you mean {near!r}?" if near is not None else "`calmon automation status` lists those that are known."
 
 
 def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:

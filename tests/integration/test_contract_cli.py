@@ -197,7 +197,7 @@ def test_a_label_that_is_misspelt_beside_its_source_is_changed_and_named(tmp_pat
     assert first.stderr == ""  # no other label is known yet, so that it cannot be one of them
     done = calmon(world, *off, "Steady")
     assert (done.exit_code, done.stdout) == (0, "tickets/Steady: turned off\n")
-    note = "note: no source knows the label 'Steady'; did you mean 'steady'? The change is stored all the same."
+    note = "note: tickets has no label 'Steady' so far; did you mean 'steady'? The change is stored all the same."
     assert " ".join(done.stderr.split()) == note
     assert calmon(world, *off, "steady").stderr == ""
 

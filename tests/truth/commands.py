@@ -66,7 +66,7 @@ def _no_label(reader: Reader, text: str, _: Any, why: str) -> None:
 
 def _check_why(reader: Reader, text: str, why: str) -> None:
     if why.startswith("no label"):
-        reader.equal("a run was done", text, "no run has found one" in why, bool(reader.facts.runs()))
+        reader.equal("a run was done", text, "no run has found one" in why, bool(reader.facts.runs))
 
 
 @STATUS_LINES.add(r"As of (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\. Times are in UTC\.")
@@ -431,6 +431,17 @@ def _nothing_known(reader: Reader, text: str, _: Any, source: str, why: str) -> 
     known = [s for s, label in reader.facts.labels() if s == source]
     known += [v for v in reader.facts.verdicts.values() if v["source"] == source]
     reader.check(not known, "nothing known", text, known[:2])
+
+
+@CHANGED.add(
+    r"note: (?P<source>[\w-]+) has no label '(?P<label>[^']+)' so far; (?:did you mean '(?P<meant>[^']+)'\?|"
+    r"`calmon automation status` lists those that are known\.) The change is stored all the same\."
+)
+def _not_seen(reader: Reader, text: str, _: Any, source: str, label: str, meant: str | None) -> None:
+    judged = {v["label"] for v in reader.facts.verdicts.values() if v["source"] == source}
+    reader.check(label not in judged, "no label so far", text, sorted(filter(None, judged))[:3])
+    reader.check(meant is None or meant in judged or (source, meant) in reader.facts.labels(), "meant", text, meant)
+    reader.check((source, label) in reader.facts.labels(), "stored", text, label)
 
 
 PRESSED = Grammar("answer to a press or to a command about an incident")
