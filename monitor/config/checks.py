@@ -372,7 +372,7 @@ def _keys_of_segments(document: Document) -> Found:
                 remedy = "scope: segments beside it, or no segments"
                 yield document.problem("CAL024", (*path, "segments"), summary, remedy, at_key=True)
             continue
-        if measure is None or NEEDS.get(str(measure)) in WHOLE or measure in EXPECTED | TOTALS:
+        if measure is None or NEEDS.get(str(measure)) in WHOLE or str(measure) in EXPECTED | TOTALS:
             what = "a shift test" if measure is None else str(measure)
             summary = f"rules on segments are on metrics of the rows of each label, and this rule is on {what}"
             yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or no scope")
@@ -451,7 +451,7 @@ def _keys_of_reference(document: Document) -> Found:
 def _against_reference(document: Document, path: Path) -> Iterator[tuple[str, str, str]]:
     """(key, reason, what to write) for each key that does not fit the weeks before as a reference."""
     test, metric = document.get(*path, "test"), document.get(*path, "metric")
-    if test is None and document.get(*path, "condition") not in _CHANGES:
+    if test is None and str(document.get(*path, "condition")) not in _CHANGES:
         yield "reference", "only a change and a shift test are compared with the weeks before", "condition: increase"
     elif isinstance(metric, str) and (NEEDS.get(metric) in WHOLE or metric in EXPECTED):
         yield "reference", f"{metric} has no counts of the weeks before to be compared with", "no reference"
@@ -479,7 +479,7 @@ def _keys_of_plain(document: Document) -> Found:
 
 
 def _subjects_of_whole(document: Document, path: Path, name: str) -> Found:
-    if document.get(*path, "where") in {"predicted", "automated"}:
+    if document.get(*path, "where") in ("predicted", "automated"):
         yield document.problem("CAL024", (*path, "where"), f"{name} is of all rows", "where: all, or leave the key out")
     if document.get(*path, "scope") == "labels":
         summary = f"{name} belongs to the source as a whole, so scope: labels leaves nothing"
@@ -552,8 +552,10 @@ def _fitting_keys(document: Document) -> Found:
 
 def _same_whatever_comes(metric: object, where: object) -> Iterator[str]:
     """Why a metric has one value in these rows, whatever they are; nothing if it has not."""
+    if not isinstance(metric, str):
+        return
     if where in ("predicted", "automated") and metric in WHERE_PREDICTED:
-        value = WHERE_PREDICTED[str(metric)]
+        value = WHERE_PREDICTED[metric]
         result = "not defined" if value is None else f"always {value:g}"
         yield f"the label is given in all {where} rows, so {metric} is {result} there"
     if where == "automated" and metric == "share_to_people":
@@ -561,10 +563,10 @@ def _same_whatever_comes(metric: object, where: object) -> Iterator[str]:
 
 
 def _keys_of_test(document: Document, path: Path) -> Found:
-    if document.get(*path, "condition") in {"increase", "decrease", "below", "accumulated"}:
+    if document.get(*path, "condition") in ("increase", "decrease", "below", "accumulated"):
         summary = "a shift test compares with the baseline already: it fires above its threshold"
         yield document.problem("CAL024", (*path, "condition"), summary, "condition: above, or leave the key out")
-    if document.get(*path, "where") in {"predicted", "automated"}:
+    if document.get(*path, "where") in ("predicted", "automated"):
         summary = "a shift test is of all rows"
         yield document.problem("CAL024", (*path, "where"), summary, "where: all, or leave the key out")
     if document.get(*path, "for") not in (None, 1):
@@ -749,7 +751,7 @@ def _blocked_scores(document: Document) -> Found:
     for path, rule in document.listed("rules"):
         measure = (rule.get("metric") or rule.get("test")) if isinstance(rule, dict) else None
         for action, kind in document.listed(*path, "actions"):
-            if kind == "block_scores" and measure is not None and measure not in {"ece", "mce", *EXPECTED}:
+            if kind == "block_scores" and measure is not None and str(measure) not in {"ece", "mce", *EXPECTED}:
                 summary = f"block_scores needs score ranges: mce and ece have them, {measure} has none"
                 yield document.problem("CAL026", action, summary, "disable_automation, or metric: mce")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -380,6 +382,24 @@ def test_operators_are_ids_of_slack_users_and_groups() -> None:
         ("CAL020", "the operator 'ada' is not the id of a Slack user or user group"),
         ("CAL020", "the operator '<!here>' is not the id of a Slack user or user group"),
     ]
+
+
+SHAPES = (
+    {"metric": "recall", "where": "automated", "condition": "below", "certainty": "significant"},
+    {"metric": "mce", "condition": "above", "actions": ["block_scores"]},
+    {"metric": "ece", "condition": "increase", "reference": "previous_weeks", "mute": ["class_mix"]},
+    {"metric": "shortfall", "condition": "accumulated", "scope": "segments", "segments": ["channel"]},
+    {"test": "wasserstein", "column": "score", "where": "automated", "condition": "above"},
+    {"metric": "subset_accuracy", "scope": "source", "where": "all", "condition": "below"},
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.get("metric", "test"))
+@pytest.mark.parametrize("value", [{"a": 1}, [["a"]]], ids=["mapping", "list"])
+def test_a_mapping_or_a_list_where_a_word_belongs_is_a_problem_and_no_crash(shape: dict[str, Any], value: Any) -> None:
+    plain = {"id": "odd", "threshold": 0.5, "severity": "warning", "actions": ["slack"], **shape}
+    for key in plain:
+        assert problems_of(with_rule(json.dumps({**plain, key: value}))), key
 
 
 @pytest.mark.parametrize(
