@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Locator, sync_playwright
 
 from monitor.context import Monitor
 from monitor.core.windows import week
@@ -76,6 +76,12 @@ def incident(service: Running) -> str:
     """The first stored incident, by its id."""
     with Store.from_url(service.place.store_url) as store:
         return store.incidents()[0].id
+
+
+def follow(link: Locator) -> None:
+    """Click on it and wait until the page that it leads to is loaded: a click alone may return before it leaves."""
+    with link.page.expect_navigation():
+        link.click()
 
 
 @pytest.fixture(scope="module")

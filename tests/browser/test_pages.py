@@ -25,7 +25,7 @@ from monitor.report import words
 from monitor.report.figures.evidence import evidence_data, point_words
 from monitor.service.pages.label import STANDARD
 from monitor.service.pages.registry import PAGES
-from tests.browser.conftest import COST, CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS
+from tests.browser.conftest import COST, CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
 from tests.fakes.service import Running
 from tests.fakes.world import LABELS, WEEKS
 
@@ -229,15 +229,15 @@ def test_a_label_s_page_draws_the_evidence_of_the_stored_path_as_a_line_that_gro
 def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(service.url)
-    page.get_by_role("link", name="slipping", exact=True).click()
+    follow(page.get_by_role("link", name="slipping", exact=True))
     assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
     page.select_option("select[name=against]", WEEKS[8])
     page.wait_for_url(f"**/label/tickets/slipping?**against={WEEKS[8]}")
     assert f"beside {WEEKS[8]}" in page.locator("#scores").inner_text()
-    page.get_by_role("link", name="incident").first.click()
+    follow(page.get_by_role("link", name="incident").first)
     assert page.get_by_role("heading", level=1).inner_text().startswith("Incident")
     page.go_back()
-    page.get_by_role("link", name="The items behind it").click()
+    follow(page.get_by_role("link", name="The items behind it"))
     assert page.get_by_role("heading", level=1).inner_text() == "Items of slipping"
     first = float(page.locator("tbody tr").first.locator("td.num").first.inner_text())
     assert max(first, 1 - first) >= 0.9
@@ -266,7 +266,7 @@ def test_a_comparison_shows_the_stored_numbers_of_both_weeks_significant_ones_fi
     rows = page.locator("table.differences tbody tr")
     assert rows.count() == len(lines)
     assert rows.first.locator("td.num").first.inner_text().split()[0] == words.number(float(lines[0]["a"]))
-    page.get_by_role("link", name="curves of slipping").first.click()
+    follow(page.get_by_role("link", name="curves of slipping").first)
     assert page.locator("#curves").inner_text() == "Reliability of slipping"
     assert page.locator("circle title").count() > 5
 
@@ -292,7 +292,7 @@ def test_a_question_of_an_ml_lead_is_answered_in_two_clicks(
     page = opened.page
     page.goto(service.url)
     for name in clicks:
-        page.get_by_role("link", name=name).first.click()
+        follow(page.get_by_role("link", name=name).first)
     found = "\n".join(page.locator(place).all_inner_texts())
     assert any(part in found for part in answer.split("|")), f"{question}: {found[:300]}"
     assert len(clicks) <= 2
@@ -308,10 +308,10 @@ def test_which_of_two_versions_is_better_is_answered_by_the_stored_numbers_of_th
 ) -> None:
     page = opened.page
     page.goto(service.url)
-    page.get_by_role("link", name="Compare", exact=True).click()
+    follow(page.get_by_role("link", name="Compare", exact=True))
     page.select_option("select[name=a]", "version:2.1")
     page.select_option("select[name=b]", "version:2.2")
-    page.get_by_role("button", name="Compare").click()
+    follow(page.get_by_role("button", name="Compare"))
     page.wait_for_url("**/compare?**b=version**")
     said = " to ".join(f"version {name} ({weeks[0]} to {weeks[-1]})" for name, weeks in VERSIONS.items())
     assert page.locator("#what").inner_text() == f"{said}, tickets"
@@ -336,7 +336,7 @@ def test_what_automation_cost_and_avoided_in_a_month_is_answered_by_the_stored_n
 ) -> None:
     page = opened.page
     page.goto(service.url)
-    page.get_by_role("link", name="Automation", exact=True).click()
+    follow(page.get_by_role("link", name="Automation", exact=True))
     table = page.get_by_role("region", name="By month")
     head = table.locator("thead th").all_inner_texts()
     august = next(dict(zip(head, row, strict=True)) for row in texts_of(table) if row[0] == "Aug 2026")
@@ -392,7 +392,7 @@ def test_incidents_and_the_page_of_one_show_the_stored_ones(opened: Opened, serv
         assert any(
             name.startswith(f"{subject}, {each.rule} ({each.severity}): since {each.opened_window}, ") for name in names
         )
-    page.locator(f"tbody a[href$='incidents/{incident}']").click()
+    follow(page.locator(f"tbody a[href$='incidents/{incident}']"))
     assert page.get_by_role("heading", level=1).inner_text() == f"{Subject(one.source, one.label).name}: {one.rule}"
     assert f"Since {one.opened_window}; in breach in {one.breaches} window" in page.locator("main").inner_text()
     told = texts_of(page.locator("section[aria-labelledby=events]"))
@@ -447,7 +447,7 @@ def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened
     page.select_option("select[name=state]", "breach")
     page.wait_for_url(f"{service.url}/?state=breach")
     assert page.locator(".grid-table tbody tr").count() == 1
-    page.get_by_role("link", name="as text").click()
+    follow(page.get_by_role("link", name="as text"))
     page.wait_for_url(f"{service.url}/?state=breach&as=text")
     shown = page.locator(".mono").inner_text()
     with service.client() as client:
@@ -483,7 +483,7 @@ def test_every_week_has_its_report(opened: Opened, service: Running) -> None:
     page.goto(f"{service.url}/weeks")
     links = page.locator("main li a")
     assert links.all_inner_texts() == list(reversed(WEEKS[7:12]))
-    links.first.click()
+    follow(links.first)
     assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
     page.goto(f"{service.url}/report")
     assert page.url == f"{service.url}/report?week={WEEKS[11]}"

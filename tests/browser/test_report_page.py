@@ -16,7 +16,7 @@ from monitor.report.data import ReportData
 from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.html import html_report
 from monitor.report.summary import summary_html, write_folder
-from tests.browser.conftest import CUT_TEXTS, PATIENCE_MS
+from tests.browser.conftest import CUT_TEXTS, PATIENCE_MS, follow
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
@@ -269,9 +269,9 @@ def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(
     page, complaints = chromium.new_page(), []
     page.on("console", lambda message: complaints.append(message.text))
     page.goto((tmp_path / "index.html").as_uri(), timeout=PATIENCE_MS)
-    page.get_by_role("link", name=opened.data.window.name).click()
+    follow(page.get_by_role("link", name=opened.data.window.name))
     label = next(report.subject.label for report in opened.data.by_attention)
-    page.locator("#overview").get_by_role("link", name=str(label), exact=True).click()
+    follow(page.locator("#overview").get_by_role("link", name=str(label), exact=True))
     page.wait_for_selector("html[data-figures=drawn]", timeout=PATIENCE_MS)
     assert page.locator(".js-plotly-plot").count() > 3
     assert complaints == []
