@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -28,6 +30,8 @@ _SETTINGS = {
     "join_use_nulls": 1,
     "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
+_SHARES = "enable_materialized_cte"
+"""The setting by which servers of 2026 and later read the rows of ``WITH ... AS MATERIALIZED`` once; else each time."""
 _READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
 """Codes of errors that would come again: unknown names, wrong types, syntax, no right to read."""
@@ -39,6 +43,19 @@ class ClickHouse(Dialect):
     name: ClassVar[str] = "clickhouse"
     one_state: ClassVar[bool] = False
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
+
+    def of(self, connection: sa.Connection) -> Self:
+        """With shared rows, where the server has them."""
+        driver: Any = connection.connection.driver_connection
+        return self._sharing if _SHARES in driver.client.server_settings else self
+
+    @cached_property
+    def _sharing(self) -> Self:
+        """One object, since statements are kept by their dialect."""
+        found = copy(self)
+        found.shares_rows = True
+        found.few_scans = "beyond counts" if self.few_scans == "never" else self.few_scans
+        return found
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -189,6 +206,8 @@ def _settle(connection: Any, _: Any) -> None:
     client = connection.client
     for name, value in _SETTINGS.items():
         client.set_client_setting(name, value)
+    if _SHARES in client.server_settings:
+        client.set_client_setting(_SHARES, 1)
     known = client.server_settings.get("readonly")
     if known is None or known.value == "0":
         client.set_client_setting("readonly", 2)  # 1 would refuse settings as well, such as the time limit

@@ -19,8 +19,9 @@ from monitor.warehouse.cluster_sums import ClusterStatements
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.near_sums import with_rests
 from monitor.warehouse.row_levels import EMPTY, LONGEST_LABEL, NO_VALUE, ONE, ZERO, built_once, whole_number
+from monitor.warehouse.shown_rows import EXAMPLES, packed
 
-OF_VERSIONS, OF_CLUSTERS, OF_REJECTED = -1, -2, -3
+OF_VERSIONS, OF_CLUSTERS, OF_REJECTED, OF_EXAMPLES, OF_SEGMENTS = -1, -2, -3, -4, -5
 """Divisions of the counts that are neither of all rows (0) nor of a segment (1, 2 ...)."""
 _NO_PLACE, _TRUTHS = 15, 4  # a score has places up to 12; a truth is -1, 0 (none) or 1
 
@@ -70,6 +71,12 @@ class CountStatements(ClusterStatements):
             usable = sa.and_(usable, sa.or_(rows.c.predicted == ZERO, rows.c.predicted == ONE))
         truth = sa.case((usable, ONE), (actual == sa.literal_column("-1"), sa.literal_column("-1")))
         return sa.case(*outside, *tenths, else_=ZERO), truth, sa.case((usable, self._outcome(rows)))
+
+    def _coded_fault(self, rows: Subquery) -> tuple[Expression, Expression]:
+        """(place of the score and truth as one number, outcome) of a rejected row; see :func:`place_and_truth`."""
+        place, truth, hit = self._rejected_values(rows)
+        coded = sa.func.coalesce(place, whole_number(_NO_PLACE)) * whole_number(_TRUTHS)
+        return coded + sa.func.coalesce(truth, ZERO) + ONE, hit
 
     # --- sound rows
 
@@ -179,36 +186,38 @@ class CountStatements(ClusterStatements):
     def in_one_scan(self, *, limit: int, segments: Sequence[str] = (), versions: bool = False) -> sa.Select[Any]:
         """:meth:`groups`, :meth:`rejected` and :meth:`label_dependence` in one scan of the window's rows.
 
-        ``division`` is that of :meth:`groups`, or one of two more. Rows of :data:`OF_REJECTED` count rejected rows: the
-        reason is ``value``, and :func:`place_and_truth` reads ``key``. With clusters, rows of :data:`OF_CLUSTERS` have
-        the sums of :meth:`label_dependence`. Of a segment with more than ``limit`` values there are ``limit`` + 1.
+        ``division`` is that of :meth:`groups`, or one of three more. Rows of :data:`OF_REJECTED` count rejected rows:
+        the reason is ``value``, and :func:`place_and_truth` reads ``key``. Those of :data:`OF_EXAMPLES` show some of
+        them: ``label`` is what :func:`~monitor.warehouse.shown_rows.unpacked` reads, ``n`` how many rows it shows. With
+        clusters, rows of :data:`OF_CLUSTERS` have the sums of :meth:`label_dependence`. Of a segment with more than
+        ``limit`` values there are ``limit`` + 1.
         """
         facts = self._facts_of_judged()
         sets: dict[int, list[Expression]] = {0: [facts.c.label, facts.c.key]}
         keys = {place: facts.c[self._segment_key(segment)] for place, segment in enumerate(segments, start=1)}
         sets |= {place: [key, *sets[0]] for place, key in keys.items()}
         keys |= {OF_VERSIONS: facts.c.version} if versions else {}
-        keys[OF_REJECTED] = facts.c.reason
+        keys |= {OF_EXAMPLES: facts.c.fault_shown, OF_REJECTED: facts.c.reason}  # both sets have the reason
         sets |= {OF_VERSIONS: [facts.c.version]} if versions else {}
+        sets[OF_EXAMPLES] = [facts.c.reason, facts.c.fault_shown]
         sets[OF_REJECTED] = [facts.c.reason, facts.c.fault_label, facts.c.fault]
         if self.layout.has("cluster"):
             sets[OF_CLUSTERS] = [facts.c.label, facts.c.cluster]
         found = self._grouped_at_once(facts, keys, sets)
         found = self._by_label_of_clusters(found, _of_its_rows(found))
-        return self._of_few_values(found, limit) if segments else sa.select(found)
+        return self._first_of_each(found, limit)
 
     def _facts_of_judged(self) -> Subquery:
-        """The facts of the sound rows; of the rejected ones ``reason``, ``fault_label``, ``fault`` and ``hit``.
+        """The facts of the sound rows; of the rejected ones ``reason``, ``hit`` and what begins with ``fault``.
 
         The other columns are NULL: a rejected score may be too large for its cell.
         """
         rows = self._judged()
         sound = rows.c.reason.is_(None)
-        place, truth, hit = self._rejected_values(rows)
-        coded = sa.func.coalesce(place, whole_number(_NO_PLACE)) * whole_number(_TRUTHS)
+        fault, hit = self._coded_fault(rows)
         faults = {
-            "fault_label": self._readable(rows.c.label), "fault": coded + sa.func.coalesce(truth, ZERO) + ONE,
-            "hit": sa.cast(hit, sa.Double),
+            "fault_label": self._readable(rows.c.label), "fault": fault, "hit": sa.cast(hit, sa.Double),
+            "fault_shown": packed([rows.c[name] for name in ("item", "label", "score_text", "date_text")]),
         }  # fmt: skip
         kept = (column for column in rows.c if column.name not in ("reason", "resolved", "score_text", "date_text"))
         columns = [sa.case((sound, column)).label(column.name) for column in kept]
@@ -225,11 +234,14 @@ class CountStatements(ClusterStatements):
         if "cluster" in facts.c:
             own[OF_CLUSTERS] = facts.c.cluster
         here = {division: sa.func.grouping(key) == ZERO for division, key in own.items()}
-        of_rejected = here[OF_REJECTED]
+        of_examples, of_rejected = here[OF_EXAMPLES], here[OF_REJECTED]
+        values = {**keys, OF_EXAMPLES: facts.c.reason}
         columns = {
             "division": sa.case(*((here[division], whole_number(division)) for division in own), else_=ZERO),
-            "value": sa.case(*((here[division], key) for division, key in keys.items()), else_=EMPTY),
-            "label": sa.case((of_rejected, facts.c.fault_label), else_=facts.c.label),
+            "value": sa.case(*((here[division], value) for division, value in values.items()), else_=EMPTY),
+            "label": sa.case(
+                (of_examples, facts.c.fault_shown), (of_rejected, facts.c.fault_label), else_=facts.c.label
+            ),
             "key": sa.case((of_rejected, facts.c.fault), else_=facts.c.key),
             "hits": self.dialect.exact_sum(facts.c.hit, bounded=True),
         }
@@ -253,12 +265,16 @@ class CountStatements(ClusterStatements):
         sums += [value.label(name) for name, value in totals.items()]
         return sa.select(*keys, *sums).where(named).group_by(*keys).subquery("grouped")
 
-    def _of_few_values(self, found: Subquery, limit: int) -> sa.Select[Any]:
-        """The groups of at most ``limit`` + 1 values of each segment."""
-        place = sa.func.dense_rank().over(partition_by=found.c.division, order_by=found.c.value)
+    def _first_of_each(self, found: Subquery, limit: int) -> sa.Select[Any]:
+        """The groups of at most ``limit`` + 1 values of each segment, and the first examples of each reason."""
+        shown = found.c.division == whole_number(OF_EXAMPLES)
+        within = [found.c.division, sa.case((shown, found.c.value))]
+        by = self.dialect.ordered(sa.case((shown, found.c.label), else_=found.c.value))
+        place = sa.func.dense_rank().over(partition_by=within, order_by=by)
         placed = sa.select(found, place.label("place")).subquery("placed")
-        few = sa.or_(placed.c.division <= ZERO, placed.c.place <= whole_number(limit + 1))
-        return sa.select(*(column for column in placed.c if column.name != "place")).where(few)
+        most = sa.case((placed.c.division == whole_number(OF_EXAMPLES), whole_number(EXAMPLES)),
+                       (placed.c.division > ZERO, whole_number(limit + 1)), else_=placed.c.place)  # fmt: skip
+        return sa.select(*(column for column in placed.c if column.name != "place")).where(placed.c.place <= most)
 
 
 def _of_its_rows(found: Subquery) -> Expression:

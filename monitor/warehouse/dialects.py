@@ -57,6 +57,7 @@ _SMALLEST: Expression = sa.literal_column("1e-300")  # of positive decimals that
 _LARGEST: Expression = sa.literal_column("1e300")
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
+FewScans = Literal["never", "of clusters", "beyond counts", "always"]
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
 _BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
@@ -95,19 +96,24 @@ class Dialect:
     """Whether all statements of a reading see the same rows, even if others arrive meanwhile."""
     sums_within_cells: ClassVar[Literal["doubles", "whole numbers"] | None] = None
     """Whether the counts have sums of what is beyond the cells, and as what: see ``near_sums.py``."""
-    few_scans: Literal["never", "of clusters", "always"] = "never"
-    """When the counts, the sums of clusters and the rejected rows are read in one scan. Needs :attr:`grouping_sets`.
+    few_scans: FewScans = "never"
+    """When the counts, the sums of clusters and the rejected rows are read in one scan.
 
-    "always" is for engines in which a scan costs more than a processor's time on its rows, since bytes are billed or
-    come from afar; "of clusters" for sources with clusters and without segments, where it costs no more than the scans.
+    "always" is for engines in which that costs no more, or in which a scan costs more than a processor's time on its
+    rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, "of
+    clusters" for those without segments too: of others a scan for each takes less of a processor.
     """
+    shares_rows: bool = False
+    """Whether ``WITH ... AS MATERIALIZED`` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
+    def of(self, connection: sa.Connection) -> Self:
+        """The dialect of the server behind a connection, which may be able to do more than others of its kind."""
+        return self
+
     def by_few_scans(self) -> Self:
-        """The same dialect, for which :attr:`few_scans` is "always". Raises ValueError without grouping sets."""
-        if not self.grouping_sets:
-            raise ValueError(f"{self.name} has no GROUPING SETS")
+        """The same dialect, for which :attr:`few_scans` is "always"."""
         found = copy(self)
         found.few_scans = "always"
         return found
@@ -347,6 +353,8 @@ class PostgreSQL(Dialect):
     """PostgreSQL itself, with what is faster only there."""
 
     sums_within_cells = "doubles"
+    few_scans = "beyond counts"
+    shares_rows = True
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
@@ -456,6 +464,8 @@ class DuckDB(Embedded):
     """The embedded default; also over Parquet and CSV files."""
 
     name = "duckdb"
+    few_scans = "beyond counts"
+    shares_rows = True
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text"})
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
@@ -552,6 +562,8 @@ class SQLite(Embedded):
     """In SQLite the type belongs to each value, not to the column; dates are text or numbers."""
 
     name = "sqlite"
+    few_scans = "beyond counts"
+    shares_rows = True
     grouping_sets = False
     counts_bits = False
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text", "number", "unknown", "other"})

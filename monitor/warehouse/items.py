@@ -107,9 +107,9 @@ class WholeStatements(RankedStatements):
         rows = self._with_truth(latest=latest)
         return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
-    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+    def _set_aside_for(self, reasons: Collection[RejectReason], *, in_window: bool) -> Iterator[sa.Select[Any]]:
         """Also the rows of items with no true label or with several."""
-        yield from Statements._set_aside_for(self, reasons)
+        yield from Statements._set_aside_for(self, reasons, in_window=in_window)
         if any(reason in reasons for reason in ITEM_BAD_ROWS):
             rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))

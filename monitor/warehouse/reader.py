@@ -113,7 +113,7 @@ class Warehouse:
         relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
         the first reading.
         ``scans``: "fewest" takes two for a reading, also where more take less of a processor.
-        Raises :class:`WrongWarehouseAddress` if the text is no such address, or its engine cannot be read so.
+        Raises :class:`WrongWarehouseAddress` if the text is no such address.
         """
         try:
             address = sa.make_url(url)
@@ -125,11 +125,7 @@ class Warehouse:
             kinds = ", ".join(ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
         dialect = ENGINES[kind].dialect
-        if scans == "fewest":
-            try:
-                dialect = dialect.by_few_scans()
-            except ValueError as error:
-                raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_SCANS cannot be fewest: {error}; leave it out") from None
+        dialect = dialect.by_few_scans() if scans == "fewest" else dialect
         return cls(address, None, dialect, timeout_s, set(relations))
 
     def __enter__(self) -> Self:
@@ -419,7 +415,7 @@ class Warehouse:
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
             self._lines_of_window = self._lines_between(connection, source, window)
-            plain = statements_of(source, layout, self._dialect, window, now)
+            plain = statements_of(source, layout, self._dialect.of(connection), window, now)
             if source.score is None:
                 yield connection, plain
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -28,10 +29,11 @@ from monitor.core.records import (
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
-from monitor.warehouse.count_statements import OF_CLUSTERS, OF_REJECTED, OF_VERSIONS, place_and_truth
+from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
 from monitor.warehouse.dialects import BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
+from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, order
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
@@ -112,7 +114,8 @@ class _Items:
 class _Grouped:
     """The groups of the counts, by all rows and by ``segments``; the ``crowded`` segments are left out.
 
-    ``clusters`` has the sums of each label within clusters, ``rejected`` the rejected rows; None: not read yet.
+    ``clusters`` has the sums of each label within clusters, ``rejected`` the rejected rows, ``shown`` some of these;
+    None: not read yet.
     """
 
     groups: Arrays
@@ -120,6 +123,7 @@ class _Grouped:
     crowded: tuple[str, ...]
     clusters: Arrays | None = None
     rejected: tuple[RejectedCell, ...] | None = None
+    shown: Shown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class Reader:
         counted = self._counts(grouped.groups, grouped.segments, self._label_effects(grouped.clusters, latest=latest))
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
-        rejected = self._rejected_beside(grouped, found)
+        rejected, shown = self._rejected_beside(grouped, found)
         return Reading(
             source=self.name,
             window=self.statements.window,
@@ -147,7 +151,7 @@ class Reader:
             segments={key: of for key, of in counted.of.items() if key != ("", "")},
             whole_design_effect=self._effect_of_rows(found.sums, latest=latest),
             versions=counted.versions,
-            quality=(*self._quality(found.repeated, rejected), *self._left_out(grouped.crowded)),
+            quality=(*self._quality(found.repeated, rejected, shown), *self._left_out(grouped.crowded)),
             rows=rows,
             ranked=self._ranked(latest=latest),
             items=self._of_items(found.sums, latest=latest),
@@ -213,14 +217,17 @@ class Reader:
         same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
-            grouped = replace(grouped, groups=groups, clusters=None, rejected=grouped.rejected if same else None)
+            grouped = replace(grouped, groups=groups, clusters=None)
+            grouped = grouped if same else replace(grouped, rejected=None, shown=None)
         return grouped, found
 
     def _few_scans(self) -> bool:
         """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
-        few = self.statements.dialect.few_scans
-        of_clusters = self.statements.layout.has("cluster") and not self.statements.source.segments
-        return few == "always" or (few == "of clusters" and of_clusters)
+        clusters, segments = self.statements.layout.has("cluster"), bool(self.statements.source.segments)
+        return {
+            "always": True, "never": False, "of clusters": clusters and not segments,
+            "beyond counts": clusters or segments,
+        }[self.statements.dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:
         source = self.statements.source
@@ -231,30 +238,30 @@ class Reader:
     def _grouped_in_one_scan(self) -> _Grouped:
         """The same with the sums of clusters and the rejected rows, by one statement."""
         statements, every = self.statements, tuple(self.statements.source.segments)
+        asked = statements.in_shared_scan if statements.dialect.shares_rows else statements.in_one_scan
         versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
-        found = self._fetch(statements.in_one_scan(limit=SEGMENT_VALUES, segments=every, versions=versions))
-        division = np.asarray(found["division"], dtype=np.int64)
-        crowded = [
-            name for at, name in enumerate(every, start=1)
-            if len(set(found["value"][division == at].tolist())) > SEGMENT_VALUES
-        ]  # fmt: skip
+        found = CountedAtOnce.of(self._fetch(asked(limit=SEGMENT_VALUES, segments=every, versions=versions)))
+        crowded = found.crowded(every, SEGMENT_VALUES)
         kept = tuple(name for name in every if name not in crowded)
-        clusters = None
-        if statements.layout.has("cluster"):
-            clusters = {name: column[division == OF_CLUSTERS] for name, column in found.items()}
-        rejected = {name: column[division == OF_REJECTED] for name, column in found.items()}
-        groups = _groups_of(found, division, [every.index(name) + 1 for name in kept])
-        return _Grouped(completed(groups), kept, tuple(crowded), clusters, _sorted_cells(_rejected_cells(rejected)))
+        groups = completed(found.groups([every.index(name) + 1 for name in kept]))
+        clusters = found.clusters(statements.sums_of_clusters) if statements.layout.has("cluster") else None
+        return _Grouped(groups, kept, tuple(crowded), clusters, _sorted_cells(found.rejected()), found.shown())
 
     def _counts_versions(self, segments: Sequence[str]) -> bool:
         """Whether rows are counted by model version apart from the segments."""
         return self.statements.layout.has("model_version") and "model_version" not in segments
 
-    def _rejected_beside(self, grouped: _Grouped, found: _Items) -> tuple[RejectedCell, ...]:
-        """The rejected rows. They are read only if there are any."""
+    def _rejected_beside(self, grouped: _Grouped, found: _Items) -> tuple[tuple[RejectedCell, ...], Shown | None]:
+        """The rejected rows, and some to show (None: not read yet). They are read only if there are any."""
         if found.rows is not None and found.rows == found.kept:
-            return ()
-        return self._rejected(latest=found.repeated > 0) if grouped.rejected is None else grouped.rejected
+            return (), {}
+        if grouped.rejected is not None:
+            return grouped.rejected, grouped.shown
+        statements = self.statements
+        if not (statements.dialect.shares_rows and statements.items_of_all_rows):
+            return self._rejected(latest=found.repeated > 0), None
+        counted = CountedAtOnce.of(self._fetch(statements.rejected_in_shared_scan()))
+        return _sorted_cells(counted.rejected()), counted.shown()
 
     def _items(self, groups: Arrays) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
@@ -348,29 +355,39 @@ class Reader:
         ]
         return _sorted_cells(cells)
 
-    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
-        found: dict[str, int] = {RejectReason.DUPLICATE.value: repeated}
-        undated = self.statements.result(self.connection, self.statements.undated())
-        for reason, n in (*((cell.reason, cell.rows) for cell in rejected), *undated):
-            found[reason] = found.get(reason, 0) + int(n)
+    def _quality(
+        self, repeated: int, rejected: Sequence[RejectedCell], shown: Shown | None = None
+    ) -> tuple[RejectedRows, ...]:
+        """The rejected rows by reason, with examples; ``shown`` are those of rows of the window, None: not read yet."""
+        beside = {RejectReason.DUPLICATE.value: repeated}
+        for reason, n in self.statements.result(self.connection, self.statements.undated()):
+            beside[reason] = beside.get(reason, 0) + int(n)
+        found = Counter(beside)
+        for cell in rejected:
+            found[cell.reason] += cell.rows
         some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
-        examples = self._examples(some)
+        asked = some if shown is None else [reason for reason in some if beside.get(reason.value, 0) > 0]
+        examples = self._examples(asked, shown)
         return tuple(
             RejectedRows(self.name, reason.value, found[reason.value], examples.get(reason.value, ()))
             for reason in some
         )
 
-    def _examples(self, reasons: Sequence[RejectReason]) -> Mapping[str, tuple[Mapping[str, str | None], ...]]:
-        """Examples of rejected rows by reason, sorted."""
-        if not reasons:
-            return {}
-        examples = self.statements.result(self.connection, self.statements.examples(tuple(reasons)))
-        rows = [dict(row) for row in examples.mappings()]
-        found: dict[str, list[Mapping[str, str | None]]] = {}
-        for row in sorted(rows, key=lambda row: int(row["place"])):
-            shown = {name: _shown(row[name]) for name in ("item", "label", "score", "date")}
-            found.setdefault(str(row["reason"]), []).append(shown)
-        return {reason: tuple(shown) for reason, shown in found.items()}
+    def _examples(
+        self, reasons: Sequence[RejectReason], shown: Shown | None
+    ) -> Mapping[str, tuple[Mapping[str, str | None], ...]]:
+        """Examples of rejected rows by reason, sorted: those that are ``shown`` already, and others for ``reasons``."""
+        found: dict[str, list[Mapping[str, str | None]]] = {
+            reason: list(rows) for reason, rows in (shown or {}).items()
+        }
+        if reasons:
+            examples = self.statements.examples(tuple(reasons), in_window=shown is None)
+            for row in self.statements.result(self.connection, examples).mappings():
+                found.setdefault(str(row["reason"]), []).append({name: row[name] for name in SHOWN})
+        return {
+            reason: tuple({name: _shown(row[name]) for name in SHOWN} for row in sorted(rows, key=order)[:EXAMPLES])
+            for reason, rows in found.items()
+        }
 
     def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
         """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
@@ -522,23 +539,6 @@ def _rejected_cell(
 
 def _sorted_cells(cells: Iterable[RejectedCell]) -> tuple[RejectedCell, ...]:
     return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
-
-
-def _rejected_cells(counted: Arrays) -> Iterator[RejectedCell]:
-    """The rejected rows, from their division of the counts."""
-    columns = (counted[name].tolist() for name in ("label", "value", "key", "n", "hits"))
-    for label, reason, key, n, hits in zip(*columns, strict=True):
-        place, truth = place_and_truth(int(key))
-        yield _rejected_cell(label, reason, place, truth, n, None if hits is None or math.isnan(hits) else hits)
-
-
-def _groups_of(found: Arrays, division: npt.NDArray[np.int64], kept: Sequence[int]) -> Arrays:
-    """The groups of all rows, by version, and of the segments whose divisions are ``kept``, which are numbered anew."""
-    columns = [name for name in found if not name.startswith(("hits", *(f"{where}_" for where in WHERES)))]
-    chosen = np.isin(division, [0, OF_VERSIONS, *kept])
-    groups = {name: found[name][chosen] for name in columns}
-    number = division[chosen]
-    return {**groups, "division": np.where(number > 0, np.searchsorted([0, *kept], number), number)}
 
 
 def _shown(value: str | None) -> str | None:

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
-from monitor.warehouse.count_statements import CountStatements
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import (
@@ -27,15 +26,16 @@ from monitor.warehouse.row_levels import (
     identified,
     whole_number,
 )
+from monitor.warehouse.shared_scan import SharedScanStatements
+from monitor.warehouse.shown_rows import EXAMPLES
 
-EXAMPLES = 20
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("predicted", "automated", "cell")
 _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Statements(CountStatements):
+class Statements(SharedScanStatements):
     """Every statement about one source in one window."""
 
     items_of_all_rows: ClassVar[bool] = True
@@ -57,12 +57,13 @@ class Statements(CountStatements):
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
     @built_once
-    def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
+    def examples(self, reasons: Collection[RejectReason], *, in_window: bool = True) -> sa.Select[Any]:
         """(reason, place, item, label, score, date) of at most 20 rejected rows for each of the reasons, as text.
 
         ``place`` is the position of a row among those of its reason, from 1. Rows of other reasons may be included.
+        Without ``in_window`` only of duplicates, and of rows outside the window.
         """
-        rows = sa.union_all(*self._set_aside_for(reasons)).subquery("examples")
+        rows = sa.union_all(*self._set_aside_for(reasons, in_window=in_window)).subquery("examples")
         texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
         order = [self.dialect.ordered(text).nulls_last() for text in texts]
         place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
@@ -71,10 +72,10 @@ class Statements(CountStatements):
         columns = (placed.c[column].label(name) for name, column in (names | {"date": "date_text"}).items())
         return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
-    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+    def _set_aside_for(self, reasons: Collection[RejectReason], *, in_window: bool) -> Iterator[sa.Select[Any]]:
         """The rejected rows, one SELECT for each level at which one of the reasons can occur."""
         levels = ((self._judged, self._window_reasons()), (self._undated, self._date_reasons(in_window=False)))
-        for level, known in levels:
+        for level, known in levels if in_window else levels[1:]:
             if any(reason in reasons for _, reason in known):
                 rows = level()
                 yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))

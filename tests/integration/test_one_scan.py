@@ -1,16 +1,18 @@
-"""The counts, the sums of clusters and the rejected rows by one statement, as engines read where scans cost most.
+"""The counts, the sums of clusters and the rejected rows by one statement.
 
-Such engines cannot run here, but for what fakesnow can do. So DuckDB and PostgreSQL read both ways, as they do where
-``CALMON_WAREHOUSE_SCANS`` is ``fewest``.
+DuckDB, SQLite and PostgreSQL share the rows of a scan. Engines that use grouping sets where scans cost most cannot run
+here, but for what fakesnow can do. So DuckDB and PostgreSQL read that way too.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -20,13 +22,14 @@ from monitor.config.model import SourceConfig
 from monitor.config.settings import load_settings
 from monitor.core import windows
 from monitor.operations.open import warehouse_of
+from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.reader import Reading, Warehouse
-from monitor.warehouse.relation import WrongWarehouseAddress
 from tests.conftest import Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
-BOTH = ("duckdb", "postgresql")
+Way = Literal["by several scans", "by shared rows", "by grouping sets"]
+WAYS: tuple[Way, ...] = ("by several scans", "by shared rows", "by grouping sets")
 
 
 def source(**more: Any) -> SourceConfig:
@@ -62,16 +65,34 @@ def statements_of_readings(warehouse: Warehouse) -> list[str]:
     asked: list[str] = []
 
     def note(*seen: Any) -> None:
-        beside = ("SELECT *", "SELECT undated", "SELECT placed.reason")  # columns, odd dates elsewhere, examples
-        if "resolved_tickets" in seen[2] and not seen[2].startswith(beside):
+        beside = "SELECT *" in seen[2] or "undated" in seen[2]  # columns, odd dates elsewhere
+        if "resolved_tickets" in seen[2] and not beside:
             asked.append(seen[2])
 
     sa.event.listen(warehouse._engine, "before_cursor_execute", note)
     return asked
 
 
-def by_one_scan(plain: Warehouse) -> Warehouse:
-    return Warehouse(plain._url, plain._engine, plain._dialect.by_few_scans())
+def dialect_of(plain: Warehouse) -> Dialect:
+    """The dialect of its server."""
+    with plain._session("") as connection:
+        return plain._dialect.of(connection)
+
+
+def read_so(plain: Warehouse, way: Way) -> Warehouse:
+    """The same warehouse, read in this way."""
+    dialect = copy(dialect_of(plain))
+    dialect.few_scans = "never" if way == "by several scans" else "always"
+    dialect.shares_rows = way != "by grouping sets"
+    vars(dialect)["of"] = lambda _: dialect
+    return Warehouse(plain._url, plain._engine, dialect)
+
+
+def ways_of(plain: Warehouse) -> tuple[Way, ...]:
+    """The ways in which its engine can be read."""
+    dialect = dialect_of(plain)
+    can = {"by several scans": True, "by shared rows": dialect.shares_rows, "by grouping sets": dialect.grouping_sets}
+    return tuple(way for way in WAYS if can[way])
 
 
 def facts(reading: Reading) -> Mapping[str, object]:
@@ -82,7 +103,7 @@ def facts(reading: Reading) -> Mapping[str, object]:
     return {"counted": counted, "segments": list(reading.segments), "rest": rest, "fingerprint": reading.fingerprint}
 
 
-@pytest.mark.parametrize(("engine", "seed"), [("duckdb", 0), ("duckdb", 1), ("postgresql", 1)])
+@pytest.mark.parametrize(("engine", "seed"), [("duckdb", 0), ("duckdb", 1), ("postgresql", 1), ("sqlite", 1)])
 @pytest.mark.parametrize(
     "segments", [(), ("channel",), ("model_version", "channel", "message")], ids=["none", "one", "with a crowded one"]
 )
@@ -93,13 +114,13 @@ def test_one_scan_counts_what_several_do(
 ) -> None:
     (plain,) = load(some_rows(seed, weights=weights, repeats=repeats), engines=(engine,)).values()
     config = source(segments=segments, automate_at=0.7)
-    ours, theirs = (
-        each.read("tickets", config, WEEK, now=NOW, fingerprint=True) for each in (by_one_scan(plain), plain)
+    theirs, *others = (
+        read_so(plain, way).read("tickets", config, WEEK, now=NOW, fingerprint=True) for way in ways_of(plain)
     )
-    assert facts(ours) == facts(theirs)
-    assert len({cell.reason for cell in ours.rejected}) >= 6
-    assert ("message", "m1-billing") not in ours.segments
-    assert any(quality.reason == "duplicate" for quality in ours.quality) is repeats
+    assert [facts(ours) == facts(theirs) for ours in others] == [True] * len(others)
+    assert len({cell.reason for cell in theirs.rejected}) >= 6
+    assert ("message", "m1-billing") not in theirs.segments
+    assert any(quality.reason == "duplicate" for quality in theirs.quality) is repeats
 
 
 @pytest.mark.parametrize("rejected", [False, True])
@@ -108,23 +129,98 @@ def test_it_takes_two_scans_with_clusters_segments_and_rejected_rows(
     load: Loader, rejected: bool, segments: tuple[str, ...]
 ) -> None:
     rows = [row for row in some_rows(1, weights=True, repeats=False) if rejected or row["item"] == "t1"]
-    for plain in load(rows, engines=BOTH).values():
+    for plain in load(rows).values():
         asked = statements_of_readings(plain)
-        found = by_one_scan(plain).read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
-        assert bool(found.rejected) is rejected
-        assert len(asked) == 2
-        asked.clear()
-        plain.read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
+        usual = [plain] if dialect_of(plain).shares_rows else []
+        for warehouse in (*usual, *(read_so(plain, way) for way in ways_of(plain)[1:])):
+            asked.clear()
+            found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
+            assert bool(found.rejected) is rejected
+            assert any(quality.examples for quality in found.quality) is rejected
+            assert len(asked) == 2
+
+
+PLANS = {
+    "duckdb": ("EXPLAIN", re.compile("Seq Scan")),
+    "sqlite": ("EXPLAIN QUERY PLAN", re.compile("(SCAN|SEARCH) relation")),
+    "postgresql": ("EXPLAIN", re.compile("Scan on resolved_tickets")),
+}
+"""How an engine shows the plan of a statement, and what stands in it for one scan."""
+
+
+def test_the_plan_of_each_statement_has_one_scan(load: Loader) -> None:
+    for engine, plain in load(some_rows(1, weights=True, repeats=False), engines=tuple(PLANS)).items():
+        explain, scan = PLANS[engine]
+        asked: list[tuple[str, Any]] = []
+        sa.event.listen(plain._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2:4]))
+        counting = statements_of_readings(plain)
+        for segments in (), ("channel", "message"):
+            asked.clear()
+            counting.clear()
+            plain.read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
+            read = [each for each in asked if each[0] in counting]
+            with plain._session("") as connection:
+                answers = [connection.exec_driver_sql(f"{explain} {text}", values).all() for text, values in read]
+            plans = ["\n".join(str(cell) for line in answer for cell in line) for answer in answers]
+            assert [len(scan.findall(plan)) for plan in plans] == [1, 1], (engine, plans)
+
+
+@pytest.mark.parametrize("rejected", [False, True])
+@pytest.mark.parametrize("segments", [(), ("channel", "message")])
+def test_by_several_scans_it_takes_one_for_each_of_clusters_segments_and_rejected_rows(
+    load: Loader, rejected: bool, segments: tuple[str, ...]
+) -> None:
+    rows = [row for row in some_rows(1, weights=True, repeats=False) if rejected or row["item"] == "t1"]
+    for plain in load(rows, engines=("duckdb", "postgresql")).values():
+        asked = statements_of_readings(plain)
+        read_so(plain, "by several scans").read("tickets", source(segments=segments), WEEK, now=NOW, fingerprint=True)
         more = (2 if rejected else 1) if segments else 0  # the values of the crowded one are counted once more
         assert len(asked) == 2 + 1 + more + rejected
+
+
+def test_without_clusters_and_segments_rejected_rows_take_one_scan_more_unless_scans_are_to_be_fewest(
+    load: Loader,
+) -> None:
+    rows = [{k: v for k, v in row.items() if k != "cluster"} for row in some_rows(1, weights=False, repeats=False)]
+    for plain in load(rows, engines=("duckdb", "sqlite", "postgresql")).values():
+        asked = statements_of_readings(plain)
+        fewest = Warehouse(plain._url, plain._engine, plain._dialect.by_few_scans())
+        found = []
+        for warehouse, scans in ((plain, 3), (fewest, 2)):
+            asked.clear()
+            found.append(facts(warehouse.read("tickets", source(), WEEK, now=NOW, fingerprint=True)))
+            assert len(asked) == scans
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_first_rejected_rows_of_each_reason_are_shown_in_order(load: Loader, way: Way) -> None:
+    week = {"resolved_at": WEEK.start, "actual": 1.0, "cluster": "c1"}
+    odd = [*(f"t{n:03}" for n in range(25)), None, "a\x1fb", "ü", "it's"]
+    rows = [{"item": item, "label": "billing", "score": 7.0, **week} for item in odd]
+    rows += [
+        {"item": "t000", "label": "billing", "score": 7.0, **week},
+        {"item": "t1", "label": "", "score": 0.5, **week},
+    ]
+    for plain in load(rows).values():
+        if way not in ways_of(plain):
+            continue
+        found = read_so(plain, way).read("tickets", source(), WEEK, now=NOW)
+        shown = {quality.reason: [(row["item"], row["label"]) for row in quality.examples] for quality in found.quality}
+        first = sorted(["a b", "it's", "t000", *map(str, odd[:17])])
+        assert shown["score_out_of_range"] == [(item, "billing") for item in first]
+        assert shown["item_missing"] == [(None, "billing")]
+        assert shown["label_missing"] == [("t1", "")]
+        assert {q.reason: q.rows for q in found.quality} == {
+            "score_out_of_range": 29, "item_missing": 1, "label_missing": 1
+        }  # fmt: skip
 
 
 def test_values_of_rejected_rows_do_not_crowd_a_segment(load: Loader) -> None:
     week = {"resolved_at": WEEK.start, "score": 0.9, "actual": 1.0, "label": "billing"}
     rows = [{"item": f"t{n}", "message": f"m{n}", **week, **({"score": 7.0} if n == 0 else {})} for n in range(201)]
     for plain in load(rows).values():
-        ways = [plain, by_one_scan(plain)] if plain._dialect.grouping_sets else [plain]
-        for warehouse in ways:
+        for warehouse in (read_so(plain, way) for way in ways_of(plain)):
             found = warehouse.read("tickets", source(segments=("message",)), WEEK, now=NOW)
             assert len({value for _, value in found.segments}) == 200
             assert [quality.reason for quality in found.quality] == ["score_out_of_range"]
@@ -134,27 +230,28 @@ def test_values_of_rejected_rows_do_not_crowd_a_segment(load: Loader) -> None:
 def test_versions_are_counted_where_they_are_a_segment_too(load: Loader, versions: int) -> None:
     rows = [row | {"model_version": f"v{n % versions}"}
             for n, row in enumerate(some_rows(2, weights=False, repeats=False))]  # fmt: skip
-    (plain,) = load(rows, engines=("duckdb",)).values()
-    ours, theirs = (
-        each.read("tickets", source(segments=("model_version",)), WEEK, now=NOW) for each in (by_one_scan(plain), plain)
-    )
-    assert facts(ours) == facts(theirs)
-    assert len(ours.versions) > 2
-    assert (len(ours.segments) == 0) is (versions == 300)
+    for plain in load(rows).values():
+        config = source(segments=("model_version",))
+        ours, *others = (read_so(plain, way).read("tickets", config, WEEK, now=NOW) for way in ways_of(plain))
+        assert [facts(theirs) == facts(ours) for theirs in others] == [True] * len(others)
+        assert len(ours.versions) > 2
+        assert (len(ours.segments) == 0) is (versions == 300)
 
 
 def test_an_empty_window_has_no_counts(load: Loader) -> None:
-    (plain,) = load([row | {"resolved_at": WEEK.end} for row in some_rows(1, weights=False, repeats=False)],
-                    engines=("duckdb",)).values()  # fmt: skip
-    found = by_one_scan(plain).read("tickets", source(segments=("channel",)), WEEK, now=WEEK.end)
-    assert (found.rows, dict(found.labels), found.rejected, found.quality) == (0, {}, (), ())
+    rows = [row | {"resolved_at": WEEK.end} for row in some_rows(1, weights=False, repeats=False)]
+    for plain in load(rows).values():
+        for way in ways_of(plain):
+            found = read_so(plain, way).read("tickets", source(segments=("channel",)), WEEK, now=WEEK.end)
+            assert (found.rows, dict(found.labels), found.rejected, found.quality) == (0, {}, (), ())
 
 
 @pytest.mark.parametrize(
     ("address", "few", "usual"),
     [
-        ("duckdb:///warehouse.duckdb", "always", "never"),
-        ("postgresql://monitor@host/database", "always", "never"),
+        ("duckdb:///warehouse.duckdb", "always", "beyond counts"),
+        ("sqlite:///tickets.sqlite", "always", "beyond counts"),
+        ("postgresql://monitor@host/database", "always", "beyond counts"),
         ("clickhouse://monitor:unused@host:8123/database", "always", "never"),
         ("spark://host:15002/tickets", "always", "of clusters"),
         ("trino://monitor@host:8080/catalog", "always", "always"),
@@ -166,9 +263,3 @@ def test_the_setting_chooses_the_fewest_scans_and_changes_no_other_warehouse(
     for scans, expected in (("fewest", few), ("quickest", usual), (None, usual)):
         given = {"CALMON_WAREHOUSE_URL": address} | ({} if scans is None else {"CALMON_WAREHOUSE_SCANS": scans})
         assert warehouse_of(load_settings(given), frozenset())._dialect.few_scans == expected
-
-
-def test_an_engine_without_grouping_sets_cannot_be_read_by_the_fewest_scans() -> None:
-    settings = load_settings({"CALMON_WAREHOUSE_URL": "sqlite:///tickets.sqlite", "CALMON_WAREHOUSE_SCANS": "fewest"})
-    with pytest.raises(WrongWarehouseAddress, match="CALMON_WAREHOUSE_SCANS cannot be fewest: sqlite has no GROUPING"):
-        warehouse_of(settings, frozenset())

@@ -14,6 +14,7 @@ def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest
     write_table(tmp_path / "warehouse.duckdb", 2_000)
     found = measured(tmp_path / "warehouse.duckdb", 1)
     assert [each.segments for each in found] == [(), ("channel", "language")]
+    assert [each.scans for each in found] == [(4, 2), (5, 2)]
     assert all(seconds > 0 for each in found for seconds in (*each.plain, *each.at_once))
     facts = iter(range(4))
     monkeypatch.setattr(one_scan, "_facts", lambda _: next(facts))
@@ -22,6 +23,8 @@ def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_ratio_is_of_the_medians() -> None:
-    table = table_of(1_000, [Took((), (1.0, 2.0, 9.0), (3.0, 3.0, 4.0)), Took(("channel",), (1.0,), (2.0,))])
+    table = table_of(
+        1_000, [Took((), (1.0, 2.0, 9.0), (3.0, 3.0, 4.0), (4, 2)), Took(("channel",), (1.0,), (2.0,), (5, 2))]
+    )
     assert table.rows[0] == ("clusters", "4", "2", "2", "3", "1.50x")
     assert table.rows[1][:2] == ("clusters and 1 segment", "5")

@@ -122,7 +122,10 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
     sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
     few = ["'; DROP TABLE tickets; --", "b"] if built.dialect.counts_bits else []
     of_items = (built.of_items(latest=False), built.items_of_every_row(few, hashed=True))
-    return [built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums]
+    shared = [built.in_shared_scan(limit=200, segments=["label"]), built.rejected_in_shared_scan()]
+    return [
+        built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums, *shared
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", sorted(DIALECTS))

@@ -1,0 +1,39 @@
+"""The texts by which a rejected row is shown, as one text: a statement that counts rows has one column for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import sqlalchemy as sa
+
+from monitor.warehouse.dialects import Expression
+
+SHOWN = ("item", "label", "score", "date")
+"""What is shown of a rejected row, each as text; None if it has none."""
+EXAMPLES = 20
+"""So many rows are shown of each reason."""
+_SEPARATOR, _NOTHING = "\x1f", "\U0010ffff"  # one sorts before any text that people write, the other behind all
+
+
+def packed(texts: Sequence[Expression]) -> Expression:
+    """The texts as one, which sorts as they do one after the other. A separator within one of them becomes a space."""
+    separator, space = sa.literal(_SEPARATOR, sa.Text), sa.literal(" ", sa.Text)
+    plain = (sa.func.replace(text, separator, space, type_=sa.Text) for text in texts)
+    parts: list[Expression] = [sa.func.coalesce(text, sa.literal(_NOTHING, sa.Text), type_=sa.Text) for text in plain]
+    return reduce(lambda before, part: before + separator + part, parts)
+
+
+def unpacked(text: str) -> Mapping[str, str | None]:
+    """What is shown of a row, from :func:`packed`.
+
+    >>> unpacked("t1\\x1fbilling\\x1f\\U0010ffff\\x1f2026-11-09")
+    {'item': 't1', 'label': 'billing', 'score': None, 'date': '2026-11-09'}
+    """
+    parts = text.split(_SEPARATOR)
+    return {name: None if part == _NOTHING else part for name, part in zip(SHOWN, parts, strict=True)}
+
+
+def order(row: Mapping[str, str | None]) -> tuple[tuple[bool, bytes], ...]:
+    """By what rejected rows of one reason are sorted: item, label, score and date by their bytes, None last."""
+    return tuple((row[name] is None, (row[name] or "").encode("utf-8", "surrogatepass")) for name in SHOWN)
