@@ -55,7 +55,7 @@ class SharedScanStatements(CountStatements):
             counted = {"division": whole_number(OF_SEGMENTS), "key": values.c.place, "n": values.c.n}
             parts.append(_select(names, counted))
         parts += self._rejected_and_shown(rows, names)
-        parts += self._of_clusters(rows, names) if self.layout.has("cluster") else ()
+        parts += [self._of_clusters(rows, names)] if self.layout.has("cluster") else []
         return sa.union_all(*parts)
 
     @built_once
@@ -200,15 +200,18 @@ class SharedScanStatements(CountStatements):
         shown = {"division": whole_number(OF_EXAMPLES), "value": placed.c.reason, "label": placed.c.example, "n": ONE}
         yield _select(names, shown).where(placed.c.place <= whole_number(EXAMPLES))
 
-    def _of_clusters(self, rows: CTE, names: Sequence[str]) -> Iterator[sa.Select[Any]]:
+    def _of_clusters(self, rows: CTE, names: Sequence[str]) -> sa.Select[Any]:
         """The sums of :meth:`label_dependence`, one a row: as columns they would be 0 in every other division."""
-        facts = self._sound_of(rows)
+        facts, of = self._sound_of(rows), self.sums_of_clusters
         by_label = self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
-        sums = by_label.cte("of_labels").prefix_with("MATERIALIZED")
-        for place, name in enumerate(self.sums_of_clusters):
-            hits = sa.func.coalesce(sums.c[name], sa.cast(ZERO, sa.Double))
-            keys = {"division": whole_number(OF_CLUSTERS), "label": sums.c.label, "key": whole_number(place)}
-            yield _select(names, {**keys, "hits": hits})
+        one = ONE.label("one")  # every label with every place, by a condition that all engines know
+        sums = by_label.add_columns(one).subquery("of_labels")
+        each = (sa.select(whole_number(place).label("place"), one) for place in range(len(of)))
+        at = sa.union_all(*each).subquery("places")
+        found = sa.case(*((at.c.place == whole_number(place), sums.c[name]) for place, name in enumerate(of)))
+        keys = {"division": whole_number(OF_CLUSTERS), "label": sums.c.label, "key": at.c.place}
+        hits = sa.func.coalesce(found, sa.cast(ZERO, sa.Double))
+        return _select(names, {**keys, "hits": hits}).select_from(sums.join(at, sums.c.one == at.c.one))
 
 
 def _has_few(values: CTE, place: int, limit: int) -> Expression:
