@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,10 +152,7 @@ def _read(
     config = SourceConfig(relation=TABLE, score_is="probability_of_label", segments=segments)
     with closing(Warehouse.from_url(url)) as warehouse:
         with warehouse._session("") as connection:
-            dialect = copy(warehouse._dialect.of(connection))
-        dialect.few_scans = few
-        vars(dialect)["of"] = lambda _: dialect
-        warehouse._dialect = dialect
+            warehouse._dialect = warehouse._dialect.of(connection).reading_by(few)
         asked: list[str] = []
         sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
         began = spent()

@@ -27,7 +27,7 @@ STORE_URL = "sqlite:///var/history.sqlite"
 GATE_TTL_S = 30
 _LONGEST_TTL_S = 3600
 
-Scans = Literal["quickest", "fewest"]
+Scans = Literal["quickest", "fewest", "several"]
 """By how many scans of a window a reading counts: those that take least of a processor, or two at most."""
 
 
@@ -161,7 +161,7 @@ def scans(value: str) -> str:
     'fewest'
     """
     if value not in get_args(Scans):
-        raise ValueError(f"is not {' or '.join(get_args(Scans))}")
+        raise ValueError(f"is none of {', '.join(get_args(Scans))}")
     return value
 
 

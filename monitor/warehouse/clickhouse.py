@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from datetime import datetime
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Dialect, Expression, Kind, as_it_is, everything, utc_text
+from monitor.warehouse.dialects import (
+    DAY_S,
+    FIXED_POINT,
+    Dialect,
+    Expression,
+    FewScans,
+    Kind,
+    as_it_is,
+    everything,
+    utc_text,
+)
 from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
@@ -44,18 +53,12 @@ class ClickHouse(Dialect):
     one_state: ClassVar[bool] = False
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
-    def of(self, connection: sa.Connection) -> Self:
-        """With shared rows, where the server has them."""
+    def of(self, connection: sa.Connection) -> ClickHouse:
+        """With shared rows, where the server has them, and nothing else was chosen."""
         driver: Any = connection.connection.driver_connection
-        return self._sharing if _SHARES in driver.client.server_settings else self
-
-    @cached_property
-    def _sharing(self) -> Self:
-        """One object, since statements are kept by their dialect."""
-        found = copy(self)
-        found.shares_rows = True
-        found.few_scans = "beyond counts" if self.few_scans == "never" else self.few_scans
-        return found
+        if "shares_rows" in vars(self) or _SHARES not in driver.client.server_settings:
+            return self
+        return _sharing(type(self), vars(self).get("few_scans", "beyond counts"))
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -151,6 +154,14 @@ class ChDB(ClickHouse):
         counter = sa.table("events", sa.column("event"), sa.column("value"), schema="system")
         read = sa.select(sa.func.sum(counter.c.value)).where(counter.c.event == sa.literal("SelectedBytes", sa.Text))
         return int(connection.execute(read).scalar() or 0)
+
+
+@lru_cache
+def _sharing(kind: type, few: FewScans) -> ClickHouse:
+    """A dialect that shares rows: one object, since statements are kept by their dialect."""
+    found: ClickHouse = kind()
+    found.shares_rows, found.few_scans = True, few
+    return found
 
 
 def _whole_microseconds(instant: Expression) -> Expression:

@@ -108,14 +108,14 @@ class Dialect:
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
-    def of(self, connection: sa.Connection) -> Self:
+    def of(self, connection: sa.Connection) -> Dialect:
         """The dialect of the server behind a connection, which may be able to do more than others of its kind."""
         return self
 
-    def by_few_scans(self) -> Self:
-        """The same dialect, for which :attr:`few_scans` is "always"."""
+    def reading_by(self, few_scans: FewScans) -> Self:
+        """The same dialect with other :attr:`few_scans`."""
         found = copy(self)
-        found.few_scans = "always"
+        found.few_scans = few_scans
         return found
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

@@ -40,7 +40,7 @@ from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, FewScans
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
@@ -76,6 +76,8 @@ __all__ = [
 ]
 
 TIMEOUT_S = 900.0
+_SCANS: Mapping[Scans, FewScans] = {"fewest": "always", "several": "never"}
+"""When few scans are taken, for the values of ``CALMON_WAREHOUSE_SCANS`` that the engine does not decide."""
 CANDIDATES = 8
 """A sample is drawn from at least this many times its number of items."""
 
@@ -112,7 +114,8 @@ class Warehouse:
         cancelled. ``relations`` are those of all sources: DuckDB may read the files that they name, and no others. The
         relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
         the first reading.
-        ``scans``: "fewest" takes two for a reading, also where more take less of a processor.
+        ``scans``: "fewest" takes two for a reading, also where more take less of a processor; "several" takes one for
+        each thing that is counted, so that no statement keeps rows.
         Raises :class:`WrongWarehouseAddress` if the text is no such address.
         """
         try:
@@ -125,7 +128,7 @@ class Warehouse:
             kinds = ", ".join(ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
         dialect = ENGINES[kind].dialect
-        dialect = dialect.by_few_scans() if scans == "fewest" else dialect
+        dialect = dialect.reading_by(_SCANS[scans]) if scans in _SCANS else dialect
         return cls(address, None, dialect, timeout_s, set(relations))
 
     def __enter__(self) -> Self:

@@ -10,7 +10,6 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -81,10 +80,8 @@ def dialect_of(plain: Warehouse) -> Dialect:
 
 def read_so(plain: Warehouse, way: Way) -> Warehouse:
     """The same warehouse, read in this way."""
-    dialect = copy(dialect_of(plain))
-    dialect.few_scans = "never" if way == "by several scans" else "always"
+    dialect = dialect_of(plain).reading_by("never" if way == "by several scans" else "always")
     dialect.shares_rows = way != "by grouping sets"
-    vars(dialect)["of"] = lambda _: dialect
     return Warehouse(plain._url, plain._engine, dialect)
 
 
@@ -184,7 +181,7 @@ def test_without_clusters_and_segments_rejected_rows_take_one_scan_more_unless_s
     rows = [{k: v for k, v in row.items() if k != "cluster"} for row in some_rows(1, weights=False, repeats=False)]
     for plain in load(rows, engines=("duckdb", "sqlite", "postgresql")).values():
         asked = statements_of_readings(plain)
-        fewest = Warehouse(plain._url, plain._engine, plain._dialect.by_few_scans())
+        fewest = Warehouse(plain._url, plain._engine, plain._dialect.reading_by("always"))
         found = []
         for warehouse, scans in ((plain, 3), (fewest, 2)):
             asked.clear()
@@ -247,19 +244,17 @@ def test_an_empty_window_has_no_counts(load: Loader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "few", "usual"),
+    ("address", "usual"),
     [
-        ("duckdb:///warehouse.duckdb", "always", "beyond counts"),
-        ("sqlite:///tickets.sqlite", "always", "beyond counts"),
-        ("postgresql://monitor@host/database", "always", "beyond counts"),
-        ("clickhouse://monitor:unused@host:8123/database", "always", "never"),
-        ("spark://host:15002/tickets", "always", "of clusters"),
-        ("trino://monitor@host:8080/catalog", "always", "always"),
+        ("duckdb:///warehouse.duckdb", "beyond counts"),
+        ("sqlite:///tickets.sqlite", "beyond counts"),
+        ("postgresql://monitor@host/database", "beyond counts"),
+        ("clickhouse://monitor:unused@host:8123/database", "never"),
+        ("spark://host:15002/tickets", "of clusters"),
+        ("trino://monitor@host:8080/catalog", "always"),
     ],
 )
-def test_the_setting_chooses_the_fewest_scans_and_changes_no_other_warehouse(
-    address: str, few: str, usual: str
-) -> None:
-    for scans, expected in (("fewest", few), ("quickest", usual), (None, usual)):
+def test_the_setting_chooses_by_how_many_scans_and_changes_no_other_warehouse(address: str, usual: str) -> None:
+    for scans, expected in (("fewest", "always"), ("several", "never"), ("quickest", usual), (None, usual)):
         given = {"CALMON_WAREHOUSE_URL": address} | ({} if scans is None else {"CALMON_WAREHOUSE_SCANS": scans})
         assert warehouse_of(load_settings(given), frozenset())._dialect.few_scans == expected

@@ -113,7 +113,7 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
         ("CALMON_WAREHOUSE_TIMEOUT_S", "0", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "1e3", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "86401", "is not a whole number of seconds from 1 to 86400 (a day)"),
-        ("CALMON_WAREHOUSE_SCANS", "hunter2", "is not quickest or fewest"),
+        ("CALMON_WAREHOUSE_SCANS", "hunter2", "is none of quickest, fewest, several"),
         ("CALMON_PUBLIC_URL", "hunter2.example.com", "is not a web address"),
         ("CALMON_SLACK_API_URL", "ftp://hunter2", "is not a web address"),
         ("CALMON_HEARTBEAT_URL", "hunter2", "is not a web address"),
