@@ -58,7 +58,7 @@ class ClickHouse(Dialect):
         driver: Any = connection.connection.driver_connection
         if "shares_rows" in vars(self) or _SHARES not in driver.client.server_settings:
             return self
-        return _sharing(type(self), vars(self).get("few_scans", "beyond counts"))
+        return _sharing(type(self).__name__, vars(self).get("few_scans", "beyond counts"))
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -157,9 +157,9 @@ class ChDB(ClickHouse):
 
 
 @lru_cache
-def _sharing(kind: type, few: FewScans) -> ClickHouse:
-    """A dialect that shares rows: one object, since statements are kept by their dialect."""
-    found: ClickHouse = kind()
+def _sharing(kind: str, few: FewScans) -> ClickHouse:
+    """A dialect that shares rows, by the name of its class: one object, since statements are kept by their dialect."""
+    found = ChDB() if kind == ChDB.__name__ else ClickHouse()
     found.shares_rows, found.few_scans = True, few
     return found
 
