@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.core.records import WHERES
-from monitor.warehouse.dialects import Expression, Hashing
+from monitor.warehouse.dialects import BITS, Expression, Hashing
 from monitor.warehouse.row_levels import ONE, ZERO, RowLevels, built_once
 
 
@@ -59,7 +59,7 @@ class ClusterStatements(RowLevels):
         ``Statements.fingerprint``. ``hashing`` is that of the dialect for these labels.
         """
         facts = self._facts_of_every(hashed=hashed)
-        few = bool(labels) and self.dialect.counts_bits and not self.layout.has("weight")
+        few = 0 < len(labels) <= BITS and self.dialect.counts_bits and not self.layout.has("weight")
         more = [*self._of_item(facts), sa.func.count().label("seen"), sa.func.count(facts.c.y).label("kept")]
         more += [sa.func.sum(facts.c[name]).label(name) for name in ("hash", "coming") if name in facts.c]
         more += [self.dialect.repeats(facts.c.label, labels, facts.c.y, hashing).label("again")] if labels else []

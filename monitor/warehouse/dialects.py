@@ -46,6 +46,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 BITS = 62
 """How many labels fit, as bits, into one signed whole number of 64 bits."""
+COUNTED_BY_BITS = 4 * BITS
+"""Of at most so many labels :meth:`Dialect.repeats` makes bits, in up to four numbers."""
 DAY_S = 86_400
 DAY_MICROSECONDS = "86400000000.0e0"
 BINARY = "calmon_binary"
@@ -283,18 +285,29 @@ class Dialect:
     ) -> Expression:
         """An aggregate over the rows of one item: the number of rows less the number of distinct labels.
 
-        With :attr:`counts_bits` each of ``labels`` (at most :data:`BITS`) is one bit, so that an item needs one number
-        and not a group for each label. A label that is not among them shares the bit of another: the result may then be
-        too large, but is never 0 where a label repeats. Rows whose ``counted`` is NULL are left out. ``hashing`` is
-        that of :meth:`hashing` for these labels.
+        With :attr:`counts_bits` each of ``labels`` (at most :data:`COUNTED_BY_BITS`) is one bit, so that an item needs
+        a number for 62 of them and not a group for each. A label that is not among them has no bit or shares that of
+        another: the result may then be too large, but is never 0 where a label repeats. Rows whose ``counted`` is NULL
+        are left out. ``hashing`` is that of :meth:`hashing` for these labels.
         """
         if not self.counts_bits:
             return sa.func.count(counted) - sa.func.count(sa.distinct(sa.case((counted.is_not(None), label))))
         ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
-        names = [sa.literal(name, sa.Text) for name in ordered]
-        bit = _bit_of(self.ordered(label), names) if hashing is None else _hashed_bit(self.ordered(label), hashing)
-        found = self.bit_count(sa.func.bit_or(sa.case((counted.is_not(None), bit))))
-        return sa.func.count(counted) - sa.func.coalesce(found, sa.literal_column("0"))
+        names, text = [sa.literal(name, sa.Text) for name in ordered], self.ordered(label)
+        if hashing is not None:
+            return self._less_bits(counted, [(_hashed_bit(text, hashing), sa.true())])
+        bits = []
+        for first in range(0, len(names), BITS):
+            part, following = names[first : first + BITS], names[first + BITS : first + BITS + 1]
+            within = [*([text >= part[0]] if first else []), *(text < name for name in following)]
+            bits.append((_bit_of(text, part), sa.and_(sa.true(), *within)))
+        return self._less_bits(counted, bits)
+
+    def _less_bits(self, counted: Expression, bits: Sequence[tuple[Expression, Expression]]) -> Expression:
+        """The number of rows that count less that of the bits of all numbers; a bit is set if its condition holds."""
+        chosen = (sa.case((sa.and_(counted.is_not(None), condition), bit)) for bit, condition in bits)
+        found = (sa.func.coalesce(self.bit_count(sa.func.bit_or(bit)), sa.literal_column("0")) for bit in chosen)
+        return reduce(lambda left, number: left - number, found, sa.func.count(counted))
 
     def bit_count(self, number: Expression) -> Expression:
         """How many bits of a whole number of 64 bits are set."""
@@ -380,6 +393,8 @@ class PostgreSQL(Dialect):
 
         Of the first seeds and shifts that are tried, one nearly always serves up to about 25 labels.
         """
+        if len(labels) > _PLACES + 1:
+            return None
         seeds = sa.func.generate_series(1, _SEEDS).column_valued("seed")
         hashes = (sa.func.hashtextextended(self.ordered(sa.literal(label, sa.Text)), seeds) for label in labels)
         rows = connection.execute(sa.select(*(each.label(f"h{place}") for place, each in enumerate(hashes))))
@@ -545,9 +560,17 @@ class DuckDB(Embedded):
     ) -> Expression:
         """By the label's place in a list, which DuckDB looks up once for each value of a dictionary-encoded column."""
         place = sa.func.list_position(sa.func.list_value(*(sa.literal(name, sa.Text) for name in labels)), label)
-        bit = _bit(0).bitwise_lshift(place - sa.literal_column("1"))
-        found = sa.func.bit_count(sa.func.bit_or(sa.case((counted.is_not(None), bit))))
-        return sa.func.count(counted) - sa.func.coalesce(found, sa.literal_column("0"))
+        bits = []
+        for first in range(1, len(labels) + 1, BITS):
+            least: Expression = sa.literal_column(str(first))
+            last: Expression = sa.literal_column(str(min(first + BITS - 1, len(labels))))
+            within = sa.true() if len(labels) <= BITS else place.between(least, last)
+            bits.append((_bit(0).bitwise_lshift(place - least), within))
+        return self._less_bits(counted, bits)
+
+    def bit_count(self, number: Expression) -> Expression:
+        """How many bits of a whole number of 64 bits are set."""
+        return sa.func.bit_count(number)
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """DuckDB hashes values of any type, and NULL, without making text of them; 128 bits hold the sum."""

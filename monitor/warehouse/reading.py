@@ -30,7 +30,7 @@ from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
-from monitor.warehouse.dialects import BITS, Arrays
+from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
 from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, order
@@ -267,7 +267,7 @@ class Reader:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
         statements, by_bits = self.statements, self.statements.dialect.counts_bits
         named = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
-        labels = named if not by_bits or len(named) <= BITS else []
+        labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
         sums = self._fetch(statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing))
         rows, kept, coming, again = (

@@ -17,7 +17,7 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import BITS, DIALECTS, duckdb_kind, microseconds, sqlite_kind
+from monitor.warehouse.dialects import BITS, COUNTED_BY_BITS, DIALECTS, duckdb_kind, microseconds, sqlite_kind
 from monitor.warehouse.relation import ParquetFiles, Query, RelationSyntaxError, TableName, from_clause, parse_relation
 from monitor.warehouse.statements import Statements
 
@@ -193,6 +193,14 @@ def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -
     assert len(bits) == count
     order = sorted(made.params, key=lambda key: str(made).index(f"%({key})s"))
     assert {made.params[key] for key in order} == set(sorted(names, key=str.encode)[1:])
+
+
+@pytest.mark.parametrize("engine", ["postgresql", "duckdb"])
+@pytest.mark.parametrize(("count", "numbers"), [(BITS, 1), (BITS + 1, 2), (COUNTED_BY_BITS, 4)])
+def test_many_labels_are_bits_of_several_numbers(engine: str, count: int, numbers: int) -> None:
+    names = [f"label {n:03}" for n in range(count)]
+    made = DIALECTS[engine].repeats(sa.column("label"), names, sa.column("y"))
+    assert str(made.compile(dialect=postgresql.dialect())).count("bit_or") == numbers
 
 
 def test_all_divisions_of_the_counts_are_one_scan() -> None:
