@@ -25,7 +25,7 @@ from benchmarks.checkout import commit_of
 from benchmarks.engines import LOADED, TABLE, postgres_url
 from benchmarks.scan import LABELS, NOW, WINDOW, address, seeded
 from benchmarks.tables import Table, console, write_between
-from benchmarks.timing import fresh, number, times
+from benchmarks.timing import fresh, number, peak, times
 from benchmarks.whole_run import server_of, spent_by
 from monitor.config.model import SourceConfig
 from monitor.core.wording import count_of
@@ -127,6 +127,17 @@ def measured(path: Path, rounds: int, engine: str = "duckdb") -> list[Took]:
     return found
 
 
+def peaks(path: Path) -> list[tuple[float, float]]:
+    """The most MiB that a process of its own holds which reads a DuckDB file by several scans, and by two."""
+    url = address(path)
+    return [(fresh(_peak, url, segments, "never"), fresh(_peak, url, segments, "always")) for segments in SEGMENTS]
+
+
+def _peak(url: str, segments: tuple[str, ...], few: FewScans) -> float:
+    _read(url, segments, time.process_time, few)
+    return peak()
+
+
 def _of_spark() -> float:
     """The processor seconds of this process, of Spark's driver and of its workers."""
     below = {os.getpid()}
@@ -172,8 +183,10 @@ def _facts(reading: Reading) -> tuple[object, ...]:
     return (tuple(parts), reading.rejected, reading.quality, reading.whole_design_effect, reading.fingerprint)
 
 
-def table_of(rows: int, found: Sequence[Took], engine: str = "duckdb") -> Table:
-    """The table."""
+def table_of(
+    rows: int, found: Sequence[Took], engine: str = "duckdb", memory: Sequence[tuple[float, float]] = ()
+) -> Table:
+    """The table; ``memory`` has the :func:`peaks` of its lines, if they were measured."""
     lines = []
     for each in found:
         one, other = statistics.median(each.plain), statistics.median(each.at_once)
@@ -184,7 +197,9 @@ def table_of(rows: int, found: Sequence[Took], engine: str = "duckdb") -> Table:
     notes = (
         f"{_SHOWN[engine]}, {rows:,} rows of {LABELS} labels in one week, one in a hundred rejected; medians of "
         f"{count_of(len(found[0].plain), 'round')} in turns. The results are equal.",
-    )
+        *(f"With {line[0]} a process holds {one:,.0f} MiB at most by {line[1]} scans, and {other:,.0f} MiB by {line[3]}."
+          for line, (one, other) in zip(lines, memory, strict=False)),
+    )  # fmt: skip
     return Table(f"A reading by two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes)
 
 
@@ -206,8 +221,9 @@ def main() -> None:
     for engine in given.engines:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "warehouse.duckdb"
-            write_table(path, given.rows)
-            table = table_of(given.rows, fresh(measured, path, given.rounds, engine), engine)
+            fresh(write_table, path, given.rows)  # what follows begins with the peak of this process
+            memory = peaks(path) if engine == "duckdb" else ()
+            table = table_of(given.rows, fresh(measured, path, given.rounds, engine), engine, memory)
         table.show(console())
         if given.write_docs:
             day = datetime.now(UTC).date().isoformat()

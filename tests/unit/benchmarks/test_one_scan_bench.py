@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import one_scan
-from benchmarks.one_scan import Took, measured, table_of, write_table
+from benchmarks.one_scan import Took, measured, peaks, table_of, write_table
 
 
 def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +28,12 @@ def test_the_ratio_is_of_the_medians() -> None:
     )
     assert table.rows[0] == ("clusters", "4", "2", "2", "3", "1.50x")
     assert table.rows[1][:2] == ("clusters and 1 segment", "5")
+
+
+def test_the_memory_of_both_ways_is_measured_in_processes_of_their_own(tmp_path: Path) -> None:
+    write_table(tmp_path / "warehouse.duckdb", 2_000)
+    found = peaks(tmp_path / "warehouse.duckdb")
+    assert len(found) == 2
+    assert all(50 < mib < 2_000 for each in found for mib in each)
+    table = table_of(1_000, [Took((), (1.0,), (3.0,), (4, 2))], memory=[(1_200.4, 1_500.0)])
+    assert table.notes[1] == "With clusters a process holds 1,200 MiB at most by 4 scans, and 1,500 MiB by 2."
