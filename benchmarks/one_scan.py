@@ -197,7 +197,7 @@ def table_of(
     notes = (
         f"{_SHOWN[engine]}, {rows:,} rows of {LABELS} labels in one week, one in a hundred rejected; medians of "
         f"{count_of(len(found[0].plain), 'round')} in turns. The results are equal.",
-        *(f"With {line[0]} a process holds {one:,.0f} MiB at most by {line[1]} scans, and {other:,.0f} MiB by {line[3]}."
+        *(f"With {line[0]} a process holds {one:,.0f} MiB at most by {line[1]} scans, {other:,.0f} MiB by {line[3]}."
           for line, (one, other) in zip(lines, memory, strict=False)),
     )  # fmt: skip
     return Table(f"A reading by two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes)

@@ -28,7 +28,7 @@ GATE_TTL_S = 30
 _LONGEST_TTL_S = 3600
 
 Scans = Literal["quickest", "fewest", "several"]
-"""By how many scans of a window a reading counts: those that take least of a processor, or two at most."""
+"""By how many scans of a window a reading counts: as suits the engine, the fewest, or one for each thing counted."""
 
 
 class SettingsError(Exception):

@@ -215,9 +215,10 @@ class CountStatements(ClusterStatements):
         rows = self._judged()
         sound = rows.c.reason.is_(None)
         fault, hit = self._coded_fault(rows)
+        texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
         faults = {
             "fault_label": self._readable(rows.c.label), "fault": fault, "hit": sa.cast(hit, sa.Double),
-            "fault_shown": packed([rows.c[name] for name in ("item", "label", "score_text", "date_text")]),
+            "fault_shown": packed(texts, self.dialect),
         }  # fmt: skip
         kept = (column for column in rows.c if column.name not in ("reason", "resolved", "score_text", "date_text"))
         columns = [sa.case((sound, column)).label(column.name) for column in kept]

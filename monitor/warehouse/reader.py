@@ -572,6 +572,8 @@ def _what_to_do(message: str) -> str:
     text = message.lower()
     if "does not exist" in text or "unable to open" in text:
         return "is not there (create or mount it, or correct CALMON_WAREHOUSE_URL; the monitor never creates it)"
+    if "temporary file size exceeds" in text or "no space left on device" in text:
+        return "has no room for a statement (give it more, or set CALMON_WAREHOUSE_SCANS=several, which needs less)"
     if "lock" in text:
         return "is held by another process (a DuckDB file has one writer: try again when it is done)"
     return "does not answer (check that it runs and that CALMON_WAREHOUSE_URL is right)"

@@ -102,7 +102,7 @@ class SharedScanStatements(CountStatements):
         made: dict[str, Expression] = {
             name: sa.case((sound, rows.c[name])) for name in ("score", "weight") if name in rows.c
         }
-        made |= {"fault": fault, "hit": hit, "example": sa.case((sa.not_(sound), packed(texts)))}
+        made |= {"fault": fault, "hit": hit, "example": sa.case((sa.not_(sound), packed(texts, self.dialect)))}
         kept = [column for column in rows.c if column.name not in made and not column.name.startswith("raw_")]
         named = [value.label(name) for name, value in made.items()]
         judged = sa.select(*kept, rows.c.raw_item.label("item"), *named).subquery("sound_or_not")

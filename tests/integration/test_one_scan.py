@@ -22,7 +22,7 @@ from monitor.config.settings import load_settings
 from monitor.core import windows
 from monitor.operations.open import warehouse_of
 from monitor.warehouse.dialects import Dialect
-from monitor.warehouse.reader import Reading, Warehouse
+from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
 from tests.conftest import Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -137,6 +137,47 @@ def test_it_takes_two_scans_with_clusters_segments_and_rejected_rows(
             assert len(asked) == 2
 
 
+def test_a_text_that_another_begins_with_is_shown_first(load: Loader) -> None:
+    odd = {"label": "billing", "score": 7.0, "resolved_at": WEEK.start, "actual": 1.0, "cluster": "c1"}
+    rows = [{"item": item, **odd} for item in ["a", *(f"a\t{n:02}" for n in range(20)), "\U0010ffff", "1", "2"]]
+    for plain in load(rows).values():
+        for way in ways_of(plain):
+            (found,) = read_so(plain, way).read("tickets", source(), WEEK, now=NOW).quality
+            assert [row["item"] for row in found.examples] == ["1", "2", "a", *(f"a\t{n:02}" for n in range(17))]
+
+
+def test_a_database_in_another_encoding_than_utf_8_is_read(postgres_url: str) -> None:
+    from sqlalchemy.pool import NullPool
+
+    url = sa.make_url(postgres_url).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with engine.connect() as connection:
+        how = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        connection.exec_driver_sql(f"CREATE DATABASE in_latin_1 {how}")
+    there = url.set(database="in_latin_1")
+    with sa.create_engine(there, poolclass=NullPool).begin() as connection:
+        columns = "item text, label text, score float8, actual int, resolved_at timestamptz, cluster text"
+        connection.exec_driver_sql(f"CREATE TABLE resolved_tickets ({columns})")
+        values = f"('t1', 'für', 0.9, 1, '{WEEK.start}', 'c1'), ('t2', 'für', 7.0, 1, '{WEEK.start}', 'c1')"
+        connection.exec_driver_sql(f"INSERT INTO resolved_tickets VALUES {values}")
+    with Warehouse.from_url(there.render_as_string(hide_password=False)) as plain:
+        for way in ways_of(plain):
+            found = read_so(plain, way).read("tickets", source(), WEEK, now=NOW)
+            assert (found.rows, list(found.labels)) == (1, ["für"])
+            assert [row["item"] for row in found.quality[0].examples] == ["t2"]
+
+
+def test_a_server_without_room_for_the_rows_says_what_helps(load: Loader) -> None:
+    rows = [row for seed in range(12) for row in some_rows(seed, weights=True, repeats=False)]
+    (plain,) = load(rows, engines=("postgresql",)).values()
+    address = plain._url.update_query_dict({"options": "-c temp_file_limit=64kB -c work_mem=64kB"})
+    with (
+        Warehouse.from_url(address.render_as_string(hide_password=False)) as small,
+        pytest.raises(WarehouseFailed, match=r"has no room .*CALMON_WAREHOUSE_SCANS=several"),
+    ):
+        small.read("tickets", source(segments=("channel",)), WEEK, now=NOW)
+
+
 PLANS = {
     "duckdb": ("EXPLAIN", re.compile("Seq Scan")),
     "sqlite": ("EXPLAIN QUERY PLAN", re.compile("(SCAN|SEARCH) relation")),
@@ -193,7 +234,7 @@ def test_without_clusters_and_segments_rejected_rows_take_one_scan_more_unless_s
 @pytest.mark.parametrize("way", WAYS)
 def test_the_first_rejected_rows_of_each_reason_are_shown_in_order(load: Loader, way: Way) -> None:
     week = {"resolved_at": WEEK.start, "actual": 1.0, "cluster": "c1"}
-    odd = [*(f"t{n:03}" for n in range(25)), None, "a\x1fb", "ü", "it's"]
+    odd = [*(f"t{n:03}" for n in range(25)), None, "a\x01b", "ü", "it's"]
     rows = [{"item": item, "label": "billing", "score": 7.0, **week} for item in odd]
     rows += [
         {"item": "t000", "label": "billing", "score": 7.0, **week},

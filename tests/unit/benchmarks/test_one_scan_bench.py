@@ -36,4 +36,4 @@ def test_the_memory_of_both_ways_is_measured_in_processes_of_their_own(tmp_path:
     assert len(found) == 2
     assert all(50 < mib < 2_000 for each in found for mib in each)
     table = table_of(1_000, [Took((), (1.0,), (3.0,), (4, 2))], memory=[(1_200.4, 1_500.0)])
-    assert table.notes[1] == "With clusters a process holds 1,200 MiB at most by 4 scans, and 1,500 MiB by 2."
+    assert table.notes[1] == "With clusters a process holds 1,200 MiB at most by 4 scans, 1,500 MiB by 2."
