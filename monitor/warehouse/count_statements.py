@@ -207,6 +207,25 @@ class CountStatements(ClusterStatements):
         found = self._by_label_of_clusters(found, _of_its_rows(found))
         return self._first_of_each(found, limit)
 
+    @built_once
+    def rejected_in_one_scan(self) -> sa.Select[Any]:
+        """The rows of :data:`OF_REJECTED` and :data:`OF_EXAMPLES` of :meth:`in_one_scan` alone."""
+        facts = self._facts_of_judged()
+        rows = sa.select(facts).where(facts.c.reason.is_not(None)).subquery("rejected")
+        shown = sa.func.grouping(rows.c.fault_shown) == ZERO
+        sets = ([rows.c.reason, rows.c.fault_shown], [rows.c.reason, rows.c.fault_label, rows.c.fault])
+        columns = {
+            "division": sa.case((shown, whole_number(OF_EXAMPLES)), else_=whole_number(OF_REJECTED)),
+            "value": rows.c.reason,
+            "label": sa.case((shown, rows.c.fault_shown), else_=rows.c.fault_label),
+            "key": rows.c.fault,
+            "n": sa.func.count(),
+            "hits": self.dialect.exact_sum(rows.c.hit, bounded=True),
+        }
+        by = sa.func.grouping_sets(*(sa.tuple_(*each) for each in sets))
+        named = [column.label(name) for name, column in columns.items()]
+        return self._first_of_each(sa.select(*named).group_by(by).subquery("grouped"), limit=0)
+
     def _facts_of_judged(self) -> Subquery:
         """The facts of the sound rows; of the rejected ones ``reason``, ``hit`` and what begins with ``fault``.
 

@@ -258,9 +258,11 @@ class Reader:
         if grouped.rejected is not None:
             return grouped.rejected, grouped.shown
         statements = self.statements
-        if not (statements.dialect.shares_rows and statements.items_of_all_rows):
+        if not statements.items_of_all_rows:
             return self._rejected(latest=found.repeated > 0), None
-        counted = CountedAtOnce.of(self._fetch(statements.rejected_in_shared_scan()))
+        shared = statements.dialect.shares_rows
+        asked = statements.rejected_in_shared_scan() if shared else statements.rejected_in_one_scan()
+        counted = CountedAtOnce.of(self._fetch(asked))
         return _sorted_cells(counted.rejected()), counted.shown()
 
     def _items(self, groups: Arrays) -> _Items:

@@ -90,6 +90,7 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
         "pairs": lambda each: each.pairs(5, latest=False),
         "feature sample": lambda each: each.feature_sample(100),
         "behind a finding": lambda each: each.behind(ExampleQuery("billing"), latest=True),
+        "rejected in one scan": lambda each: each.rejected_in_one_scan(),
         "in one scan": lambda each: each.in_one_scan(segments=["channel"], versions=True, limit=200),
         "many values": lambda each: each.many_values(["channel"], 200),
         "many values of two columns": lambda each: each.many_values(["channel", "model_version"], 200),
