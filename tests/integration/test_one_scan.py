@@ -181,7 +181,7 @@ def test_a_server_without_room_for_the_rows_says_what_helps(load: Loader) -> Non
 
 
 PLANS = {
-    "duckdb": ("EXPLAIN", re.compile("Seq Scan")),
+    "duckdb": ("EXPLAIN", re.compile("Seq Scan|SEQ_SCAN")),
     "sqlite": ("EXPLAIN QUERY PLAN", re.compile("(SCAN|SEARCH) relation")),
     "postgresql": ("EXPLAIN", re.compile("Scan on resolved_tickets")),
 }
