@@ -206,7 +206,7 @@ def notified(quiet: Left, faulty: Left) -> Notified:
     for met, following in zip(faulty.met, begins, strict=True):
         during = [each for each in notices if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
         notices = [each for each in notices if each not in during]
-        about = [each for each in during if each[2].startswith(ABOUT.get(met.kind, ""))]
+        about = [each for each in during if _is_about(met.kind, each[2])]
         asks = met.promised is not None and met.promised <= met.ended
         extra = [each for each in during if not asks or each not in about]
         if met.promised is not None and asks:
@@ -220,6 +220,12 @@ def notified(quiet: Left, faulty: Left) -> Notified:
         more += [f"{met.kind} at {met.begun:%Y-%m-%d %H:%M}: {_listed(extra)}"] if extra else []
     more += [f"between faults: {_listed(notices)}"] if notices else []
     return Notified(asked, once, late, more)
+
+
+def _is_about(kind: Kind, text: str) -> bool:
+    """Whether a message says what such a fault asks for, for the first time or again."""
+    begin = ABOUT.get(kind, "")
+    return text.startswith((begin, f"{BACK}: {begin}"))
 
 
 def _listed(notices: Sequence[tuple[datetime, str, str]]) -> str:

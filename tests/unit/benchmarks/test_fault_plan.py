@@ -50,6 +50,7 @@ CLOCK, OTHER = (
     "Monitor: the clock is behind: A switch was changed",
     "*It is back: Monitor: nothing of tickets was judged*",
 )
+CLOCK_AGAIN = "*It is back: Monitor: the clock is behind* :red_circle: A switch was changed"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,7 @@ CLOCK, OTHER = (
     [
         (True, [(0, OTHER), (15, CLOCK)], (1, 1, 0, 0)),
         (True, [(15, CLOCK)], (1, 1, 0, 0)),
+        (True, [(15, CLOCK_AGAIN)], (1, 1, 0, 0)),
         (True, [(0, OTHER)], (1, 0, 1, 0)),
         (True, [(0, OTHER), (45, CLOCK)], (1, 0, 1, 0)),
         (True, [(15, CLOCK), (45, CLOCK)], (1, 0, 0, 1)),
