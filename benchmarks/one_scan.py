@@ -227,7 +227,8 @@ def main() -> None:
         table.show(console())
         if given.write_docs:
             day = datetime.now(UTC).date().isoformat()
-            command = f"python -m benchmarks.one_scan --engines {engine} --write-docs"
+            rounds = "" if given.rounds == parser.get_default("rounds") else f" --rounds {given.rounds}"
+            command = f"python -m benchmarks.one_scan --engines {engine}{rounds} --write-docs"
             made = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}."
             write_between(DOCS, f"one scan {engine}", "\n\n".join([made, table.markdown()]))
 

@@ -40,7 +40,7 @@ _SETTINGS = {
     "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
 _SHARES = "enable_materialized_cte"
-"""The setting by which servers of 2026 and later read the rows of ``WITH ... AS MATERIALIZED`` once; else each time."""
+"""The setting by which newer servers read the rows of ``WITH ... AS MATERIALIZED`` once; others lack it."""
 _READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
 """Codes of errors that would come again: unknown names, wrong types, syntax, no right to read."""
