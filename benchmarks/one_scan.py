@@ -1,4 +1,4 @@
-"""A reading with clusters, segments and rejected rows by one scan for its counts, beside one scan for each.
+"""A reading with rejected rows, clusters and segments by one scan for its counts, beside one scan for each.
 
 ``python -m benchmarks.one_scan`` makes a table of an engine and reads it both ways, in turns. The results must be
 equal. It shows which engines should read by one scan, and when (``Dialect.few_scans``). Where statements share rows
@@ -34,18 +34,26 @@ from monitor.warehouse.reader import Reading, Warehouse
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "scale.md"
-SEGMENTS: tuple[tuple[str, ...], ...] = ((), ("channel", "language"))
+_ROWS = f"SELECT item, label, score, actual, resolved_at FROM {TABLE}"
+SOURCES = {
+    "rejected rows": SourceConfig(relation=_ROWS, score_is="probability_of_label"),
+    "clusters": SourceConfig(relation=TABLE, score_is="probability_of_label"),
+    "clusters and 2 segments": SourceConfig(
+        relation=TABLE, score_is="probability_of_label", segments=("channel", "language")
+    ),
+}
+"""By what they have beside their counts. All have rejected rows."""
 ENGINES = ("duckdb", "postgresql", "clickhouse", "spark")
 """Those that can be read both ways. (SQLite can too, but has one thread and calls functions of ours once a row.)"""
-SPARED = {"spark": SEGMENTS[:1]}
+SPARED = {"spark": tuple(SOURCES)[-1]}
 """With segments too, workers of 1 GiB run out of memory: Spark then goes on with new ones for a long time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """The processor seconds of each round by several scans and by two, for these segments; and how many scans."""
+    """The processor seconds of each round by several scans and by two, of one of the sources; and how many scans."""
 
-    segments: tuple[str, ...]
+    source: str
     plain: tuple[float, ...]
     at_once: tuple[float, ...]
     scans: tuple[int, int]
@@ -110,31 +118,31 @@ def measured(path: Path, rounds: int, engine: str = "duckdb") -> list[Took]:
     """Both ways in turns. Raises AssertionError if they find something else."""
     found = []
     with loaded(path, engine) as (url, spent):
-        _read(url, (), spent)  # the engine may start at its first statement
-        for segments in SPARED.get(engine, SEGMENTS):
+        _read(url, "clusters", spent)  # the engine may start at its first statement
+        for source in (each for each in SOURCES if each != SPARED.get(engine)):
             seconds: dict[FewScans, list[float]] = {"never": [], "always": []}
             scans: dict[FewScans, int] = {}
             for _ in range(rounds):
                 results = []
                 for few, of in seconds.items():
-                    took, scans[few], reading = _read(url, segments, spent, few)
+                    took, scans[few], reading = _read(url, source, spent, few)
                     of.append(took)
                     results.append(_facts(reading))
                 if results[0] != results[1]:
                     raise AssertionError("the two ways differ")
             numbers = (scans["never"], scans["always"])
-            found.append(Took(segments, tuple(seconds["never"]), tuple(seconds["always"]), numbers))
+            found.append(Took(source, tuple(seconds["never"]), tuple(seconds["always"]), numbers))
     return found
 
 
 def peaks(path: Path) -> list[tuple[float, float]]:
     """The most MiB that a process of its own holds which reads a DuckDB file by several scans, and by two."""
     url = address(path)
-    return [(fresh(_peak, url, segments, "never"), fresh(_peak, url, segments, "always")) for segments in SEGMENTS]
+    return [(fresh(_peak, url, source, "never"), fresh(_peak, url, source, "always")) for source in SOURCES]
 
 
-def _peak(url: str, segments: tuple[str, ...], few: FewScans) -> float:
-    _read(url, segments, time.process_time, few)
+def _peak(url: str, source: str, few: FewScans) -> float:
+    _read(url, source, time.process_time, few)
     return peak()
 
 
@@ -156,18 +164,15 @@ def _parents() -> dict[int, int]:
     return found
 
 
-def _read(
-    url: str, segments: tuple[str, ...], spent: Callable[[], float], few: FewScans = "never"
-) -> tuple[float, int, Reading]:
+def _read(url: str, source: str, spent: Callable[[], float], few: FewScans = "never") -> tuple[float, int, Reading]:
     """A reading: its processor seconds, its scans of the window, and what it found."""
-    config = SourceConfig(relation=TABLE, score_is="probability_of_label", segments=segments)
     with closing(Warehouse.from_url(url)) as warehouse:
         with warehouse._session("") as connection:
             warehouse._dialect = warehouse._dialect.of(connection).reading_by(few)
         asked: list[str] = []
         sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
         began = spent()
-        reading = warehouse.read("predictions", config, WINDOW, now=NOW, fingerprint=True)
+        reading = warehouse.read("predictions", SOURCES[source], WINDOW, now=NOW, fingerprint=True)
         took = spent() - began
         beside = ("SELECT *", "undated")  # the names of the columns, and rows outside the window
         scans = sum(TABLE in text and not any(each in text for each in beside) for text in asked)
@@ -190,9 +195,8 @@ def table_of(
     lines = []
     for each in found:
         one, other = statistics.median(each.plain), statistics.median(each.at_once)
-        what = f"clusters and {count_of(len(each.segments), 'segment')}" if each.segments else "clusters"
         several, few = map(str, each.scans)
-        lines.append((what, several, number(one), few, number(other), times(other / one)))
+        lines.append((each.source, several, number(one), few, number(other), times(other / one)))
     columns = ("a source with", "scans", "processor s", "scans, at once", "processor s, at once", "ratio")
     notes = (
         f"{_SHOWN[engine]}, {rows:,} rows of {LABELS} labels in one week, one in a hundred rejected; medians of "

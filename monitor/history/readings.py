@@ -256,6 +256,15 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
     return from_json(kept)[1]
 
 
+def last_rejects(connection: Connection, schedule: Schedule, source: str) -> bool | None:
+    """Whether the newest window that was read of a source has rejected rows; None if none was read."""
+    table = tables.readings
+    is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
+    newest = select(table.c.rejected).where(is_read).order_by(table.c.window_start.desc()).limit(1)
+    found = connection.execute(newest).first()
+    return None if found is None else bool(from_json(found[0])[0])
+
+
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
     found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings().all()

@@ -261,7 +261,8 @@ def read(
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
-        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store)
+        rejects = monitor.store.last_rejects(window.schedule, name)
+        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store, rejects=rejects)
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     if before is not None:

@@ -102,8 +102,9 @@ class Dialect:
     """When the counts, the sums of clusters and the rejected rows are read in one scan.
 
     "always" is for engines in which that costs no more, or in which a scan costs more than a processor's time on its
-    rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, "of
-    clusters" for those without segments too: of others a scan for each takes less of a processor.
+    rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, or of
+    which rejected rows are expected; "of clusters" for those of them without segments: of others a scan for each
+    takes less of a processor.
     """
     shares_rows: bool = False
     """Whether ``WITH ... AS MATERIALIZED`` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""

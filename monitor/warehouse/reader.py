@@ -103,6 +103,7 @@ class Warehouse:
         self._bytes_read: int | None = None
         self._unreadable: dict[str, UnreadableLines] = {}
         self._lines_of_window = 0
+        self._rejects: dict[str, bool] = {}
 
     @classmethod
     def from_url(
@@ -249,18 +250,23 @@ class Warehouse:
         now: datetime,
         whole: bool = True,
         fingerprint: bool = False,
+        rejects: bool | None = None,
     ) -> Reading:
         """The counts of ``source`` in ``window``. Dates after ``now`` (time zone aware) lie in the future.
 
         Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
         reading has the fingerprint of the rows that it read. If only the rows without a truth cannot be read, the rest
         is returned, and ``quality`` says why.
+        ``rejects``: whether rejected rows are expected (None: as this object found last, or else yes). It decides by
+        how many scans the window is read, and changes no result.
         Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
         warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
-            reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source))
+            expected = self._rejects.get(name, True) if rejects is None else rejects
+            reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source), expected)
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
+            self._rejects[name] = bool(found.rejected)
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)

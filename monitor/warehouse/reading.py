@@ -128,13 +128,18 @@ class _Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The steps of one reading on one connection."""
+    """The steps of one reading on one connection.
+
+    ``rejects``: rejected rows are expected, so that the scan of the counts takes them along. Else they take one of
+    their own, if there are any. Both find the same.
+    """
 
     connection: sa.Connection
     name: str
     statements: Statements
     whole: bool = True
     hashed: bool = False
+    rejects: bool = True
 
     def reading(self) -> Reading:
         """The whole reading: the sums, and the rejected rows by reason, if there are any."""
@@ -225,8 +230,8 @@ class Reader:
         """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
         clusters, segments = self.statements.layout.has("cluster"), bool(self.statements.source.segments)
         return {
-            "always": True, "never": False, "of clusters": clusters and not segments,
-            "beyond counts": clusters or segments,
+            "always": True, "never": False, "of clusters": (clusters or self.rejects) and not segments,
+            "beyond counts": clusters or segments or self.rejects,
         }[self.statements.dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:

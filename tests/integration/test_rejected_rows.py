@@ -24,6 +24,7 @@ from monitor.core.rejection_records import RejectionCause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
+from monitor.warehouse.reader import Reading, Warehouse
 from tests.fakes import forked
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
@@ -255,3 +256,26 @@ def test_the_rows_that_leave_the_warehouse_are_few_however_many_are_rejected(tmp
         reading = monitor.warehouse.read("tickets", monitor.config.sources["tickets"], week(WEEK), now=NOW)
     assert sum(cell.rows for cell in reading.rejected) > 190_000
     assert len(reading.rejected) < 5 * 60
+
+
+def test_a_run_expects_rejected_rows_where_the_newest_window_before_had_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weeks = ("2026-W33", "2026-W34", WEEK)
+    rows = frame(weeks)
+    first = rows["resolved_at"] < week(weeks[1]).start
+    world = world_of(tmp_path, "duckdb", pd.concat([minus_one(rows[first]), rows[~first]]), None)
+    expected: list[bool | None] = []
+    read = Warehouse.read
+
+    def noted(self: Warehouse, *given: Any, **options: Any) -> Reading:
+        expected.append(options.get("rejects"))
+        return read(self, *given, **options)
+
+    monkeypatch.setattr(Warehouse, "read", noted)
+    found = []
+    for name in weeks:
+        expected.clear()
+        run(world, name, week(name).end)
+        found.append(expected[0])
+    assert found == [None, True, False]

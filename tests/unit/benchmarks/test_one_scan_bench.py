@@ -13,10 +13,10 @@ from benchmarks.one_scan import Took, measured, peaks, table_of, write_table
 def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_table(tmp_path / "warehouse.duckdb", 2_000)
     found = measured(tmp_path / "warehouse.duckdb", 1)
-    assert [each.segments for each in found] == [(), ("channel", "language")]
-    assert [each.scans for each in found] == [(4, 2), (5, 2)]
+    assert [each.source for each in found] == ["rejected rows", "clusters", "clusters and 2 segments"]
+    assert [each.scans for each in found] == [(3, 2), (4, 2), (5, 2)]
     assert all(seconds > 0 for each in found for seconds in (*each.plain, *each.at_once))
-    facts = iter(range(4))
+    facts = iter(range(6))
     monkeypatch.setattr(one_scan, "_facts", lambda _: next(facts))
     with pytest.raises(AssertionError, match="the two ways differ"):
         measured(tmp_path / "warehouse.duckdb", 1)
@@ -24,16 +24,17 @@ def test_both_ways_are_measured_and_compared(tmp_path: Path, monkeypatch: pytest
 
 def test_the_ratio_is_of_the_medians() -> None:
     table = table_of(
-        1_000, [Took((), (1.0, 2.0, 9.0), (3.0, 3.0, 4.0), (4, 2)), Took(("channel",), (1.0,), (2.0,), (5, 2))]
+        1_000,
+        [Took("clusters", (1.0, 2.0, 9.0), (3.0, 3.0, 4.0), (4, 2)), Took("rejected rows", (1.0,), (2.0,), (3, 2))],
     )
     assert table.rows[0] == ("clusters", "4", "2", "2", "3", "1.50x")
-    assert table.rows[1][:2] == ("clusters and 1 segment", "5")
+    assert table.rows[1][:2] == ("rejected rows", "3")
 
 
 def test_the_memory_of_both_ways_is_measured_in_processes_of_their_own(tmp_path: Path) -> None:
     write_table(tmp_path / "warehouse.duckdb", 2_000)
     found = peaks(tmp_path / "warehouse.duckdb")
-    assert len(found) == 2
+    assert len(found) == 3
     assert all(50 < mib < 2_000 for each in found for mib in each)
-    table = table_of(1_000, [Took((), (1.0,), (3.0,), (4, 2))], memory=[(1_200.4, 1_500.0)])
+    table = table_of(1_000, [Took("clusters", (1.0,), (3.0,), (4, 2))], memory=[(1_200.4, 1_500.0)])
     assert table.notes[1] == "With clusters a process holds 1,200 MiB at most by 4 scans, 1,500 MiB by 2."
