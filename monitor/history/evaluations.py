@@ -75,10 +75,16 @@ def finish_run(
     if connection.execute(statement).rowcount == 0:
         raise NotFound(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
-            "run the window again"
+            f"run the window again (`{_command(window)}`)"
         )
     if drops:
         notes.drop(connection, drops)
+
+
+def _command(window: Window) -> str:
+    """The command that runs a window."""
+    option = "--week" if window.schedule == "weekly" else "--date"
+    return f"calmon run {window.schedule} {option} {window.name}"
 
 
 _RUN_OF = select(tables.runs).where(

@@ -455,8 +455,11 @@ def test_runs_come_newest_first_and_by_schedule(store: Store):
 
 
 def test_finishing_what_was_never_begun_is_an_error(store: Store):
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"\(`calmon run weekly --week 2026-W46`\)"):
         store.finish_run(week(), state="done", now=NOW)
+    daily = windows.day("2026-11-16", ZoneInfo("UTC"))
+    with pytest.raises(NotFound, match=r"\(`calmon run daily --date 2026-11-16`\)"):
+        store.finish_run(daily, state="done", now=NOW)
 
 
 # Readings
