@@ -39,7 +39,7 @@ from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
 from monitor.history.store import Store
 from monitor.metrics.names import ACCUMULATES
-from monitor.operations.describe_changes import LEGEND, lines_of, remarks
+from monitor.operations.describe_changes import legend_of, lines_of, remarks
 from monitor.operations.describe_source import describe, not_judged, unseen_labels
 from monitor.operations.open import open_warehouse
 from monitor.operations.propose_evaluation import tuning_of, typical_of, weeks_of
@@ -324,7 +324,7 @@ def _print_volume(volume: Volume, *, every_label: bool) -> None:
         table.add_row(*cli.cells(*line))
     cli.out.print(table)
     more = f"; {count_of(omitted, 'label')} between these: calmon check --labels" if omitted else ""
-    cli.out.print(Text(f"{LEGEND}{more}"))
+    cli.out.print(Text(f"{legend_of(volume.lines)}{more}"))
 
 
 def _rules_table(config: Config) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ from monitor.metrics.names import CONTRACT
 from monitor.metrics.registry import METRICS
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
-from monitor.report.data import ReportData, only
+from monitor.report.data import ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import report_document
 from monitor.report.explanation import VerdictContext, document, explain, sentences
@@ -199,9 +199,10 @@ def report(
     if not 0 < target < 1:
         raise cli.fail(f"--target is a share between 0 and 1, such as 0.95, not {target:g}", cli.USAGE)
     with cli.monitor(writes=False) as opened:
-        cli.check_source(opened.config, source)
+        cli.check_stored_source(opened.store, source)
         window = cli.window_of(opened.config, "weekly", week)
-        data = _chosen(report_of(opened, window, target=target), source, label)
+        found = report_of(opened, window, target=target)
+        data = _chosen(found if source is None else _explained(opened, found, source), source, label)
         if html is not None and (html.is_dir() or not (html.suffix or html.exists())):
             _write_folder(data, html)
         elif html is not None:
@@ -231,10 +232,18 @@ def _write_folder(data: ReportData, folder: Path) -> None:
     cli.err.print(f"written: {written[0]} and {len(written) - 1} more", markup=False, soft_wrap=True)
 
 
+def _explained(opened: Monitor, data: ReportData, source: str) -> ReportData:
+    """The report of all sources, with what it says if this source has no result in its window."""
+    newest = opened.store.newest_window(data.window.schedule, source)
+    return replace(data, nothing=nothing_of(data, source, newest, configured=source in opened.config.sources))
+
+
 def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportData:
     """The requested part. Raises UsageError for a label that the window does not have."""
     found = only(data, source, label)
     if label is not None and not found.subjects:
+        if source is not None and not only(data, source).subjects:
+            raise cli.UsageError(data.nothing)
         known = sorted({one.subject.label for one in only(data, source).subjects if one.subject.label is not None})
         raise cli.UsageError(f"{data.window.name} has no label {label!r}; it has: {listed(known)}")
     return found

@@ -20,7 +20,7 @@ from monitor.core.records import Subject, Window
 from monitor.evaluation.estimates import other_binning
 from monitor.evaluation.evaluate import DAYS_POOLED, ByLabel
 from monitor.evaluation.row_comparisons import cost_parameters
-from monitor.evaluation.rule_metrics import RuleSample, rows_of, with_detectability
+from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, rows_of, with_detectability
 from monitor.metrics import cost
 from monitor.metrics.registry import EXPECTED, METRICS, TOTALS, WHOLE
 
@@ -45,6 +45,7 @@ class Visible:
     ``rows`` are those of the rule's population in a week or day. ``windows`` is the fewest that must be pooled for the
     rule to be evaluated, None where a year is not enough. ``detectable`` is the smallest change (or distance from the
     threshold) that is then seen with 80% power. ``lacks`` says what is missing where ``windows`` is None.
+    ``out_of_reach``: no truth can be beyond the threshold, as with overconfidence of more than the mean score.
     """
 
     rule: Rule
@@ -53,6 +54,7 @@ class Visible:
     windows: int | None
     detectable: float | None = None
     lacks: Lacks = ""
+    out_of_reach: bool = False
 
     def within(self, evaluation: EvaluationConfig) -> bool:
         """Whether the rule is evaluated with at most as many windows as it may pool."""
@@ -108,7 +110,7 @@ def _of_rule(
         if rule.applies_to(name, label, critical=source.is_critical(label))
     ]
     judged = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
-    visible: dict[str | None, tuple[int, float | None]] = {}
+    visible: dict[str | None, tuple[int, RuleSample]] = {}
     for count in _counts_of_windows(rule):
         remaining = {label: counts for label, counts in judged.items() if label not in visible}
         samples = [
@@ -118,12 +120,19 @@ def _of_rule(
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough, [False] * len(enough)):
             if sample.adequate:
-                visible[sample.subject.label] = count, sample.detectable
+                visible[sample.subject.label] = count, sample
     for label in applies:
         rows = rows_of(rule, typical.labels[label]).rows / windows
-        found, detectable = visible.get(label, (None, None))
-        lacks: Lacks = "" if found is not None else "rows" if label in judged else "baseline"
-        yield Visible(rule, Subject(name, label), rows, found, detectable, lacks)
+        if label in visible:
+            count, sample = visible[label]
+            yield Visible(rule, Subject(name, label), rows, count, sample.detectable, "", _is_out_of_reach(sample))
+        else:
+            yield Visible(rule, Subject(name, label), rows, None, lacks="rows" if label in judged else "baseline")
+
+
+def _is_out_of_reach(sample: RuleSample) -> bool:
+    """Whether no truth can be beyond the threshold, as verdicts decide it; a distance of 0 also means that all are."""
+    return sample.detectable == 0 and not beyond_alone([(sample, sample.counts)])[0]["beyond"]
 
 
 def _counts_of_windows(rule: Rule) -> Sequence[int]:

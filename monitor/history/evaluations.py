@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Exists,
     Integer,
@@ -74,10 +75,16 @@ def finish_run(
     if connection.execute(statement).rowcount == 0:
         raise NotFound(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
-            "run the window again"
+            f"run the window again (`{_command(window)}`)"
         )
     if drops:
         notes.drop(connection, drops)
+
+
+def _command(window: Window) -> str:
+    """The command that runs a window."""
+    option = "--week" if window.schedule == "weekly" else "--date"
+    return f"calmon run {window.schedule} {option} {window.name}"
 
 
 _RUN_OF = select(tables.runs).where(
@@ -157,16 +164,19 @@ def _save_verdicts(
     verdict_rows.toggle_current(connection, [row.id for row in found if row.current != (row.id in ids)])
 
 
-def _has_evaluated_verdict_of_source() -> Exists:
-    """The condition that an evaluation has an evaluated verdict of the ``source``."""
+def _has_verdict_of_source(*further: ColumnElement[bool]) -> Exists:
+    """The condition that an evaluation has a verdict of the ``source``."""
     judged, series = tables.judged.c, tables.verdict_series.c
     is_verdict_of_source = (judged.evaluation_id == tables.evaluations.c.id, series.id == judged.series_id)
-    return exists().where(*is_verdict_of_source, series.source == bindparam("source"), series.outcome.in_(_OUTCOMES))
+    return exists().where(*is_verdict_of_source, series.source == bindparam("source"), *further)
 
 
 _NEWEST_EVALUATED = (
     select(tables.evaluations.c.window_start)
-    .where(tables.evaluations.c.schedule == bindparam("schedule"), _has_evaluated_verdict_of_source())
+    .where(
+        tables.evaluations.c.schedule == bindparam("schedule"),
+        _has_verdict_of_source(tables.verdict_series.c.outcome.in_(_OUTCOMES)),
+    )
     # not max(): in this order only the end of the index of window starts is read
     .order_by(tables.evaluations.c.window_start.desc())
     .limit(1)
@@ -182,6 +192,35 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     parameters = {"schedule": schedule, "source": source}
     found: datetime | None = connection.execute(_NEWEST_EVALUATED, parameters).scalar_one_or_none()
     return found
+
+
+_NEWEST_JUDGED = (
+    select(tables.evaluations.c.window_start, tables.evaluations.c.window_name)
+    .where(tables.evaluations.c.schedule == bindparam("schedule"), _has_verdict_of_source())
+    .order_by(tables.evaluations.c.window_start.desc())
+    .limit(1)
+)
+_NEWEST_ESTIMATED = (
+    select(tables.estimate_windows.c.window_start, tables.estimate_windows.c.window_name)
+    .where(
+        tables.estimate_windows.c.schedule == bindparam("schedule"),
+        exists().where(
+            tables.estimated.c.window_id == tables.estimate_windows.c.id,
+            tables.estimate_series.c.line == tables.estimated.c.line,
+            tables.estimate_series.c.source == bindparam("source"),
+        ),
+    )
+    .order_by(tables.estimate_windows.c.window_start.desc())
+    .limit(1)
+)
+
+
+def newest_window(connection: Connection, schedule: Schedule, source: str) -> str | None:
+    """The name of the newest window with a verdict of any outcome, or an estimate, of the source; None: no window."""
+    parameters = {"schedule": schedule, "source": source}
+    rows = [connection.execute(statement, parameters).first() for statement in (_NEWEST_JUDGED, _NEWEST_ESTIMATED)]
+    found = [(row.window_start, row.window_name) for row in rows if row is not None]
+    return max(found)[1] if found else None
 
 
 def judged(connection: Connection, schedule: Schedule, window_start: datetime) -> list[Row]:

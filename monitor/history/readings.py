@@ -42,6 +42,17 @@ COUNTS_REMOVED = "counts_removed"
 
 
 @dataclass(frozen=True, slots=True)
+class LastRead:
+    """How many rows of a window were read before a reading that failed or rejected most of them, and by which settings.
+
+    ``settings`` are None if an older version read them, which stored none.
+    """
+
+    rows: int
+    settings: Settings | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredReading:
     """The result of reading one source in one window.
 
@@ -51,7 +62,9 @@ class StoredReading:
     number of rows. ``rows`` is the number of pairs read, ``digest`` a hash of all of them.
     ``cells`` are the rejected rows, ``rejected`` the conclusions from them. ``segments`` are the promises of each label
     by segment, ``segment_counts`` their counts: None if they are not stored or were not requested. ``settings`` are
-    those of the source by which it was read; None if an older version read it, which stored none.
+    those of the source by which it was read; None if an older version read it, which stored none. ``last_read`` is what
+    was read of the window before, where this reading has less than half of these rows, so that a later one can say that
+    they are gone.
     """
 
     source: str
@@ -69,6 +82,7 @@ class StoredReading:
     promises: Mapping[str | None, Promises] = field(default_factory=dict)
     fingerprint: str | None = None
     settings: Settings | None = None
+    last_read: LastRead | None = None
 
     @property
     def automated_rows(self) -> list[tuple[str, float]]:
@@ -95,7 +109,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "versions": plain(reading.versions),
         "digest": reading.digest,
         "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected)),
+        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)),
         "fingerprint": reading.fingerprint,
         "settings": None if reading.settings is None else dict(reading.settings),
     }
@@ -117,6 +131,17 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
     ]
     return row, counts, quality
+
+
+def _as_json(found: LastRead | None) -> Row:
+    """What was read before, beside the rejected rows that a reading has instead; {} if there is nothing to remember."""
+    settings = None if found is None or found.settings is None else dict(found.settings)
+    return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": settings}}
+
+
+def _last_read(kept: Row | None) -> LastRead | None:
+    found = (kept or {}).get("last_read")
+    return None if found is None else LastRead(found["rows"], found["settings"])
 
 
 def _data(labels: Mapping[str | None, Counts]) -> Mapping[str | None, bytes]:
@@ -166,6 +191,7 @@ def load(
         rejected=rejected,
         fingerprint=row["fingerprint"],
         settings=row["settings"],
+        last_read=_last_read(row["rejected"]),
     )
     if any(data is None for _, data, _ in stored):
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()

@@ -315,6 +315,7 @@ class Store:
     save_evaluation = _writing(evaluations.save)
     replace_estimates = _writing(evaluations.replace_estimates)
     newest_evaluated = _reading(evaluations.newest_evaluated)
+    newest_window = _reading(evaluations.newest_window)
     judged_after = _reading(evaluations.judged_after)
     judged = _reading(evaluations.judged)
     not_judged = _reading(evaluations.not_judged)

@@ -43,7 +43,7 @@ from monitor.evaluation.other_thresholds import at_present_threshold, segments_a
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
-from monitor.history.readings import StoredReading
+from monitor.history.readings import LastRead, StoredReading
 from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import (
@@ -164,7 +164,7 @@ def collect_one(
     except (RelationError, WarehouseFailed) as error:
         problem = problem_of(error)
         if store:
-            unread = StoredReading(name, problem.value, str(error))
+            unread = StoredReading(name, problem.value, str(error), last_read=_last_read_of(monitor, window, name))
             monitor.store.save_reading(window, unread, monitor.clock())
         data = SourceData(
             name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched,
@@ -265,10 +265,13 @@ def read(
         reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store, rejects=rejects)
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
+    known = None
     if before is not None:
-        reading = _with_notes_of(reading, before, settings_of(monitor.config.sources[name]), judges=judges)
+        settings = settings_of(monitor.config.sources[name])
+        known = _alike(before, settings)
+        reading = _with_notes_of(reading, before, settings, judges=judges)
     counts = with_whole(reading)
-    kept = kept_of(monitor, reading, baselines, counts)
+    kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
     return reading, replace(counts, rejected=kept.rejected)
@@ -288,11 +291,35 @@ def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRo
 
 def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[RejectedRows]:
     """That most rows are gone; not those that are rejected now, or that other settings leave out or count elsewhere."""
-    rows = max(before.rows, rows_before(before.quality))
+    known = _alike(before, now)
     there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    alike = before.settings is None or not other_rows(changes(before.settings, now))
-    if alike and 2 * there < rows:
-        yield rows_gone(reading.source, rows)
+    if known is not None and 2 * there < known.rows:
+        yield rows_gone(reading.source, known.rows)
+
+
+def _alike(before: StoredReading, now: Settings) -> LastRead | None:
+    """The most rows that were read of the window by settings that find the same rows as those of ``now``."""
+    known = _most_rows_of(before)
+    is_alike = known.settings is None or not other_rows(changes(known.settings, now))
+    return known if is_alike else None
+
+
+def _most_rows_of(before: StoredReading) -> LastRead:
+    """What was read of a window so far: by this reading, or before it, where it failed or rejected most rows."""
+    own = LastRead(max(before.rows, rows_before(before.quality)), before.settings)
+    return max(before.last_read or own, own, key=lambda each: each.rows)
+
+
+def _to_remember(reading: Reading, known: LastRead | None) -> LastRead | None:
+    """What must be stored with a reading so that a later one can say that rows are gone; None: its own rows say it."""
+    return known if known is not None and 2 * reading.rows < known.rows else None
+
+
+def _last_read_of(monitor: Monitor, window: Window, name: str) -> LastRead | None:
+    """What was read of a window before a reading that failed; None if nothing was."""
+    kept = monitor.store.load_reading(window.schedule, window.start, name)
+    known = None if kept is None else _most_rows_of(kept)
+    return known if known is not None and known.rows else None
 
 
 def kept_of(

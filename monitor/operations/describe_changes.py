@@ -10,11 +10,14 @@ from monitor.evaluation.visible_changes import Typical, Visible, pooled_at_most,
 from monitor.operations.propose_evaluation import Tuning
 
 ALL_LABELS = "(all labels)"
+CANNOT_OCCUR = "cannot occur"
 _UNITS = {"weekly": "w", "daily": "d"}
 
 
 def cell_of(found: Visible, config: Config) -> str:
     """The smallest detectable value or change, and the windows it takes; in brackets if these are too many.
+
+    Where no truth can be beyond the threshold, nothing could be seen with more rows either: ``cannot occur``.
 
     >>> from monitor.config.model import Rule
     >>> from monitor.core.records import Subject
@@ -26,6 +29,8 @@ def cell_of(found: Visible, config: Config) -> str:
     '+0.031 2w'
     >>> cell_of(Visible(rule, Subject("a", "b"), 100, 13, 0.031), config)
     '(13w)'
+    >>> cell_of(Visible(rule, Subject("a", "b"), 600, 1, 0.0, out_of_reach=True), config)
+    'cannot occur'
     """
     if found.lacks == "baseline":
         return "no baseline"
@@ -34,6 +39,8 @@ def cell_of(found: Visible, config: Config) -> str:
     windows = f"{found.windows}{_UNITS[found.rule.schedule]}"
     if not found.within(config.evaluation):
         return f"({windows})"
+    if found.out_of_reach:
+        return CANNOT_OCCUR
     return f"{_change(found)} {windows}"
 
 
@@ -48,6 +55,12 @@ LEGEND = (
     "the smallest change (+) or value (>, <) that is seen 4 times in 5, and how many weeks (w) or days (d) are pooled "
     "for it; in brackets: more than may be pooled, so not evaluated"
 )
+_OUT_OF_REACH = f"; {CANNOT_OCCUR}: with these scores no truth is beyond the threshold"
+
+
+def legend_of(lines: Sequence[Sequence[str]]) -> str:
+    """What the cells of these lines mean."""
+    return LEGEND + (_OUT_OF_REACH if any(CANNOT_OCCUR in line for line in lines) else "")
 
 
 def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tuple[list[str], list[list[str]]]:

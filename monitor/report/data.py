@@ -22,7 +22,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.core.wording import segment_name
+from monitor.core.wording import clean, segment_name
 from monitor.evaluation.label_state import LabelState, State, counts_text, state_of
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.metrics.calibration import GapMatrix
@@ -240,6 +240,8 @@ class ReportData:
     target: float = TARGET_ACCURACY
     gaps: GapMatrix | None = None
     ranges: GapMatrix | None = None
+    nothing: str = NOTHING
+    """What a report without subjects says, without the full stop."""
 
     @property
     def tz(self) -> ZoneInfo:
@@ -310,10 +312,23 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
     )
 
 
+def nothing_of(data: ReportData, source: str, newest: str | None, *, configured: bool) -> str:
+    """What is true of a source without a result in the window of ``data``, the report of all sources.
+
+    ``newest`` is the name of its newest window with a result (None: it has none), ``configured`` whether alerts.yaml
+    has the source.
+    """
+    window, others = data.window.name, sorted({report.subject.source for report in data.subjects})
+    unknown = "" if configured else ", which alerts.yaml does not have,"
+    other = f"its newest result is of {newest}" if newest is not None else f"it has none of any other {data.unit}"
+    known = f"has results of {words.listed(others)}" if others else "has no result of any source"
+    return f"{clean(source)}{unknown} has no result of {window}; {other}; {window} {known}"
+
+
 def headline(data: ReportData) -> str:
     """The window in one sentence: its labels by state, each source as a whole, the switch then."""
     labels = [report.state for report in data.subjects if report.subject.label is not None]
-    parts = [counts_text(labels) if data.subjects else NOTHING]
+    parts = [counts_text(labels) if data.subjects else data.nothing]
     for report in data.subjects:
         if report.subject.label is None:
             level = f", level {report.level}" if report.state.state is State.NO_RULE else ""

@@ -107,6 +107,20 @@ def test_a_lesser_finding_on_a_label_that_has_a_message_joins_its_message_and_a_
     assert "new" in as_read(world.deliveries()[-1].payload)
 
 
+def test_a_rule_that_was_resolved_and_fails_again_is_named_once_in_the_message_of_its_label(
+    world: AlertsWorld,
+) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [BILLING, also])
+    world.evaluate("2026-W03", [BILLING, fine(also)])
+    root = str(world.incident("billing").root)
+    assert "Resolved: ece-increase." in as_read(newest_edit(world, root).payload)
+    world.evaluate("2026-W12", [BILLING, also])  # long after: a second incident of the rule, in the same message
+    edit = as_read(newest_edit(world, root).payload)
+    assert "Also failing: ece-increase." in edit
+    assert "Resolved:" not in edit
+
+
 def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_open_incident_of_the_label(
     world: AlertsWorld,
 ) -> None:

@@ -263,6 +263,33 @@ def test_a_report_of_a_window_that_was_never_evaluated_says_so_in_every_form(tmp
     assert said in (tmp_path / "week.md").read_text("utf-8")
 
 
+def test_a_report_of_a_source_without_a_result_says_so_with_its_newest_window_and_who_has_some(tmp_path: Path) -> None:
+    source = CONFIG[CONFIG.index("  tickets:") : CONFIG.index("evaluation:")]
+    both = CONFIG.replace(source, source + source.replace("tickets:", "mail:", 1))
+    world = make_world(tmp_path, config=both)
+    assert calmon(world, "run", "weekly", "--week", WEEKS[3], "--source", "mail").exit_code == 0
+    assert calmon(world, "run", "weekly", "--week", WEEKS[4], "--source", "tickets").exit_code == 0
+
+    def said(week: str, source: str) -> str:
+        found = calmon(world, "report", "--week", week, "--source", source, "--json")
+        assert found.exit_code == 0
+        return str(json.loads(found.stdout)["headline"])
+
+    of = f"mail has no result of {WEEKS[4]}; its newest result is of {WEEKS[3]}; {WEEKS[4]} has results of tickets."
+    assert said(WEEKS[4], "mail") == of
+    assert of in " ".join(calmon(world, "report", "--week", WEEKS[4], "--source", "mail").stdout.split())
+    of_label = calmon(world, "report", "--week", WEEKS[4], "--source", "mail", "--label", "rare")
+    assert (of_label.exit_code, of.rstrip(".") in " ".join(of_label.stderr.split())) == (2, True)
+    assert said(WEEKS[2], "mail").endswith(f"; {WEEKS[2]} has no result of any source.")
+    (tmp_path / "alerts.yaml").write_text(CONFIG, "utf-8")
+    assert said(WEEKS[4], "mail") == of.replace("mail has", "mail, which alerts.yaml does not have, has")
+    assert said(WEEKS[3], "mail").startswith("0 of 3 labels in breach")
+    unknown = calmon(world, "report", "--week", WEEKS[4], "--source", "nope")
+    assert (unknown.exit_code, "alerts.yaml has no source 'nope'; it has: tickets" in unknown.stderr) == (2, True)
+    (tmp_path / "alerts.yaml").write_text(both.replace("mail:", "chat:"), "utf-8")
+    assert said(WEEKS[4], "chat").startswith(f"chat has no result of {WEEKS[4]}; it has none of any other week; ")
+
+
 READERS = ("history", "baseline list", "annotations list", "automation history")
 
 

@@ -10,12 +10,15 @@ import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from monitor.alerting.incident_context import IncidentContext
 from monitor.core.windows import week
+from monitor.evaluation.evaluate import evaluate
 from monitor.history import archive
+from monitor.history.errors import NotFound
 from monitor.history.store import Store
 from monitor.report.collect import collect_report
 from monitor.run import run_window
@@ -55,6 +58,31 @@ def test_all_that_speaks_of_automation_says_that_a_copy_of_a_history_closes_it(t
     assert dict(on)["steady"] == ("1.0" if confirmed else "0.0")
     told = re.sub(r"\s+", " ", calmon(world, "report", "--week", WEEKS[10]).stdout)
     assert ("put back from a backup" in told) is not confirmed, told
+
+
+def test_a_run_under_way_while_the_history_is_restored_names_the_command_that_completes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, copy = pinned_world(tmp_path, config=WEEKLY), tmp_path / "copy.sqlite"
+    archive.backup(world.store_url, copy)
+
+    def restored(*arguments: Any) -> Any:
+        archive.restore(world.store_url, copy, by="ann", reason="disk", now=NOW)
+        return evaluate(*arguments)
+
+    with world.opened(lambda: NOW) as monitor:
+        window = week(WEEKS[10], monitor.config.zone)
+        monkeypatch.setattr("monitor.run.evaluate", restored)
+        with pytest.raises(NotFound, match=f"calmon run weekly --week {window.name}"):
+            run_window(monitor, window)
+        monkeypatch.undo()
+        begun = [each.id for each in monitor.store.deliveries()]
+        assert begun
+        run_window(monitor, window)
+        stored = monitor.store.run_of(window)
+        assert stored is not None
+        assert stored["state"] == "done"
+        assert [each.id for each in monitor.store.deliveries()] == begun  # nothing is said twice
 
 
 @pytest.fixture

@@ -455,8 +455,11 @@ def test_runs_come_newest_first_and_by_schedule(store: Store):
 
 
 def test_finishing_what_was_never_begun_is_an_error(store: Store):
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"\(`calmon run weekly --week 2026-W46`\)"):
         store.finish_run(week(), state="done", now=NOW)
+    daily = windows.day("2026-11-16", ZoneInfo("UTC"))
+    with pytest.raises(NotFound, match=r"\(`calmon run daily --date 2026-11-16`\)"):
+        store.finish_run(daily, state="done", now=NOW)
 
 
 # Readings
@@ -813,6 +816,16 @@ def test_a_verdict_of_another_window_stays_current(store: Store):
     assert store.newest_evaluated("weekly", "tickets") == week(1).start
     assert store.newest_evaluated("daily", "tickets") is None
     assert store.newest_evaluated("weekly", "mail") is None
+
+
+def test_the_newest_window_of_a_source_is_that_of_its_newest_verdict_or_estimate(store: Store):
+    assert store.newest_window("weekly", "tickets") is None
+    save(store, [verdict("v0", outcome="not_evaluated")])
+    save(store, [verdict("mail", week(2), subject=Subject("mail", "billing"))], week(2), sources=["mail"])
+    assert store.newest_window("weekly", "tickets") == week().name
+    store.save_evaluation(week(1), ["tickets"], [replace(estimate(), window=week(1))], [], [], NOW)
+    assert store.newest_window("weekly", "tickets") == week(1).name
+    assert store.newest_window("daily", "tickets") is None
 
 
 def test_estimates_of_one_source_are_replaced_and_of_the_others_kept(store: Store):

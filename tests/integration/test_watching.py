@@ -176,6 +176,27 @@ def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and
     )
 
 
+@pytest.mark.parametrize("between", ["failed", "rejected"])
+def test_rows_are_said_to_be_gone_also_where_the_last_reading_failed_or_rejected_all_of_them(
+    world: World, between: str
+) -> None:
+    file, frame = world.folder / "warehouse.duckdb", rows()
+    write_duckdb(file, frame.drop(columns="actual") if between == "failed" else frame.assign(score=2.0))
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        window = week(WEEKS[10], monitor.config.zone)
+        for _ in range(2):  # also after a second such reading
+            run_window(monitor, window)
+        kept = monitor.store.load_reading("weekly", window.start, "tickets")
+        assert kept is not None
+        assert (kept.rows, kept.last_read is not None and kept.last_read.rows) == (0, 1_800)
+        assert "rows_gone" not in {q.reason for q in kept.quality}
+    write_duckdb(file, of_week(frame, 9))
+    with world.opened(clock=lambda: judged_at(10)) as monitor:
+        run_window(monitor, window)
+        notes = collect_report(monitor.store, monitor.config, window, judged_at(10)).notes
+    assert "tickets had 1,800 rows of this window when it was read before, and 0 when it was read last" in notes
+
+
 def of_week(frame: pd.DataFrame, index: int) -> pd.DataFrame:
     return frame[frame["item"].str.startswith(WEEKS[index])]
 

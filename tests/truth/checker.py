@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from monitor.core.windows import named
+from monitor.core.windows import named, previous
 from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
@@ -226,6 +226,8 @@ class Checker:
     def _reports(self, told: Story, facts: Facts, rng: Random) -> None:
         """The newest week and a past one, in every format."""
         weeks = [r["window_name"] for r in facts.runs if r["schedule"] == "weekly" and r["state"] == "done"]
+        if weeks:
+            self._report_of_nothing(told, facts, min(weeks))
         for window in dict.fromkeys([*weeks[-1:], *rng.sample(weeks, k=min(1, len(weeks)))]):
             if rng.random() < 0.5:  # each format is read often enough over many histories
                 reader, parts = self._asked(told, facts, "report", "--week", window)
@@ -241,6 +243,13 @@ class Checker:
             reader, text = self._asked_json(told, facts, "report", "--json", "--week", window)
             if reader.check(text.startswith("{"), "answer", f"report --json of {window}", text[:200]):
                 reports.check_report_json(reader, json.loads(text), window)
+
+    def _report_of_nothing(self, told: Story, facts: Facts, week: str) -> None:
+        """The report of a source for the week before this one, the first that was evaluated."""
+        zone, source = told.monitor.config.zone, min(told.monitor.config.sources)
+        before = previous(named("weekly", week, zone), zone).name
+        reader, text = self._asked_json(told, facts, "report", "--json", "--week", before, "--source", source)
+        reports.check_headline(reader, json.loads(text)["headline"], reports.Week(facts, before))
 
     def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
         """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""

@@ -38,6 +38,7 @@ RANK = {"critical": 0, "warning": 1, "info": 2}
 NOW = (
     "in breach", "above the limit, not confirmed", "not judged", "within the limit, not resolved yet", "resolved",
 )  # fmt: skip
+AGAIN = "open again, not in this message"
 _BY_OUTCOME = dict(zip(("breach", "unconfirmed", "not_evaluated", "ok"), NOW, strict=False))
 _STAMP = rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<NAME>{TIME}) UTC"
 
@@ -84,11 +85,26 @@ class Label:
     @property
     def resolved(self) -> str:
         """``billing resolved``, where that is true of the whole label; else with the rules that are."""
-        return f"{self.name}: {self.rules} resolved" if self.in_part else f"{self.name} resolved"
+        if self.in_part and self.resolved_rules:
+            return f"{self.name}: {', '.join(sorted(self.resolved_rules))} resolved"
+        return f"{self.name} {self.over}"
 
     @property
-    def rules(self) -> str:
-        return ", ".join(sorted({i["rule"] for i in self.incidents}))
+    def resolved_rules(self) -> set[str]:
+        """Its rules of which no incident is open, here or elsewhere."""
+        still = self.elsewhere | {i["rule"] for i in self.incidents if i["state"] != "resolved"}
+        return {i["rule"] for i in self.incidents} - still
+
+    @property
+    def over(self) -> str:
+        """What is said of a label whose incidents in this message are all resolved."""
+        if not self.in_part:
+            return "resolved"
+        return "resolved in part" if self.resolved_rules else AGAIN
+
+    def state_of_rule(self, rule: str) -> str | None:
+        """The worst state of the rule's incidents in this message: only one of them can be open."""
+        return min((self.now_of(i) for i in self.incidents if i["rule"] == rule), key=NOW.index, default=None)
 
     @property
     def now(self) -> str:
@@ -403,10 +419,10 @@ def _sorted_rules(text: str) -> str:
 
 
 def _counted(reader: Reader, text: str, what: str, labels: list[Label]) -> None:
-    true = Counter("resolved in part" if each.in_part else each.now for each in labels)
+    true = Counter(each.over if each.now == "resolved" else each.now for each in labels)
     true["critical"] = sum(each.severity == "critical" and each.now != "resolved" for each in labels)
     true |= Counter(each.state for each in labels if each.state in ("acknowledged", "silenced"))
-    kinds = "|".join(map(re.escape, (*NOW, "resolved in part", "critical", "acknowledged", "silenced")))
+    kinds = "|".join(map(re.escape, (*NOW, "resolved in part", AGAIN, "critical", "acknowledged", "silenced")))
     said: Counter[str] = Counter()
     for many, kind in re.findall(rf"(\d+) (?:labels? )?({kinds})(?:, |$)", what):
         said[kind] += int(many)
@@ -516,6 +532,10 @@ def _first_line(reader: Reader, text: str, rest: str, label: Label, living: Livi
     told = _without_name(rest, label)
     if told.startswith(": "):
         reader.equal("now", text, "resolved", label.now)
+        again = told == f": {AGAIN}."
+        reader.equal("open again", text, again, label.over == AGAIN)
+        if again:
+            return
         ended = [i for i in label.incidents if i["state"] == "resolved"]
         _one_incident_state(reader, text, told.removeprefix(": ").removesuffix("."), ended)
         return
@@ -610,11 +630,12 @@ _OTHERS = {
 )
 def _others(reader: Reader, text: str, of: Any, groups: str) -> None:
     _, label = of
+    named: list[str] = []
     for words, names in re.findall(rf"({'|'.join(_OTHERS)}): ([\w, -]+)\.", groups):
         for rule in re.sub(r" and \d+ more$", "", names).split(", "):
-            mine = [i for i in label.incidents if i["rule"] == rule]
-            true = {label.now_of(i) for i in mine}
-            reader.check(_OTHERS[words] in true, "other rule", text, f"{rule} is {true}")
+            reader.equal("other rule", text, _OTHERS[words], label.state_of_rule(rule))
+            named.append(rule)
+    reader.equal("each other rule once", text, len(named), len(set(named)))
 
 
 @LINES.add(r"Not resolved, and not in this message: (?P<rules>[\w, -]+)\.")
@@ -737,9 +758,8 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
         reader.unknown(f"label in one line: {text}")
         return
     told = _without_name(found["rest"], label)
-    if told in ("resolved", "resolved in part"):
-        true = "resolved in part" if label.in_part else label.now
-        reader.equal("resolved in part", text, told, true)
+    if told in ("resolved", "resolved in part", AGAIN):
+        reader.equal("resolved in part", text, told, label.over if label.now == "resolved" else label.now)
     elif (
         later := re.fullmatch(rf"(?P<now>.+?) \((?P<window>{WEEK})\); last breach: (?P<ending>.+)", told)
     ) is not None:
@@ -747,7 +767,7 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
         _ending(reader, text, _whole(later["ending"]), label, breach=True)
     else:
         _ending(reader, text, told, label, breach=True)
-    if told not in ("resolved", "resolved in part"):
+    if told not in ("resolved", "resolved in part", AGAIN):
         unresolved = sum(i["state"] != "resolved" for i in label.incidents)
         reader.equal("other rules", text, int(found["more"] or 0), unresolved - 1)
     if found["ids"] is not None:
@@ -785,7 +805,7 @@ def _push(reader: Reader, text: str, living: Living) -> None:
         reader.unknown(f"push text: {text}")
         return
     told = _without_name(text, label)
-    if told.endswith("resolved") and label.now == "resolved":
+    if told.endswith(("resolved", AGAIN)) and label.now == "resolved":
         reader.equal("resolved in part", text, _sorted_rules(text), label.resolved)
         return
     if text.endswith("…"):

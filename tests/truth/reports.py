@@ -162,13 +162,39 @@ _HEADLINE = re.compile(
 )
 
 
+_NO_RESULT = re.compile(
+    rf"(?P<source>[\w-]+?)(?P<unknown>, which alerts\.yaml does not have,)? has no result of (?P<window>{WEEK}); "
+    rf"(?:its newest result is of (?P<newest>{WEEK})|it has none of any other week); {WEEK} has "
+    r"(?:results of (?P<others>[\w, -]+)|no result of any source)\."
+)
+
+
+def _no_result(
+    reader: Reader, text: str, week: Week, source: str, unknown: Any, window: str, newest: Any, others: Any
+) -> None:
+    """A source without a result: its newest window, and who has results of this one."""
+    reader.equal("window", text, window, week.name)
+    having = {key[0] for key in week.keys}
+    reader.check(source not in having, "no result of a source", text, having)
+    reader.equal("who has results", text, set((others or "").split(", ")) - {""}, having)
+    mine = [
+        v["window_name"] for v in reader.facts.verdicts.values() if (v["source"], v["schedule"]) == (source, "weekly")
+    ]
+    mine += [e[1] for e in reader.facts._estimates if (e[0], e[2]) == ("weekly", source)]
+    reader.equal("newest result", text, newest, max(mine, default=None))
+    reader.check(not unknown, "in alerts.yaml", text, "no story takes a source out of it")
+
+
 def check_headline(reader: Reader, text: str, week: Week) -> datetime | None:
     """The window in one sentence; gives the time of the switch that it is of."""
     found = _HEADLINE.fullmatch(" ".join(text.split()))
     if found is None:
         reader.unknown(f"headline: {text}")
         return None
-    if found["counts"] == "Nothing of this window is in the history":
+    nothing = _NO_RESULT.match(" ".join(text.split()))
+    if nothing is not None:
+        _no_result(reader, text, week, **nothing.groupdict())
+    elif found["counts"] == "Nothing of this window is in the history":
         reader.check(not week.keys, "nothing of the window", text, week.keys)
     else:
         check_counts(reader, found["counts"], week.labels())
@@ -575,6 +601,7 @@ _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
 # --- lines
 
 LINES = Grammar("line of a report")
+NO_RESULT = r"[\w-]+(?:, which alerts\.yaml does not have,)? has no result of .+\."
 NOTHING = r"Nothing of this window is in the history(?:; automation off for [^;]+)?\."
 
 
@@ -592,7 +619,7 @@ def _span(reader: Reader, text: str, of: Tables, rest: Any) -> None:
             check_now(reader, told["now"], of.week)
 
 
-@LINES.add(rf"(?:(?P<window>{WEEK}): )?(?P<headline>{NOTHING}|[\d,]+ of [\d,]+ labels? in breach.*\.)")
+@LINES.add(rf"(?:(?P<window>{WEEK}): )?(?P<headline>{NOTHING}|{NO_RESULT}|[\d,]+ of [\d,]+ labels? in breach.*\.)")
 def _headline(reader: Reader, text: str, of: Tables, window: Any, headline: str) -> None:
     of.at = check_headline(reader, headline, of.week) or of.at
 

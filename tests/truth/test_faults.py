@@ -44,7 +44,7 @@ KNOWN = {
     "7-a_change_in_the_terminal_edits_nothing": 4, "7-resolved_beside_another_channel": 12,
     "11-a_scale_for_each_line": 11, "14-healthy_with_nothing_judged": 9, "window_of_the_whole_label": 4,
     "buttons_that_nobody_answers_unsaid": 1, "settings_of_the_other_way_round": 1, "waiting_items_for_delays": 5,
-    "rows_that_a_filter_leaves_out_are_gone": 13,
+    "rows_that_a_filter_leaves_out_are_gone": 13, "a_rule_by_each_of_its_incidents": 3,
 }  # fmt: skip
 
 
@@ -106,6 +106,16 @@ def still_on(patch: pytest.MonkeyPatch) -> None:
 def resolved_beside_another_channel(patch: pytest.MonkeyPatch) -> None:
     """A message knows only the incidents of its own route."""
     patch.setattr(compose._Composer, "_open_elsewhere", lambda *_: {})
+
+
+def a_rule_by_each_of_its_incidents(patch: pytest.MonkeyPatch) -> None:
+    """A rule that was resolved and failed again is named under both."""
+
+    def others(label: labels.LabelFindings) -> str:
+        names = {now: [each.incident.rule for each in label.findings[1:] if each.now == now] for now in labels.Now}
+        return " ".join(f"{labels._OTHERS[now]}: {', '.join(rules)}." for now, rules in names.items() if rules)
+
+    patch.setattr(labels.LabelFindings, "others", others)
 
 
 def header_of_the_first_week(patch: pytest.MonkeyPatch) -> None:
@@ -242,6 +252,7 @@ FAULTS = {
         a_change_in_the_terminal_edits_nothing, "message as shown", "message as shown: by whom"
     ),
     "7-resolved_beside_another_channel": fault(resolved_beside_another_channel, "headline", "resolved in part"),
+    "a_rule_by_each_of_its_incidents": fault(a_rule_by_each_of_its_incidents, "other rule", "each other rule once"),
     "8-dead_links": fault(dead_links, "link"),
     "8-reminders_without_ids": fault(reminders_without_ids, "id in a reminder"),
     "9-what_is_on_stays_on": fault(what_is_on_stays_on, "labels that act alone"),

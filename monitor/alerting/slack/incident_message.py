@@ -36,7 +36,7 @@ from monitor.alerting.slack.blocks import (
     with_ended,
 )
 from monitor.alerting.slack.labels import (
-    IN_PART,
+    AGAIN,
     AlertItem,
     LabelFindings,
     Now,
@@ -391,10 +391,10 @@ def _shared_advice(labels: Sequence[LabelFindings]) -> str:
 
 def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> list[Block]:
     """A resolved label and whether automation is on; where a rule turned it off, with a button that turns it on."""
-    lead = label.lead
-    ended = max(label.findings, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
+    lead, ended = label.lead, label.ended
     state = incident_state(ended.incident, ended.verdict, ended.last)
-    line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state[:1].lower() + state[1:])}."
+    state = AGAIN if label.state_when_resolved == AGAIN else state[:1].lower() + state[1:]
+    line = f"{_emoji(label)} *{escape(_name(label, labels))}*: {escape(state)}."
     switch = lead.switch
     if label.is_resolved_in_part:
         return [divider(), section("\n".join([line, *_switch_lines(label), f"{escape(label.elsewhere_words)}."]))]
@@ -459,7 +459,7 @@ def _line(label: LabelFindings) -> str:
     if label.now != Now.IN_BREACH:
         words = f"{label.now.value} ({lead.newest.name}); last breach: {_last_breach(verdict)}{also}"
     if label.now == Now.RESOLVED:
-        words = IN_PART if label.is_resolved_in_part else "resolved"
+        words = label.state_when_resolved
     source = "" if label.key[1] is None else f"{clean(label.key[0], 40)}/"
     return cut(f"{_emoji(label)} *{escape(source + label.name)}* {escape(words)}", 400)
 

@@ -65,6 +65,7 @@ class Now(StrEnum):
 
 _ORDER = {now: place for place, now in enumerate(Now)}
 IN_PART = "resolved in part"
+AGAIN = "open again, not in this message"
 _BY_REASON = {
     IncidentReason.UNCONFIRMED_OPEN: Now.UNCONFIRMED,
     IncidentReason.NOT_EVALUATED_OPEN: Now.NOT_JUDGED,
@@ -168,11 +169,30 @@ class LabelFindings:
         """Whether all incidents of this message are resolved, but others of the label are not."""
         return self.now == Now.RESOLVED and bool(self.lead.open_elsewhere)
 
+    @property
+    def state_when_resolved(self) -> str:
+        """What a label is whose incidents in this message are all resolved; a later incident may have its rule."""
+        if not self.is_resolved_in_part:
+            return Now.RESOLVED.value
+        return IN_PART if self._resolved_rules else AGAIN
+
     def resolved_words(self, name: str) -> str:
         """What is resolved: the label, or only these rules of it."""
-        if not self.is_resolved_in_part:
-            return f"{name} resolved"
-        return f"{name}: {_listed(dict.fromkeys(each.incident.rule for each in self.findings))} resolved"
+        if self.is_resolved_in_part and self._resolved_rules:
+            return f"{name}: {_listed(self._resolved_rules)} resolved"
+        return f"{name} {self.state_when_resolved}"
+
+    @property
+    def _resolved_rules(self) -> list[str]:
+        """The rules that are resolved, each once: not those of which another incident of this label is open."""
+        still = {*self.lead.open_elsewhere, *(each.incident.rule for each in self.unresolved)}
+        return [rule for rule in dict.fromkeys(each.incident.rule for each in self.findings) if rule not in still]
+
+    @property
+    def ended(self) -> AlertItem:
+        """The finding that was resolved last, of the rules that have not failed again if there are any."""
+        over = [each for each in self.findings if each.incident.rule in self._resolved_rules] or self.findings
+        return max(over, key=lambda each: (each.incident.resolved_at is not None, each.incident.resolved_at))
 
     @property
     def elsewhere_words(self) -> str:
@@ -181,13 +201,17 @@ class LabelFindings:
         return f"Not resolved, and not in this message: {_listed(rules)}" if rules else ""
 
     def others(self) -> str:
-        """The other rules by name, grouped by their state in the newest evaluation; "" where there are none."""
-        sentences = []
-        for now, words in _OTHERS.items():
-            rules = [each.incident.rule for each in self.findings[1:] if each.now == now]
-            if rules:
-                sentences.append(f"{words}: {_listed(rules)}.")
-        return " ".join(sentences)
+        """The other rules by name, grouped by their state in the newest evaluation; "" where there are none.
+
+        A rule that was resolved and failed again has two incidents in one message. It is named once, by its present
+        state: the first of its findings, since the worst come first and only one of its incidents can be open.
+        """
+        known: dict[str, Now] = {}
+        for each in self.findings:
+            known.setdefault(each.incident.rule, each.now)
+        del known[self.lead.incident.rule]
+        grouped = ((words, [rule for rule in known if known[rule] == now]) for now, words in _OTHERS.items())
+        return " ".join(f"{words}: {_listed(rules)}." for words, rules in grouped if rules)
 
 
 def _listed(rules: Collection[str]) -> str:
@@ -250,8 +274,8 @@ def headline(labels: Sequence[LabelFindings], window: Window) -> str:
 
 
 def _counts(labels: Sequence[LabelFindings]) -> Iterator[str]:
-    known = Counter(IN_PART if each.is_resolved_in_part else each.now.value for each in labels)
-    (first, number), *rest = [(now, known[now]) for now in (*_ORDER, IN_PART) if known[now]]
+    known = Counter(each.state_when_resolved if each.now == Now.RESOLVED else each.now.value for each in labels)
+    (first, number), *rest = [(now, known[now]) for now in (*_ORDER, IN_PART, AGAIN) if known[now]]
     yield f"{count_of(number, 'label')} {first}"
     yield from (f"{number} {now}" for now, number in rest)
     critical = sum(each.severity == "critical" and each.now != Now.RESOLVED for each in labels)

@@ -181,6 +181,31 @@ def test_a_label_is_what_the_worst_of_its_rules_is_now() -> None:
     assert label.others() == "Within the limit, not resolved yet: automated-shortfall."
 
 
+def test_a_rule_that_was_resolved_and_fails_again_is_named_once_by_what_it_is_now() -> None:
+    before = finding(ALSO.verdict, switch=OFF)
+    before = replace(before, incident=replace(before.incident, id="before", state="resolved", resolved_at=WEEK.end))
+    other = finding(replace(ALSO.verdict, rule="auc-floor"))
+    gone = [replace(other, incident=replace(other.incident, id=i, state="resolved")) for i in ("first", "second")]
+    (label,) = by_label([before, SHORTFALL, ALSO, *gone])
+    assert label.others() == "Also failing: mce-increase. Resolved: auc-floor."
+    (label,) = by_label([before, ALSO])
+    assert label.others() == ""  # the rule of the first sentence
+
+
+def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be_resolved() -> None:
+    mine = replace(ENDED, open_elsewhere=(ENDED.incident.rule,))
+    read = as_read(incident_message([mine], window=WEEK, route=QUIET))
+    name = ENDED.incident.label
+    assert f"[header] {name} open again, not in this message (" in read
+    assert f"*{name}*: open again, not in this message.\nNot resolved, and not in this message: ece-increase." in read
+    assert "resolved:" not in read
+    payload = incident_message([mine, replace(SHORTFALL, incident=replace(SHORTFALL.incident, state="resolved"))],
+                               window=WEEK, route=QUIET)  # fmt: skip
+    assert "1 label resolved, 1 open again, not in this message" in as_read(payload)
+    (label,) = by_label([mine, replace(mine, incident=replace(mine.incident, id="other", rule="auc-floor"))])
+    assert label.resolved_words(name) == f"{name}: auc-floor resolved"
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_reads_as_its_golden_case(name: str) -> None:
     read, case = as_read(MESSAGES[name]()), CASES / f"{name}.txt"

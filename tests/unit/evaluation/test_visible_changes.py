@@ -14,6 +14,7 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.visible_changes import Typical, Visible, scaled, visible_changes
+from monitor.operations.describe_changes import legend_of, lines_of
 
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
 LEVEL = Rule(id="level", metric="ece", condition="above", threshold=0.05)
@@ -51,6 +52,29 @@ def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule) -> 
     said = compare(rule, RuleInput(Subject("tickets", "a"), WEEK, (week,)), settings.evaluation)
     assert (found.windows, found.lacks) == (1, "")
     assert found.detectable == pytest.approx(said.detectable)
+
+
+def test_overconfidence_beyond_the_threshold_cannot_occur_where_the_mean_score_is_lower() -> None:
+    rule = SHORT.model_copy(update={"where": "all"})
+    low = counts_from_rows([0.02] * 400, [0] * 392 + [1] * 8)  # overconfident by .02 at most
+    found = visible_changes("tickets", config(rule), typical(1, low=low, a=rows(400)))
+    cells = {line[0]: line[-1] for line in lines_of(found, typical(1, low=low, a=rows(400)), config(rule))[1]}
+    assert cells["low"] == "cannot occur"
+    assert cells["a"].startswith(">0.")
+    said = compare(rule, RuleInput(Subject("tickets", "low"), WEEK, (low,)), config(rule).evaluation)
+    assert (one(found, "low").out_of_reach, one(found, "a").out_of_reach) == (True, False)
+    assert said.detectable == 0
+
+
+def test_a_threshold_that_every_truth_is_beyond_is_not_said_to_be_out_of_reach() -> None:
+    under = SHORT.model_copy(update={"where": "all", "condition": "below", "threshold": 0.5})
+    low = counts_from_rows([0.02] * 400, [0] * 392 + [1] * 8)
+    assert not one(visible_changes("tickets", config(under), typical(1, low=low)), "low").out_of_reach
+
+
+def test_the_legend_explains_what_cannot_occur_where_it_is_said() -> None:
+    assert "cannot occur" not in legend_of([["a", "400", ">0.093 1w"]])
+    assert legend_of([["a", "400", "cannot occur"]]).endswith("no truth is beyond the threshold")
 
 
 def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says() -> None:

@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.core.records import DELAYS_FAILED, ROWS_GONE, Reason, part_not_read, rows_gone
+from monitor.core.records import DELAYS_FAILED, ROWS_GONE, Reason, part_not_read, rows_before, rows_gone
 from monitor.core.source_settings import Settings
 from monitor.core.windows import week
-from monitor.history.readings import StoredReading
+from monitor.history.readings import LastRead, StoredReading
 from monitor.operations.collect import _with_notes_of
 from monitor.warehouse.reader import Reading
 
@@ -47,6 +47,17 @@ def test_rows_that_were_gone_already_are_still_said_to_be() -> None:
     before = StoredReading("tickets", rows=30, quality=(rows_gone("tickets", 620),), settings=SETTINGS)
     assert noted(read(30), before) == [ROWS_GONE]
     assert noted(read(500), before) == []
+
+
+def test_rows_are_compared_with_the_last_reading_that_did_not_fail_or_reject_them_if_its_settings_fit() -> None:
+    failed = StoredReading("tickets", "relation_error", "no column", last_read=LastRead(620, SETTINGS))
+    assert noted(read(200), failed) == [ROWS_GONE]
+    assert noted(read(400), failed) == []
+    assert noted(read(200), failed, SETTINGS | SELECT) == []
+    few = StoredReading("tickets", rows=1, settings=SETTINGS, last_read=LastRead(620, SETTINGS))
+    assert noted(read(0), few) == [ROWS_GONE]
+    (note,) = _with_notes_of(read(0), few, SETTINGS, judges=True).quality
+    assert rows_before([note]) == 620
 
 
 def test_a_part_that_could_not_be_read_when_the_window_was_judged_stays_noted_once() -> None:
