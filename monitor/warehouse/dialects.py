@@ -108,6 +108,8 @@ class Dialect:
     """
     shares_rows: bool = False
     """Whether ``WITH ... AS MATERIALIZED`` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
+    asks_at_once: ClassVar[bool] = False
+    """Whether the engine takes statements as long as ``asked_at_once.py`` makes them, where it shares rows."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -369,6 +371,7 @@ class PostgreSQL(Dialect):
     sums_within_cells = "doubles"
     few_scans = "beyond counts"
     shares_rows = True
+    asks_at_once = True
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
@@ -482,6 +485,7 @@ class DuckDB(Embedded):
     name = "duckdb"
     few_scans = "beyond counts"
     shares_rows = True
+    asks_at_once = True
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text"})
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
@@ -588,6 +592,7 @@ class SQLite(Embedded):
     name = "sqlite"
     few_scans = "beyond counts"
     shares_rows = True
+    asks_at_once = True
     grouping_sets = False
     counts_bits = False
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text", "number", "unknown", "other"})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
+from sqlalchemy.sql.base import ColumnCollection
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
@@ -116,15 +117,15 @@ class WholeStatements(RankedStatements):
 
     @built_once
     def truths(self, *, latest: bool) -> sa.Select[Any]:
-        """(items, true, scored): the number of items, and of labels that are true or scored for at least one item."""
+        """(items, true_labels, scored_labels): how many items there are, and labels true or scored for at least one."""
         facts = self._facts(latest=latest)
         hit = facts.c.y == ONE
         true = sa.case((hit, facts.c.label))
         items = sa.func.sum(sa.case((hit, ONE), else_=ZERO))
         return sa.select(
             sa.cast(sa.func.coalesce(items, ZERO), sa.BigInteger).label("items"),
-            sa.func.count(sa.distinct(true)).label("true"),
-            sa.func.count(sa.distinct(facts.c.label)).label("scored"),
+            sa.func.count(sa.distinct(true)).label("true_labels"),
+            sa.func.count(sa.distinct(facts.c.label)).label("scored_labels"),
         )
 
     def whole_rows(self, *, latest: bool, share: float, least: float) -> sa.Select[Any]:
@@ -171,6 +172,33 @@ class WholeStatements(RankedStatements):
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
         return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
 
+    def _judged_once(self) -> Subquery:
+        """Also the rows of items with no true label or with several are rejected."""
+        rows = Statements._judged_once(self)
+        sound = rows.c.reason.is_(None)
+        item, actual = self.dialect.text(rows.c.raw_item), sa.case((sound, rows.c.actual))
+        within = [item, sa.case((sound, ONE), else_=ZERO)]
+        top = sa.func.max(actual).over(partition_by=within).label("top")
+        total = sa.func.sum(actual).over(partition_by=within).label("total")
+        known = sa.select(rows, top, total).subquery("truths")
+        untrue = sa.and_(known.c.reason.is_(None), sa.not_(_one_truth(known)))
+        reason = sa.case((untrue, _how_untrue(known)), else_=known.c.reason).label("reason")
+        kept = [column for column in known.c if column.name not in ("reason", "top", "total")]
+        judged = sa.select(*kept, reason).subquery("judged_with_items")
+        return judged if self.layout.has("predicted") else self._with_largest_predicted(judged)
+
+    def _with_largest_predicted(self, rows: Subquery) -> Subquery:
+        """The rows; of those that count, the label with the item's largest score was predicted."""
+        sound = rows.c.reason.is_(None)
+        within = [self.dialect.text(rows.c.raw_item), sa.case((sound, ONE), else_=ZERO)]
+        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
+        place = sa.func.row_number().over(partition_by=within, order_by=order).label("score_place")
+        placed = sa.select(rows, place).subquery("placed_scores")
+        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO)
+        predicted = sa.case((placed.c.reason.is_(None), largest), else_=placed.c.predicted).label("predicted")
+        kept = [column for column in placed.c if column.name not in ("predicted", "score_place")]
+        return sa.select(*kept, predicted).subquery("judged_with_predicted")
+
     def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
         rows = self._kept(latest=latest, features=features)
@@ -183,6 +211,8 @@ class WholeStatements(RankedStatements):
 class NumberStatements(Statements):
     """Statements for ``regression`` sources: an item has a predicted number, its deviation and the true number."""
 
+    items_of_all_rows: ClassVar[bool] = False
+
     @built_once
     def total(self, *, latest: bool) -> sa.Select[Any]:
         """(n): the number of rows that count."""
@@ -190,11 +220,19 @@ class NumberStatements(Statements):
 
     @built_once
     def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
-        """(predicted, deviation, actual, weight) of at most ``limit`` rows, in the order of the items' md5."""
+        """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
         weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
-        order = (by_bytes(self.dialect.md5(rows.c.item)), by_bytes(rows.c.item), by_bytes(rows.c.label).nulls_first())
-        return sa.select(rows.c.predicted, rows.c.deviation, rows.c.actual, weight).order_by(*order).limit(limit)
+        by_hash = by_bytes(self.dialect.md5(rows.c.item)).label("hashed")
+        columns = [rows.c[name] for name in ("predicted", "deviation", "actual")]
+        chosen = sa.select(*columns, weight, by_hash, rows.c.item, rows.c.label)
+        first = chosen.order_by(*self._in_turn(chosen.selected_columns)).limit(limit).subquery("first_rows")
+        turn = sa.func.row_number().over(order_by=self._in_turn(first.c)).label("turn")
+        return sa.select(*(first.c[name] for name in ("predicted", "deviation", "actual", "weight")), turn)
+
+    def _in_turn(self, rows: ColumnCollection[str, Any]) -> list[Expression]:
+        by_bytes = self.dialect.ordered
+        return [rows["hashed"], by_bytes(rows["item"]), by_bytes(rows["label"]).nulls_first()]
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """Three NULLs: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from monitor.core.records import (
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.warehouse.asked_at_once import Answers, Question
 from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
 from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
@@ -131,7 +133,7 @@ class Reader:
     """The steps of one reading on one connection.
 
     ``rejects``: rejected rows are expected, so that the scan of the counts takes them along. Else they take one of
-    their own, if there are any. Both find the same.
+    their own, if there are any. Both find the same. ``answers`` are those that were asked before they are needed.
     """
 
     connection: sa.Connection
@@ -140,6 +142,7 @@ class Reader:
     whole: bool = True
     hashed: bool = False
     rejects: bool = True
+    answers: Answers = field(default_factory=Answers)
 
     def reading(self) -> Reading:
         """The whole reading: the sums, and the rejected rows by reason, if there are any."""
@@ -173,8 +176,11 @@ class Reader:
         statements = self.statements
         if not isinstance(statements, NumberStatements):
             raise AssertionError("only a source of kind regression has numbers")
+        self._ask(partial(_of_numbers, latest=False))
         repeated = self._number(statements.repeated())
         latest = repeated > 0
+        if latest:
+            self._ask(partial(_of_numbers, latest=True))
         total, rejected = self._number(statements.total(latest=latest)), self._rejected(latest=latest)
         rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
         return Reading(
@@ -203,8 +209,7 @@ class Reader:
 
     def _rank_effects(self, statements: RankedStatements, *, latest: bool) -> dict[int, float]:
         """The design effect of the rows within each rank, within items and clusters."""
-        ways = _WAYS if statements.layout.has("cluster") else _WAYS[:1]
-        found = [self._fetch(statements.ranked_dependence(*within, latest=latest)) for within in ways]
+        found = [self._fetch(statements.ranked_dependence(*within, latest=latest)) for within in self._ways()]
         sums = {rank: [ClusterSums.of(_row(_part(each, f"top_{rank}"), 0)) for each in found] for rank in RANKS}
         return {rank: _effect_within(*each) for rank, each in sums.items()}
 
@@ -215,16 +220,89 @@ class Reader:
         label) repeats. To group the rows by item and label would take more time and memory than both.
         """
         if not self.statements.items_of_all_rows:
-            found = self._items_in_scans()
-            return self._grouped(latest=found.repeated > 0), found
+            return self._all_at_once() if self._asks_at_once else self._one_by_one()
         grouped = self._grouped_in_one_scan() if self._few_scans() else self._grouped(latest=False)
-        found = self._items(grouped.groups)
+        found = self._items(grouped)
         same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
             grouped = replace(grouped, groups=groups, clusters=None)
             grouped = grouped if same else replace(grouped, rejected=None, shown=None)
         return grouped, found
+
+    def _all_at_once(self) -> tuple[_Grouped, _Items]:
+        """As :meth:`_one_by_one`: one scan for all, and one more if rows repeat, since then only the latest count."""
+        self._ask(self._of_window)
+        grouped, fingerprint = self._grouped_in_one_scan(), self._fingerprint()
+        repeated = self._number(self.statements.repeated())
+        if repeated:
+            self._ask(partial(self._of_latest, segments=grouped.segments, counted=True))
+            groups = self._groups(grouped.segments, latest=True)
+            grouped = replace(grouped, groups=groups, clusters=None, rejected=None, shown=None)
+        return grouped, _Items(self._sums_of_items(latest=repeated > 0), repeated, fingerprint)
+
+    def _one_by_one(self) -> tuple[_Grouped, _Items]:
+        """One scan for each thing, for a source in which a row is counted by the other rows of its item."""
+        fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
+        repeated = self._number(self.statements.repeated())
+        found = _Items(self._sums_of_items(latest=repeated > 0), repeated, fingerprint)
+        return self._grouped(latest=repeated > 0), found
+
+    def _sums_of_items(self, *, latest: bool) -> Arrays:
+        """The sums of items, after which those of clusters are asked, if rows of one item are of several clusters."""
+        return self._with_clusters(self._fetch(self.statements.of_items(latest=latest)), latest=latest)
+
+    def _with_clusters(self, sums: Arrays, *, latest: bool) -> Arrays:
+        if self.statements.layout.has("cluster") and _are_apart(sums):
+            self._ask(partial(_of_clusters, latest=latest))
+        return sums
+
+    # --- several questions at once
+
+    @property
+    def _asks_at_once(self) -> bool:
+        dialect = self.statements.dialect
+        return dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
+
+    def _ask(self, questions: Callable[[Statements], Iterable[Question]]) -> None:
+        """Ask what will be needed by one scan, where statements share rows."""
+        if self._asks_at_once:
+            kept = self.statements.over_kept_rows()
+            self.answers.ask(self.connection, kept, tuple(questions(kept)), tuple(questions(self.statements)))
+
+    def _of_window(self, statements: Statements) -> Iterator[Question]:
+        """What depends on no other answer, and what is right if no row repeats."""
+        yield Question(self._counted_at_once(statements), ("value", "label"))
+        yield Question(statements.repeated())
+        if self.hashed:
+            yield Question(statements.fingerprint(), ("hash",))
+        yield from self._of_rows(statements, latest=False)
+
+    def _of_latest(self, statements: Statements, segments: Sequence[str], *, counted: bool) -> Iterator[Question]:
+        """What counts only the latest rows; and how many repeat, unless that is ``counted`` exactly."""
+        groups = statements.groups(latest=True, segments=segments, versions=self._counts_versions(segments))
+        yield Question(groups, ("value", "label") if "value" in groups.selected_columns else ("label",))
+        if statements.layout.has("cluster"):
+            yield Question(statements.label_dependence(latest=True), ("label",))
+        if not counted:
+            yield Question(statements.repeated())
+        if not statements.items_of_all_rows:
+            yield Question(statements.rejected(), ("label", "reason"))
+        if isinstance(statements, WholeStatements):
+            yield Question(statements.untrue(latest=True), ("label", "reason"))
+        yield from self._of_rows(statements, latest=True)
+
+    def _of_rows(self, statements: Statements, *, latest: bool) -> Iterator[Question]:
+        """The sums of items and ranks."""
+        yield Question(statements.of_items(latest=latest))
+        if self.whole and isinstance(statements, WholeStatements):
+            yield Question(statements.truths(latest=latest))
+        if self.whole and isinstance(statements, RankedStatements):
+            yield Question(statements.ranked_groups(latest=latest))
+            yield from (Question(statements.ranked_dependence(*keys, latest=latest)) for keys in self._ways())
+
+    def _ways(self) -> tuple[tuple[str, ...], ...]:
+        return _WAYS if self.statements.layout.has("cluster") else _WAYS[:1]
 
     def _few_scans(self) -> bool:
         """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
@@ -243,14 +321,19 @@ class Reader:
     def _grouped_in_one_scan(self) -> _Grouped:
         """The same with the sums of clusters and the rejected rows, by one statement."""
         statements, every = self.statements, tuple(self.statements.source.segments)
-        asked = statements.in_shared_scan if statements.dialect.shares_rows else statements.in_one_scan
-        versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
-        found = CountedAtOnce.of(self._fetch(asked(limit=SEGMENT_VALUES, segments=every, versions=versions)))
+        found = CountedAtOnce.of(self._fetch(self._counted_at_once(statements)))
         crowded = found.crowded(every, SEGMENT_VALUES)
         kept = tuple(name for name in every if name not in crowded)
         groups = completed(found.groups([every.index(name) + 1 for name in kept]))
         clusters = found.clusters(statements.sums_of_clusters) if statements.layout.has("cluster") else None
         return _Grouped(groups, kept, tuple(crowded), clusters, _sorted_cells(found.rejected()), found.shown())
+
+    def _counted_at_once(self, statements: Statements) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+        """The statement for the counts, the sums of clusters and the rejected rows."""
+        every = tuple(statements.source.segments)
+        asked = statements.in_shared_scan if statements.dialect.shares_rows else statements.in_one_scan
+        versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
+        return asked(limit=SEGMENT_VALUES, segments=every, versions=versions)
 
     def _counts_versions(self, segments: Sequence[str]) -> bool:
         """Whether rows are counted by model version apart from the segments."""
@@ -270,10 +353,10 @@ class Reader:
         counted = CountedAtOnce.of(self._fetch(asked))
         return _sorted_cells(counted.rejected()), counted.shown()
 
-    def _items(self, groups: Arrays) -> _Items:
+    def _items(self, grouped: _Grouped) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
         statements, by_bits = self.statements, self.statements.dialect.counts_bits
-        named = [str(label) for label in dict.fromkeys(_of_all_rows(groups)["label"].tolist())]
+        named = [str(label) for label in dict.fromkeys(_of_all_rows(grouped.groups)["label"].tolist())]
         labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
         sums = self._fetch(statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing))
@@ -283,19 +366,21 @@ class Reader:
         total = (rows, _whole_number(sums.pop("hash", None)), coming)
         fingerprint = _as_text(statements.source, total) if self.hashed else None
         exactly = bool(labels) and not by_bits
+        if again:
+            self._ask(partial(self._of_latest, segments=grouped.segments, counted=exactly))
         repeated = self._number(statements.repeated()) if not exactly and (again or (kept and not labels)) else again
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
-        return _Items(sums, repeated, fingerprint, rows, kept)
-
-    def _items_in_scans(self) -> _Items:
-        """The same by one scan each, for sources in which a row depends on the other rows of its item."""
-        fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
-        repeated = self._number(self.statements.repeated())
-        return _Items(self._fetch(self.statements.of_items(latest=repeated > 0)), repeated, fingerprint)
+        return _Items(self._with_clusters(sums, latest=repeated > 0), repeated, fingerprint, rows, kept)
 
     def _fingerprint(self) -> str | None:
-        return fingerprint_of(self.connection, self.statements) if self.hashed else None
+        if not self.hashed:
+            return None
+        found = self.answers.of(self.statements.fingerprint())
+        if found is None:
+            return fingerprint_of(self.connection, self.statements)
+        total = (_whole_number(found["n"]), _whole_number(found["hash"]), _whole_number(found["coming"]))
+        return _as_text(self.statements.source, total)
 
     def _of_items(self, sums: Arrays, *, latest: bool) -> dict[str, Counts]:
         """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""
@@ -341,15 +426,17 @@ class Reader:
         if not self.whole or not isinstance(statements, WholeStatements):
             return None
         found = self._fetch(statements.truths(latest=latest))
-        items, true, scored = (int(found[name][0]) for name in ("items", "true", "scored"))
+        items, true, scored = (int(found[name][0]) for name in ("items", "true_labels", "scored_labels"))
         if not items:
             return None
         share, least = sampling(items, true, scored)
-        rows = self._fetch(statements.whole_rows(latest=latest, share=share, least=least))
+        over = statements.over_kept_rows() if self._asks_at_once else statements  # they are read twice
+        rows = self._fetch(over.whole_rows(latest=latest, share=share, least=least))
         return probability_rows(rows, items)
 
     def _fetch(self, statement: sa.Executable) -> Arrays:
-        return self.statements.arrays(self.connection, statement)
+        known = self.answers.of(statement)
+        return self.statements.arrays(self.connection, statement) if known is None else known
 
     def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
         """The rejected rows of the window by label, reason, place of the score and truth, sorted."""
@@ -358,7 +445,7 @@ class Reader:
         cells = [
             _rejected_cell(*row)
             for statement in (statements.rejected(), *of_items)
-            for row in statements.result(self.connection, statement)
+            for row in zip(*map(_optional, self._fetch(statement).values()), strict=True)
         ]
         return _sorted_cells(cells)
 
@@ -493,6 +580,25 @@ class Reader:
         }
 
 
+def _of_numbers(statements: Statements, *, latest: bool) -> Iterator[Question]:
+    """The rows of numbers, and what is counted beside them."""
+    if not isinstance(statements, NumberStatements):
+        raise AssertionError("only a source of kind regression has numbers")
+    if not latest:
+        yield Question(statements.repeated())
+        yield Question(statements.rejected(), ("label", "reason"))
+    yield Question(statements.total(latest=latest))
+    yield Question(statements.numbers(ITEMS_AT_MOST, latest=latest))
+    if statements.layout.has("model_version"):
+        yield Question(statements.versions(latest=latest), ("version",))
+
+
+def _of_clusters(statements: Statements, *, latest: bool) -> Iterator[Question]:
+    """The sums within clusters, which those of items do not give if rows of one item are of several clusters."""
+    yield Question(statements.item_dependence(latest=latest))
+    yield from (Question(statements.dependence(*keys, latest=latest)) for keys in _WAYS[1:])
+
+
 def has_fingerprint(source: SourceConfig) -> bool:
     """Whether a source has a fingerprint: one whose rows stay in the warehouse, with their own scores."""
     return source.score is None and source.kind != "regression"
@@ -542,6 +648,12 @@ def _rejected_cell(
 ) -> RejectedCell:
     place, truth = (None if code is None else int(code) for code in (place, truth))
     return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
+
+
+def _optional(column: npt.NDArray[Any]) -> list[Any]:
+    """The values of a column; None for NULL, which is NaN from some drivers."""
+    values = column.tolist()
+    return [None if isinstance(value, float) and math.isnan(value) else value for value in values]
 
 
 def _sorted_cells(cells: Iterable[RejectedCell]) -> tuple[RejectedCell, ...]:

@@ -7,14 +7,15 @@ in ``cluster_sums.py``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
+from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import (
@@ -39,6 +40,25 @@ class Statements(SharedScanStatements):
     """Every statement about one source in one window."""
 
     items_of_all_rows: ClassVar[bool] = True
+
+    # --- the rows of the window, kept for several statements
+
+    def over_kept_rows(self) -> Self:
+        """The same statements over the rows of the window, which several that are asked as one read by one scan.
+
+        See ``asked_at_once.py``. They know no row outside the window.
+        """
+        made = self._over_kept_rows()
+        return made.of_window(self.window, self.now) if self.named else made
+
+    @built_once
+    def _over_kept_rows(self) -> Self:
+        read = {*self._read(), "deviation"}
+        names = [name for name in self.layout.columns if name in read or name not in self.source.features]
+        columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
+        kept = self._select(*columns).where(self._in_window()).cte("kept_rows").prefix_with("MATERIALIZED")
+        named = {name: Column(f"c{place}", self.layout.columns[name].kind) for place, name in enumerate(names)}
+        return replace(self, layout=Layout(kept, named))
 
     # --- rows set aside
 

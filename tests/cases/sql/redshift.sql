@@ -391,10 +391,11 @@ WHERE facts.y = 1) AS items
 WHERE items.turn <= items.frequency * 0.1 + 20.0) AS chosen ON facts.item = chosen.item;
 
 -- numbers
-SELECT sound.predicted, sound.deviation, sound.actual, sound.weight
+SELECT first_rows.predicted, first_rows.deviation, first_rows.actual, first_rows.weight, row_number() OVER (ORDER BY first_rows.hashed, first_rows.item, first_rows.label NULLS FIRST) AS turn
+FROM (SELECT sound.predicted AS predicted, sound.deviation AS deviation, sound.actual AS actual, sound.weight AS weight, md5(sound.item) AS hashed, sound.item AS item, sound.label AS label
 FROM (SELECT judged.label AS label, judged.item AS item, judged.score_text AS score_text, judged.date_text AS date_text, judged.predicted AS predicted, judged.deviation AS deviation, judged.actual AS actual, judged.weight AS weight, judged.resolved AS resolved, judged.cluster AS cluster, judged.segment_0 AS segment_0, judged.version AS version
 FROM (SELECT CAST(relation.label AS VARCHAR(65535)) AS label, CAST(relation.item AS VARCHAR(65535)) AS item, CAST(relation.predicted AS VARCHAR(65535)) AS score_text, CAST(relation.resolved_at AS VARCHAR(65535)) AS date_text, CAST(relation.predicted AS DOUBLE PRECISION) AS predicted, CAST(relation.deviation AS DOUBLE PRECISION) AS deviation, CAST(CAST(relation.actual AS INTEGER) AS DOUBLE PRECISION) AS actual, CAST(relation.weight AS DOUBLE PRECISION) AS weight, relation.resolved_at AS resolved, CAST(relation.cluster AS VARCHAR(65535)) AS cluster, coalesce(CAST(relation.channel AS VARCHAR(65535)), '(none)') AS segment_0, coalesce(CAST(relation.model_version AS VARCHAR(65535)), '(none)') AS version, CASE WHEN (relation.item IS NULL) THEN NULL WHEN NOT coalesce(CAST(relation.predicted AS DOUBLE PRECISION) BETWEEN -1e300 AND 1e300, false) THEN NULL WHEN NOT coalesce(CAST(relation.deviation AS DOUBLE PRECISION) BETWEEN -1e300 AND 1e300 AND CAST(relation.deviation AS DOUBLE PRECISION) > 0, false) THEN NULL WHEN NOT coalesce(CAST(CAST(relation.actual AS INTEGER) AS DOUBLE PRECISION) BETWEEN -1e300 AND 1e300, false) THEN NULL WHEN NOT coalesce(CAST(relation.weight AS DOUBLE PRECISION) >= 1e-5 AND CAST(relation.weight AS DOUBLE PRECISION) < 1e9, false) THEN NULL ELSE 1 END AS sound
 FROM marts.resolved_tickets AS relation
 WHERE relation.resolved_at >= CAST('2026-11-08 23:00:00.000000+00:00' AS TIMESTAMPTZ) AND relation.resolved_at < CAST('2026-11-15 23:00:00.000000+00:00' AS TIMESTAMPTZ)) AS judged
-WHERE judged.sound IS NOT NULL) AS sound ORDER BY md5(sound.item), sound.item, sound.label NULLS FIRST
- LIMIT 1000;
+WHERE judged.sound IS NOT NULL) AS sound ORDER BY hashed, sound.item, sound.label NULLS FIRST
+ LIMIT 1000) AS first_rows;

@@ -1,0 +1,196 @@
+"""Kinds of source in which a row depends on the other rows of its item: all questions as one statement."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.warehouse import asked_at_once
+from monitor.warehouse.asked_at_once import Question
+from monitor.warehouse.reader import Reading, Warehouse
+from tests.conftest import Loader
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+BASE = ("duckdb", "sqlite", "postgresql")
+FAULTS: tuple[Mapping[str, Any], ...] = (
+    {"label": None}, {"label": "x" * 2_000}, {"score": None}, {"score": 1.5}, {"score": 1e300}, {"score": math.nan},
+    {"actual": None}, {"actual": -1.0}, {"actual": 7.0}, {"item": None}, {"predicted": 3},
+)  # fmt: skip
+
+
+def some_rows(seed: int, *, weights: bool, repeats: bool, apart: bool) -> list[dict[str, Any]]:
+    """Items of three labels, of which mostly one is true; a row in ten is rejected, an item in ten has none or two."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    rows = []
+    for item in range(200):
+        true = rng.sample(["billing", "it's", "фишинг"], rng.choices([1, 0, 2], [18, 1, 1])[0])
+        cluster = rng.choice([f"c{item // 5}", "", None])
+        of_item = {"channel": rng.choice(["web", "mail", None]), "model_version": rng.choice(["v1", "v2"])}
+        for label in ("billing", "it's", "фишинг"):
+            row: dict[str, Any] = {
+                "item": f"t{item}", "label": label, "score": round(rng.random(), rng.choice([1, 4, 17])),
+                "actual": float(label in true), "predicted": rng.randint(0, 1), "message": f"m{item}-{label}",
+                "resolved_at": WEEK.start + timedelta(hours=rng.randint(-5, 170)), **of_item,
+                "cluster": rng.choice([cluster, "c0"]) if apart else cluster,
+            }  # fmt: skip
+            row |= {"weight": rng.choice([1.0, 2.5, 0.001])} if weights else {}
+            rows.append(row | (rng.choice(FAULTS) if rng.random() < 0.1 else {}))
+            if repeats and rng.random() < 0.05:
+                rows.append(row | {"score": 0.5})
+    return rows
+
+
+def source(kind: str, **more: Any) -> SourceConfig:
+    return SourceConfig(relation="resolved_tickets", score_is="probability_of_label", kind=kind, **more)
+
+
+def read_both(plain: Warehouse, config: SourceConfig) -> tuple[Reading, Reading]:
+    """The reading by several scans, and by one or two."""
+    with plain._session("") as connection:
+        dialect = plain._dialect.of(connection)
+    several = Warehouse(plain._url, plain._engine, dialect.reading_by("never"))
+    ours, theirs = (each.read("tickets", config, WEEK, now=NOW, fingerprint=True) for each in (plain, several))
+    return ours, theirs
+
+
+def statements_of(warehouse: Warehouse) -> list[str]:
+    """The statements about rows that the warehouse is asked from now on."""
+    asked: list[str] = []
+
+    def note(*seen: Any) -> None:
+        if "resolved_tickets" in seen[2] and "SELECT *" not in seen[2]:
+            asked.append(seen[2])
+
+    sa.event.listen(warehouse._engine, "before_cursor_execute", note)
+    return asked
+
+
+def facts(reading: Reading) -> Mapping[str, object]:
+    """All of a reading that can be compared."""
+    parts: list[Mapping[Any, Any]] = [reading.labels, reading.items, reading.ranked, *reading.segments.values()]
+    counted = [{name: (counts.digest(), counts.design_effect) for name, counts in part.items()} for part in parts]
+    rest = (reading.rows, reading.versions, reading.quality, reading.rejected, reading.whole_design_effect)
+    whole, numbers = reading.whole, reading.numbers
+    rows = None if whole is None else (whole.labels, whole.items, *map(np.ndarray.tolist, (whole.truth, whole.weight)))
+    scores = None if whole is None else np.nan_to_num(whole.probability, nan=-1.0).tolist()
+    columns = None if numbers is None else [
+        column.tolist() for column in (numbers.predicted, numbers.deviation, numbers.actual, numbers.weight)
+    ]  # fmt: skip
+    return {
+        "counted": counted, "segments": list(reading.segments), "rest": rest, "fingerprint": reading.fingerprint,
+        "whole": rows, "scores": scores, "numbers": columns,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["top_k", "multiclass"])
+@pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+@pytest.mark.parametrize("decided", [False, True], ids=["by score", "by column"])
+def test_one_statement_finds_what_several_do(
+    load: Loader, kind: str, weights: bool, repeats: bool, apart: bool, decided: bool
+) -> None:
+    rows = some_rows(3, weights=weights, repeats=repeats, apart=apart)
+    rows = rows if decided else [{name: row[name] for name in row if name != "predicted"} for row in rows]
+    config = source(kind, segments=("channel", "message"), automate_at=0.6)
+    for engine, plain in load(rows, engines=BASE).items():
+        ours, theirs = read_both(plain, config)
+        assert facts(ours) == facts(theirs), engine
+        reasons = {cell.reason for cell in ours.rejected}
+        assert ({"no_true_label", "several_true_labels"} <= reasons) is (kind == "multiclass")
+        assert len(ours.ranked) > 0
+        assert (ours.whole is not None) is (kind == "multiclass")
+        assert any(each.reason == "duplicate" for each in ours.quality) is repeats
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_rows_that_repeat_and_items_of_several_clusters_are_read_alike_in_any_kind(
+    load: Loader, repeats: bool, apart: bool
+) -> None:
+    rows = some_rows(4, weights=False, repeats=repeats, apart=apart)
+    for engine, plain in load(rows, engines=BASE).items():
+        config = source("multilabel", segments=("channel", "model_version"))
+        ours, theirs = read_both(plain, config)
+        assert facts(ours) == facts(theirs), engine
+        asked = statements_of(plain)
+        plain.read("tickets", config, WEEK, now=NOW)
+        counting = [each for each in asked if "AS undated" not in each and "AS examples" not in each]
+        assert [each.count("FROM resolved_tickets") for each in counting] == [1] * (2 + repeats + apart), engine
+
+
+@pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
+@pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
+def test_rows_of_numbers_are_read_alike_and_in_the_same_order(load: Loader, repeats: bool, weights: bool) -> None:
+    rng = random.Random(5)  # noqa: S311 - no secret
+    rows: list[dict[str, Any]] = []
+    for item in range(300):
+        row: dict[str, Any] = {
+            "item": f"t{item}", "predicted": rng.gauss(0, 1), "deviation": rng.random(), "actual": rng.gauss(0, 1),
+            "resolved_at": WEEK.start + timedelta(minutes=item), "model_version": rng.choice(["v1", "v2"]),
+        }  # fmt: skip
+        row |= {"weight": rng.choice([1.0, 2.5])} if weights else {}
+        rows.append(row | rng.choices([{}, {"deviation": -1.0}, {"actual": math.inf}], [18, 1, 1])[0])
+        rows += [row | {"predicted": 0.25}] if repeats and item % 20 == 0 else []
+    types = dict.fromkeys(("predicted", "deviation", "actual"), "DOUBLE PRECISION")
+    for engine, plain in load(rows, engines=BASE, types=types).items():
+        ours, theirs = read_both(plain, source("regression"))
+        assert facts(ours) == facts(theirs), engine
+        assert ours.numbers is not None
+        assert len(ours.numbers.predicted) == ours.rows > 250
+        assert any(each.reason == "duplicate" for each in ours.quality) is repeats
+
+
+@pytest.mark.parametrize(
+    ("kind", "repeats", "statements"),
+    [("top_k", False, 1), ("top_k", True, 2), ("multiclass", False, 2), ("multiclass", True, 3)],
+)
+def test_one_scan_answers_and_one_reads_whole_rows(load: Loader, kind: str, repeats: bool, statements: int) -> None:
+    rows = some_rows(3, weights=False, repeats=repeats, apart=False)
+    for engine, plain in load(rows, engines=BASE).items():
+        asked = statements_of(plain)
+        found = plain.read("tickets", source(kind, segments=("channel",)), WEEK, now=NOW, fingerprint=True)
+        assert len(found.rejected) > 0
+        counting = [each for each in asked if "kept_rows" in each]
+        assert [each.count("FROM resolved_tickets") for each in counting] == [1] * statements, engine
+        shown = ["AS examples" in each for each in asked if each not in counting and "AS undated GROUP BY" not in each]
+        assert shown == [True] * repeats  # which rows repeat is asked to show them
+
+
+def test_an_empty_window_has_no_counts(load: Loader) -> None:
+    rows = [row | {"resolved_at": WEEK.end} for row in some_rows(1, weights=True, repeats=False, apart=False)]
+    for plain in load(rows, engines=BASE).values():
+        for kind in ("top_k", "multiclass"):
+            found = plain.read("tickets", source(kind, segments=("channel",)), WEEK, now=WEEK.end, fingerprint=True)
+            assert (found.rows, dict(found.labels), found.rejected, found.quality) == (0, {}, (), ())
+            assert (dict(found.ranked), found.whole) == ({}, None)
+
+
+def test_answers_are_put_together_from_texts_and_numbers() -> None:
+    wide = sa.select(sa.literal("a").label("label"), *(sa.literal(n).label(f"n{n}") for n in range(12)))
+    narrow = sa.select(sa.literal("b").label("label"), sa.null().label("n"))
+    questions = [Question(wide, ("label",)), Question(narrow, ("label",))]
+    assert [each.by_places for each in questions] == [True, False]
+    with sa.create_engine("sqlite://").connect() as connection:
+        result = connection.execute(asked_at_once.asked_at_once(questions))
+        names, rows = list(result.keys()), result.all()
+    each = zip(names, zip(*rows, strict=True), strict=True)
+    columns = {name: np.array(column, dtype=object) for name, column in each}
+    first, second = asked_at_once.answers(questions, columns)
+    assert first["label"].tolist() == ["a"]
+    assert [first[f"n{n}"].tolist() for n in range(12)] == [[float(n)] for n in range(12)]
+    assert second["label"].tolist() == ["b"]
+    assert np.isnan(second["n"]).tolist() == [True]
+    with pytest.raises(ValueError, match="2 texts, not 3"):
+        Question(wide, ("a", "b", "c"))
