@@ -678,6 +678,11 @@ class Delivery:
         """Whether it should change a message that a person has deleted."""
         return self.state == "dead" and self.error_code in MESSAGE_DELETED
 
+    @property
+    def ended_with_its_message(self) -> bool:
+        """Whether it was never tried, since the message that it changes was never sent."""
+        return self.state in ("dead", "not_sent") and self.root is not None and not self.attempts
+
 
 @dataclass(frozen=True, slots=True)
 class Note:

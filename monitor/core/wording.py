@@ -777,6 +777,8 @@ def advice(verdict: Verdict) -> str:
         return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
     if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
         return remedy(from_detail(verdict.detail["rejected"]))
+    if verdict.outcome == "unconfirmed" and verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
+        return _MUTED
     if "reference" in verdict.detail and verdict.reason in _ADVICE_ON_STEPS:
         return _ADVICE_ON_STEPS[verdict.reason]
     if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
@@ -784,6 +786,9 @@ def advice(verdict: Verdict) -> str:
     return _ADVICE[verdict.reason]
 
 
+_MUTED = (
+    "Nothing to do now: the rule leaves out a rise of this kind (`mute`). If the traffic stays like this, recalibrate."
+)
 _RANKING = (
     "Recalibration cannot fix this: the ranking itself is poor. "
     "Check for a new model version or new kinds of items, and retrain."

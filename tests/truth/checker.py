@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -32,6 +32,7 @@ class Found:
     texts: Counter[str] = field(default_factory=Counter)
     claims: Counter[str] = field(default_factory=Counter)
     false: list[FalseClaim] = field(default_factory=list)
+    reasons: set[str] = field(default_factory=set)
 
     def add(self, other: Found) -> None:
         """Put another one's counts to these."""
@@ -39,6 +40,7 @@ class Found:
         self.texts += other.texts
         self.claims += other.claims
         self.false += other.false
+        self.reasons |= other.reasons
 
     def by_kind(self) -> Counter[str]:
         """How many texts of each kind were read: commands, messages, reports."""
@@ -65,6 +67,7 @@ class Checker:
     _read: int = 0
     _memory: dict[str, Row] = field(default_factory=dict)
     _shown: dict[str, Message] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, told: Story, step: Step) -> None:
         """After a step: the facts agree with the contract, and every new text is true."""
@@ -77,8 +80,10 @@ class Checker:
         return next((each for each in self.found.false if each.kind in kinds), None)
 
     def _step(self, told: Story, step: Step) -> None:
+        if step.event.kind == "restore":
+            self._forget(told)
         facts = self._facts(told)
-        if step.event.kind in ("run", "person"):
+        if step.event.kind in ("run", "person", "watch", "confirm"):
             for broken in contradictions(facts, dry_run=told.setting.dry_run):
                 self._keep(Reader(facts, self._origin(told, f"facts: {broken.about}")), "facts", broken.what)
         for printed in step.printed:
@@ -88,6 +93,13 @@ class Checker:
             self._stale(told, facts)
         if step.event.kind == "look":
             self._look(told)
+            self.found.reasons |= facts.reasons
+        self._states = {d["id"]: d["state"] for d in facts.deliveries}
+
+    def _forget(self, told: Story) -> None:
+        """An older history was put back: what was read of the newer one is no fact of it."""
+        self._memory.clear()
+        self._read = max((d["row"] for d in self._facts(told).new_deliveries(0)), default=0)
 
     def _facts(self, told: Story) -> Facts:
         rules = {rule.id: rule for rule in told.setting.rules}
@@ -99,6 +111,7 @@ class Checker:
             self._memory,
             told.plan.troubles,
             told.told,
+            self._states,
         )
 
     def _origin(self, told: Story, what: str) -> str:
@@ -190,6 +203,9 @@ class Checker:
             incident = facts.incident(printed.args[2])
             for line in lines:
                 commands.PRESSED.read(reader, line, incident)
+        elif printed.kind in ("backup", "restore", "confirm"):
+            for line in lines:
+                commands.COPIED.read(reader, line, told.folder / "copy.sqlite")
         elif printed.kind == "run":
             reports.check_run(reader, printed.parts, *printed.args)
         elif printed.kind == "run json":
@@ -295,7 +311,7 @@ def shows(seed: int, kinds: Collection[str]) -> FalseClaim | None:
     return checker.of(kinds)
 
 
-def check_seeds(seeds: range) -> Found:
+def check_seeds(seeds: Iterable[int]) -> Found:
     """Many stories."""
     whole = Found()
     for seed in seeds:

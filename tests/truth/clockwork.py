@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from monitor import context
@@ -16,8 +16,10 @@ from monitor.alerting.slack.client import TransportError
 from monitor.cli import checks
 from monitor.context import Sent
 from monitor.core.records import Delivery
+from monitor.history import store
 from monitor.operations import open as opening
 from monitor.report.figures import png
+from tests.truth.mishaps import REFUSAL
 
 TICK = timedelta(microseconds=1)
 
@@ -35,15 +37,22 @@ class Clock:
 
 @dataclass
 class Channel:
-    """Slack as the outbox sees it: takes what comes, or is down."""
+    """Slack as the outbox sees it: takes what comes, is down, or refuses all messages of a channel for good.
+
+    Without ``has_token`` no process has one, and none reaches it.
+    """
 
     down: bool = False
+    refused: str = ""
+    has_token: bool = True
     sent: list[Delivery] = field(default_factory=list)
     _stamps: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
         if self.down:
             raise TransportError("Slack did not answer")
+        if delivery.channel == self.refused:
+            raise TransportError(REFUSAL, permanent=True, code="invalid_blocks")
         self.sent.append(delivery)
         return Sent("C001", f"{next(self._stamps)}.000")
 
@@ -71,6 +80,15 @@ class Whispers:
         return frozenset()
 
 
+class StoryTime(datetime):
+    """What the history reads the clock by where nobody gives it one."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> StoryTime:
+        """The story's time."""
+        return cls.fromtimestamp(context.utc_now().timestamp(), tz)
+
+
 def _told_by_the_story() -> datetime:
     return _CLOCK()  # type: ignore[name-defined]  # noqa: F821 - looked up in monitor.context, which gets it below
 
@@ -85,8 +103,12 @@ def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterato
     names: list[tuple[Any, str, Any]] = [
         (png, "incident_png", lambda *a, **k: b"png"),
         (outbox, "PAUSE", 0.0),
+        (store, "datetime", StoryTime),
     ]
-    names += [(module, "sender_of", lambda settings: channel) for module in (opening, outage, checks)]
+    names += [
+        (module, "sender_of", lambda settings: channel if channel is not None and channel.has_token else None)
+        for module in (opening, outage, checks)
+    ]
     before = [(module, name, getattr(module, name)) for module, name, _ in names]  # a name that has moved is an error
     for module, name, value in names:
         setattr(module, name, value)

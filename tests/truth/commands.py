@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute, subject_of
 from tests.truth.facts import Facts, Row, moment
 from tests.truth.script import AUTOMATE_AT
-from tests.truth.sentences import TIME, VERDICT, WEEK, check_incident_state
+from tests.truth.sentences import PUT_BACK, TIME, VERDICT, WEEK, check_incident_state
 from tests.truth.texts import Part, rows_of
 
 WHOLE = "(the whole source)"
@@ -113,6 +114,7 @@ def _why(reader: Reader, text: str, why: str, source: str, label: str | None) ->
                 told in (whole.why, f"{whole.why}, by {whole.by}"), "reason of the source's switch", text, whole.why
             )
         return
+    reader.equal("history that is not confirmed", text, PUT_BACK in why, reason == "history")
     if reason == "lease":
         reader.check("lease ended" in why, "why off", text, reason)
     if reason == "never":
@@ -177,9 +179,10 @@ def check_switch_history(reader: Reader, parts: list[Part]) -> None:
     for row, event in zip(rows, events, strict=False):
         text = " | ".join(row.values())
         said = (row["source"], _label(row["label"]), row["what"], row["from"], row["to"], row["by"])
+        every = None if event["source"] else "all"  # a line about every gate
         true = (
-            event["source"],
-            event["label"] or None,
+            every or event["source"],
+            every or event["label"] or None,
             event["kind"],
             event["from_state"],
             event["to_state"],
@@ -517,3 +520,31 @@ def _about_label(reader: Reader, text: str, i: Row, name: str, words: str, rules
 
 
 PRESSED.add(r"asked for a reason|not_an_operator|not_possible: .+")(nothing)
+
+
+# --- calmon db backup, restore, confirm
+
+
+COPIED = Grammar("copies of a history")
+
+
+@COPIED.add(r"the history was copied to (?P<file>\S+) \((?P<size>[\d.]+) MiB\)")
+def _copied(reader: Reader, text: str, copy: Path, file: str, size: str) -> None:
+    reader.equal("file of the copy", text, file, str(copy))
+    reader.number("size of the copy", text, size, copy.stat().st_size / 2**20)
+
+
+@COPIED.add(
+    r"restored from (?P<file>\S+)\. Every gate is closed\. Compare `calmon automation status` with what should be on, "
+    r"then `calmon db confirm --reason TEXT`"
+)
+def _restored(reader: Reader, text: str, copy: Path, file: str) -> None:
+    reader.equal("file of the copy", text, file, str(copy))
+    reader.check(reader.facts.is_closed(reader.facts.now), "every gate is closed", text, reader.facts.closed)
+
+
+@COPIED.add(r"confirmed: gates accept this history again \(epoch (?P<epoch>\d+)\)")
+def _confirmed(reader: Reader, text: str, copy: Path, epoch: str) -> None:
+    reader.check(not reader.facts.is_closed(reader.facts.now), "every gate is closed", text, reader.facts.closed)
+    (row,) = reader.facts.rows("SELECT epoch, confirmed FROM history")
+    reader.equal("epoch", text, (int(epoch), 1), (row["epoch"], row["confirmed"]))

@@ -26,6 +26,9 @@ def check_explain(reader: Reader, parts: list[Part], row: Row) -> None:
         EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", line), row)
 
 
+_CHANGES = ("increase", "decrease")
+
+
 def _limit(reader: Reader, text: str, row: Row, limit: str | None) -> None:
     reader.number("threshold", text, limit, row["threshold"])
 
@@ -161,7 +164,8 @@ def _against(
     renamed: Any,
 ) -> None:  # fmt: skip
     edited = reader.facts.told.changed.get(row["id"]) if row["reason"] != "settings_changed" else None
-    reader.equal("renamed", text, renamed, edited if row["detail"].get("condition") == "increase" else None)
+    compares = row["detail"].get("condition") in _CHANGES or row["metric"] == "ks"
+    reader.equal("renamed", text, renamed, edited if compares else None)
     reader.equal("baseline version", text, int(version), row["baseline_version"])
     reader.number("baseline", text, value, row["baseline"])
     stored = reader.facts.rows(
@@ -352,9 +356,45 @@ CHECKED = {
     "Is it confirmed?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
     "Is there enough evidence?": lambda r: r["detail"]["evidence"] >= r["detail"]["needed"],
     "Is it significant?": lambda r: r["p_adjusted"] is not None and r["p_adjusted"] < r["detail"]["rate"],
+    "Has the test a result?": lambda r: r["value"] is not None,
     "Could a change that matters have been seen?": lambda r: bool(r["detail"].get("adequate")),
     "Does another share of true items explain it?": lambda r: r["reason"] == "class_mix",
     "Does the label behave differently at equal scores?": lambda r: r["detail"]["p_rate"] < r["detail"]["rate"],
+}
+
+
+def _check_class_mix(reader: Reader, text: str, row: Row, answer: str) -> None:
+    """Of what other share of true items a rise was expected, and how likely that was chance."""
+    mix = row["detail"].get("class_mix", {})
+    found = re.match(
+        rf"(?P<then>{N}%) were true, now (?P<now>{N}%) \((?P<p>.+?)\), which brings (?P<rise>{N}); .+? has (?P<fit>p [=<] {N})",
+        answer,
+    )
+    if not reader.check(found is not None, "class mix", text, mix) or found is None:
+        return
+    reader.number("true items", text, found["now"], mix.get("now"), scale=100)
+    reader.number("true items before", text, found["then"], mix.get("then"), scale=100)
+    reader.number("expected rise", text, found["rise"], mix.get("expected_rise"))
+    for name, said in (("p_value", found["p"]), ("fit", found["fit"])):
+        _probability(reader, text, said[4:], mix.get(name))  # without "p = "
+
+
+def _check_behaviour(reader: Reader, text: str, row: Row, answer: str) -> None:
+    """How likely the gaps at equal scores are chance."""
+    found = re.fullmatch(
+        rf"with the gaps of both windows pooled (?P<p>p [=<] {N}), (?P<no>not )?below (?P<rate>{N})", answer
+    )
+    if not reader.check(found is not None, "change at equal scores", text, row["detail"]) or found is None:
+        return
+    _probability(reader, text, found["p"][4:], row["detail"]["p_rate"])
+    reader.number("rate", text, found["rate"], row["detail"]["rate"])
+    is_below = row["detail"]["p_rate"] < row["detail"]["rate"]
+    reader.equal("change at equal scores", text, found["no"] is None, is_below)
+
+
+MIXES = {
+    "Does another share of true items explain it?": _check_class_mix,
+    "Does the label behave differently at equal scores?": _check_behaviour,
 }
 
 
@@ -373,6 +413,10 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
         if found:
             reader.number("value", text, found["value"], _of(row))
             _limit(reader, text, row, found["limit"])
+    if question in MIXES:
+        MIXES[question](reader, text, row, answer)
+    if question == "Has the test a result?":
+        reader.number("value", text, answer.rsplit(maxsplit=1)[-1], row["value"])
     if question == "Could the source be read?" and row["reason"] == "unresolved_failed":
         check_missing_part(reader, text, answer, row)
     if question == "Is there enough evidence?":
@@ -393,6 +437,9 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
 )
 def _therefore(reader: Reader, text: str, row: Row, outcome: str, reason: str, why: str) -> None:
     reader.equal("outcome", text, (outcome, reason), (row["outcome"], row["reason"]))
+    for muted in re.findall(r"the rule leaves out (\w+) \(mute\)", why):
+        known = reader.facts.rules[row["rule"]].mute if row["rule"] in reader.facts.rules else ()
+        reader.check(muted in known and muted == row["reason"], "muted reason", text, known)
     for found in re.finditer(
         rf"and not breach because .*? (?P<value>{N}) is not (?:more|less) than (?P<limit>{N})", why
     ):

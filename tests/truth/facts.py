@@ -104,6 +104,7 @@ class Facts:
     memory: dict[str, Row] = field(default_factory=dict)  # verdicts read before: only ``current`` ever changes
     troubles: Troubles = field(default_factory=Troubles)
     told: Told = field(default_factory=Told)
+    before: Mapping[str, str] = field(default_factory=dict)  # in which state each delivery was before this step
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Rows of a query, instants and JSON read."""
@@ -143,9 +144,26 @@ class Facts:
                 found = found.after(event)
         return found
 
+    @cached_property
+    def closed(self) -> list[tuple[datetime, datetime | None]]:
+        """From when until when every gate was closed, since an older history was put back; None: until now."""
+        found: list[tuple[datetime, datetime | None]] = []
+        for event in sorted((e for e in self.switch_events if not e["source"]), key=lambda e: e["at"]):
+            if event["kind"] == "gates_closed":
+                found.append((event["at"], None))
+            else:
+                found[-1] = found[-1][0], event["at"]
+        return found
+
+    def is_closed(self, at: datetime) -> bool:
+        """Whether every gate was closed then."""
+        return any(start <= at and (end is None or at < end) for start, end in self.closed)
+
     def why_off(self, source: str, label: str | None, at: datetime | None = None) -> str | None:
-        """Why automation may not act: source, never, off, lease, or None where it may."""
+        """Why automation may not act: history, source, never, off, lease, or None where it may."""
         time = self.now if at is None else at
+        if self.is_closed(time):
+            return "history"
         if label is not None:
             whole = self.switch(source, None, at)
             if whole.state == "off":
@@ -168,7 +186,7 @@ class Facts:
 
     def closed_parts(self, source: str, label: str | None, start: datetime, end: datetime) -> set[frozenset[Any]]:
         """What was closed while automation was on: one set of score ranges and segments for each different state."""
-        times = {start}
+        times = {start, *(m for _, m in self.closed if m is not None and start <= m < end)}
         for event in self.switch_events:
             if event["source"] == source and (event["label"] or None) in (label, None):
                 ends = [datetime.fromisoformat(p["off_from"]) for p in event["segments"] or () if p["off_from"]]
@@ -182,7 +200,7 @@ class Facts:
 
     def on_share(self, source: str, label: str | None, start: datetime, end: datetime) -> float:
         """Which share of a span automation was on for a label, by its events and those of its source."""
-        marks = {start, end}
+        marks = {start, end, *(m for span in self.closed for m in span if m is not None and start < m < end)}
         for event in self.switch_events:
             if event["source"] == source and (event["label"] or None) in (label, None):
                 marks |= {m for m in (event["at"], event["lease_until"]) if m is not None and start < m < end}
@@ -256,6 +274,14 @@ class Facts:
     def quality(self) -> list[Row]:
         return self.rows("SELECT * FROM quality")
 
+    @property
+    def reasons(self) -> set[str]:
+        """Every reason of a verdict, and of an incident of the monitor itself."""
+        of_monitor = {
+            reason for e in self.incident_events if e["actor"] == "watchdog" for reason in e["reason"].split(", ")
+        }
+        return {row["reason"] for row in self.verdicts.values()} | of_monitor
+
     # --- incidents
 
     @cached_property
@@ -281,7 +307,9 @@ class Facts:
 
     @cached_property
     def deliveries(self) -> list[Row]:
-        columns = "id, kind, channel, state, created_at, operation, root, sequence, error, error_code, sent_at"
+        columns = (
+            "id, kind, channel, state, created_at, operation, root, sequence, error, error_code, sent_at, attempts"
+        )
         return self.rows(f"SELECT {columns} FROM deliveries ORDER BY created_at, sequence")
 
     def new_deliveries(self, after: int) -> list[Row]:
@@ -322,6 +350,7 @@ def contradictions(facts: Facts, *, dry_run: bool) -> Iterator[Broken]:
     yield from _of_incidents(facts)
     yield from _of_script(facts)
     yield from _of_troubles(facts)
+    yield from _of_gates(facts)
     if not dry_run:
         yield from _of_switches(facts)
 
@@ -366,6 +395,14 @@ def _of_troubles(facts: Facts) -> Iterator[Broken]:
             noted = (schedule, start, source, part) in notes
             if noted != (part in facts.told.unread[key]):
                 yield Broken(f"{source} in {window}", f"{part}: noted {noted}, planned {facts.told.unread[key]}")
+
+
+def _of_gates(facts: Facts) -> Iterator[Broken]:
+    """Every gate is closed from when an older history was put back until it is confirmed, and at no other time."""
+    put_back = facts.troubles.mishaps.put_back if facts.troubles.mishaps is not None else None
+    planned = put_back is not None and put_back.at <= facts.now < put_back.confirmed
+    if facts.is_closed(facts.now) != planned:
+        yield Broken("every gate", f"closed: {facts.closed}, planned: {put_back}")
 
 
 def _of_switches(facts: Facts) -> Iterator[Broken]:

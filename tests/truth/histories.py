@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -50,8 +50,9 @@ from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
 from monitor.warehouse.reader import Reading
 from tests.fakes.world import make_world
-from tests.truth import script
+from tests.truth import rare, script
 from tests.truth.clockwork import Channel, Clock, Whispers, clockwork
+from tests.truth.mishaps import Mishaps, mishaps_of
 from tests.truth.script import Mood, Numbers, Page, RuleSpec, Said
 from tests.truth.texts import Part, Recorder, parts_of
 from tests.truth.troubles import NOTED_EVERY, WHY, Edit, Told, Troubles, keys_of, troubles_of
@@ -64,6 +65,8 @@ OPERATOR, STRANGER = ("U1", "dora"), ("U9", "guest")
 PEOPLE = ("ana", "ben", "carol")
 REASONS = ("looked at by hand", "the model was rolled back", "retrained", "wrong since noon", "audit of the queue")
 PUBLIC = "https://calmon.example.com"
+RARE = 1_000
+"""From this seed on stories are rare ones: with what goes wrong with the monitor itself, and rules that few have."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,13 @@ class Setting:
     lease_days: int = 9
     in_channels: bool = False
     waiting: bool = False
+    rare: bool = False
 
     @property
     def rules(self) -> tuple[RuleSpec, ...]:
         more = (script.DAYS,) if self.daily else (script.PARTS,) if self.in_channels else ()
-        return (*script.WEEKLY, *more, *(script.WAITING if self.waiting else ()))
+        seldom = script.SELDOM if self.rare else ()
+        return (*script.WEEKLY, *more, *(script.WAITING if self.waiting else ()), *seldom)
 
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
@@ -115,7 +120,10 @@ routes:
 """
 
 
-Kind = Literal["run", "drain", "watch", "person", "slack", "look", "edit", "pin"]
+Kind = Literal[
+    "run", "drain", "watch", "person", "slack", "look", "edit", "pin", "fail", "refuse", "token", "backup", "restore",
+    "confirm",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,11 @@ class Plan:
     moods: Mapping[tuple[str, str, str], Mood]  # (schedule+window, source, label)
     events: tuple[Event, ...]
     troubles: Troubles = field(default_factory=Troubles)
+
+    @property
+    def mishaps(self) -> Mishaps | None:
+        """What goes wrong with the monitor itself; None where no scheduler is played."""
+        return self.troubles.mishaps
 
 
 @dataclass
@@ -174,6 +187,7 @@ def plan(seed: int) -> Plan:
     """The story of a seed: which settings, how each label does, and who does what when."""
     rng = Random(f"truth {seed}")
     setting = _setting(seed, rng)
+    setting = replace(setting, token=True, rare=True) if seed >= RARE else setting
     weeks = rng.randint(4, 6) if setting.daily else rng.randint(6, 14)
     windows = [_week(number) for number in range(weeks)]
     moods = _moods(setting, windows, rng)
@@ -184,8 +198,20 @@ def plan(seed: int) -> Plan:
         setting.labels, windows, pinned=setting.pinned, token=setting.token, waiting=setting.waiting,
         rng=Random(f"troubles {seed}"),
     )  # fmt: skip
+    if seed >= RARE:
+        troubles = _with_mishaps(troubles, mishaps_of(windows, Random(f"mishaps {seed}")))
     events += _of_troubles(troubles)
-    return Plan(seed, setting, moods, tuple(sorted(events, key=lambda e: e.at)), troubles)
+    events = sorted(events, key=lambda e: e.at)
+    if troubles.mishaps is not None:
+        events += (Event(*each) for each in rare.steps_of(troubles.mishaps))  # type: ignore[arg-type]
+        events = sorted(rare.with_killed_runs(events, troubles.mishaps), key=lambda e: e.at)
+    return Plan(seed, setting, moods, tuple(events), troubles)
+
+
+def _with_mishaps(troubles: Troubles, mishaps: Mishaps) -> Troubles:
+    """These troubles as well; where an older history is put back, a baseline that is pinned later would be lost."""
+    pins = () if mishaps.put_back is not None else troubles.pins
+    return replace(troubles, mishaps=mishaps, pins=pins)
 
 
 def _of_troubles(troubles: Troubles) -> Iterator[Event]:
@@ -365,6 +391,7 @@ class Story:
     acted: list[str] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
     presses: int = 0
+    kept: tuple[Any, Any, Told] | None = None
 
     @property
     def setting(self) -> Setting:
@@ -481,6 +508,7 @@ def play(planned: Plan, folder: Path, observer: Observer) -> Story:
             told.clock.now = max(event.at, told.clock.now) if event.kind != "run" else event.at
             step = Step(event, told.clock.now)
             _listen(told)
+            rare.note_looks(told)
             _DO[event.kind](told, event, step)
             observer(told, step)
         return told
@@ -513,11 +541,11 @@ class Down(Exception):
 @contextmanager
 def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None]:
     """The two stages that need a warehouse give what the script says."""
-    before = collecting.collect, run.judge
+    before = collecting.collect, run.judge, run.failure_noted
     pages: list[Page] = []
 
     def collect(monitor: Monitor, window: Window, names: Any, **_: Any) -> list[Page]:
-        if event.more.get("fails"):
+        if event.more.get("fails") or event.more.get("killed"):
             raise Down("the driver broke")
         pages.extend(page(told, window, name, event) for name in names)
         for each in pages:
@@ -531,10 +559,12 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
         return tuple(_evaluated(each) for each in data)
 
     collecting.collect, run.judge = collect, judge
+    if event.more.get("killed"):
+        run.failure_noted = lambda *_, **__: nullcontext()  # nobody is left to note it
     try:
         yield
     finally:
-        collecting.collect, run.judge = before
+        collecting.collect, run.judge, run.failure_noted = before
         for each in pages:
             told.pages.append(each)
             told.told.estimates[each.window.schedule, each.window.name, each.source] = each.estimates
@@ -632,7 +662,7 @@ def page(told: Story, window: Window, source: str, event: Event) -> Page:
         seen = numbers_or_none(told, window, source, label, mood, rng)
         mood, seen = ("gone", None) if empty else (mood, seen)
         for rule in rules:
-            if rule in script.WAITING:
+            if rule in script.WAITING or rule in script.SELDOM:
                 _add(told, made, rule, label, mood, seen, Random(f"{salt} {label} {rule.id}"), salt)
             elif rule.scope == "labels":
                 _add(told, made, rule, label, mood, seen, rng, salt)
@@ -679,6 +709,8 @@ def _add(
     else:
         assert seen is not None
         outcome, reason = script.decided(rule, mood, seen, before, pinned=told.setting.pinned)
+        if told.setting.rare:
+            outcome, reason = script.mixed(rule, outcome, reason, Random(f"mix {salt} {label}"))
     if mood == "rejected" and made.problem is None:
         made.rejected["score_missing"] = made.rejected.get("score_missing", 0) + 120
     silent = outcome == "not_evaluated" and reason != Reason.TOO_FEW_ROWS
@@ -772,8 +804,9 @@ def _before(told: Story, window: Window, source: str, label: str | None) -> floa
 
 
 def _drain(told: Story, event: Event, step: Step) -> None:
-    incident_actions.due_repeats(told.monitor)
-    _send(told, due_only=True)
+    if rare.begin_drain(told):
+        incident_actions.due_repeats(told.monitor)
+        _send(told, due_only=True)
 
 
 def _send(told: Story, *, due_only: bool) -> None:
@@ -783,8 +816,9 @@ def _send(told: Story, *, due_only: bool) -> None:
 
 
 def _watch(told: Story, event: Event, step: Step) -> None:
-    watch_monitor(told.monitor)
-    _drain(told, event, step)
+    if rare.begin_watch(told):
+        watch_monitor(told.monitor)
+        _drain(told, event, step)
 
 
 def _listen(told: Story) -> None:
@@ -937,7 +971,7 @@ def _press(told: Story, step: Step, action: str, incident: str, why: str) -> Non
 
 _DO: Mapping[str, Callable[[Story, Event, Step], None]] = {
     "run": _run, "drain": _drain, "watch": _watch, "person": _person, "slack": _slack, "look": _look,
-    "edit": _edit, "pin": _pin,
+    "edit": _edit, "pin": _pin, **rare.PLAYED,
 }  # fmt: skip
 _ACTS: Mapping[str, Callable[[Story, Event, Step], None]] = {
     "go live": _go_live, "enable": _switch, "disable": _switch, "whole": _whole_source,

@@ -18,6 +18,7 @@ from tests.truth.monitoring import check_clock_behind, window_start
 from tests.truth.sentences import (
     HARM,
     NUMBER,
+    PUT_BACK,
     TIME,
     VERDICT,
     WEEK,
@@ -172,6 +173,11 @@ def _never(reader: Reader, text: str, of: Of) -> None:
     mine = [e for e in reader.facts.switch_events if (e["source"], e["label"] or None) == (of.source, of.label)]
     on = [e["at"] for e in mine if e["to_state"] == "on"]
     reader.check(not on, "nobody has turned it on", text, on[-1:])
+
+
+@SWITCH.add(rf"Automation is off: {PUT_BACK} \(calmon db confirm --reason TEXT, once it is looked at\){_DRY}")
+def _put_back(reader: Reader, text: str, of: Of) -> None:
+    _off_is(reader, text, of, "history")
 
 
 @SWITCH.add(

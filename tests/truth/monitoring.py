@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, nothing, same_minute
 from tests.truth.facts import Facts, Row
+from tests.truth.mishaps import PATIENCE, Mishaps
 from tests.truth.script import AUTOMATE_AT
 from tests.truth.sentences import NUMBER, TIME, WEEK
 from tests.truth.texts import Message, Part
@@ -76,6 +77,56 @@ def _hangs(reader: Reader, text: str, _: Any, schedule: str, window: str, at: st
     reader.check(
         found is not None and same_minute(at, found["started_at"]), "began at", text, found and found["started_at"]
     )
+
+
+@FINDING.add(
+    rf"(?:The (?P<schedule>weekly|daily) run|The flow (?P<flow>[\w-]+)) failed at (?P<at>{TIME}) UTC: (?P<error>.+)"
+)
+def _flow_failed(reader: Reader, text: str, _: Any, schedule: Any, flow: Any, at: str, error: str) -> None:
+    name = flow or f"calmon-{schedule}"
+    found = mishaps(reader).failing(name, reader.made_at or reader.facts.now)
+    reader.check(found is not None and same_minute(at, found.start), "failure of a flow", text, found)
+    reader.equal("error of a flow", text, error, found and found.error)
+
+
+@FINDING.add(rf"The watchdog last looked at (?P<at>{TIME}) UTC; it is due every quarter of an hour\.")
+def _silent(reader: Reader, text: str, _: Any, at: str) -> None:
+    now = reader.made_at or reader.facts.now
+    looked = reader.facts.told.looked
+    reader.check(same_minute(at, looked), "last look of the watchdog", text, looked)
+    reader.check(not mishaps(reader).is_watched(now), "watchdog that is silent", text, mishaps(reader).silences)
+    reader.check(looked is not None and now - looked > PATIENCE, "watchdog that is silent", text, looked)
+
+
+@FINDING.add(r"Runs that were due more than an hour ago have not begun: (?P<runs>.+?)(?: and (?P<more>\d+) more)?\.")
+def _wait(reader: Reader, text: str, _: Any, runs: str, more: str | None) -> None:
+    looked = reader.facts.told.looked
+    found = [] if looked is None else mishaps(reader).waiting_at(looked)
+    reader.equal("runs that wait", text, runs.split("; "), [f"{flow} due {due} UTC (Late)" for flow, due in found[:5]])
+    reader.equal("how many runs wait", text, int(more or 0), max(0, len(found) - 5))
+
+
+@FINDING.add(r"The history is not confirmed: (?P<why>.+)\. Every gate is closed, and no label acts\.")
+def _not_confirmed(reader: Reader, text: str, _: Any, why: str) -> None:
+    check_closed(reader, text)
+    found, told = mishaps(reader).put_back, reader.facts.told
+    true = found and f"restored from copy.sqlite: {found.why}"
+    if found is not None and not found.by_command and told.lost is not None and told.found is not None:
+        (version, epoch), (lost, of_lost) = told.found, told.lost
+        copy = f"it is at version {version} of epoch {epoch}"
+        true = f"an older copy was put back: {copy}, and version {lost} of epoch {of_lost} was there before"
+    reader.equal("why it is not confirmed", text, why, true)
+
+
+def mishaps(reader: Reader) -> Mishaps:
+    """What the plan lets go wrong with the monitor itself."""
+    return reader.facts.troubles.mishaps or Mishaps()
+
+
+def check_closed(reader: Reader, text: str) -> None:
+    """An older history was put back, and nobody has confirmed it."""
+    by = reader.made_at or reader.facts.now
+    reader.check(reader.facts.is_closed(by), "history that is not confirmed", text, reader.facts.closed)
 
 
 def _reading(facts: Facts, source: str, window: str) -> Row | None:
@@ -279,13 +330,14 @@ def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, sinc
     r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?P<nobody> No message reaches Slack now\.)?"
 )
 def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str, nobody: Any) -> None:
-    waits = "waited" in what
-    states = ("pending", "failed", "sending") if waits else ("dead",)
-    mine = [
-        d for d in reader.facts.deliveries
-        if d["channel"] == channel and d["state"] in states
-        and (not waits or reader.facts.now - d["created_at"] > timedelta(hours=1))
-    ]  # fmt: skip
+    if "waited" in what:
+        now, hour = reader.made_at or reader.facts.now, timedelta(hours=1)
+        waiting = [d for d in _waiting(reader) if d["channel"] == channel]
+        mine = [d for d in waiting if now - d["created_at"] > hour]
+        if len(mine) != int(n):  # the clock moves on until it is told
+            mine = [d for d in waiting if now + timedelta(seconds=1) - d["created_at"] > hour]
+    else:
+        mine = [d for d in _refused(reader, channel) if d["attempts"]]
     reader.equal("messages", text, int(n), len(mine))
     known = {d["error"] for d in mine} | {"no error was noted"}
     reader.check(error in known or error.rstrip(".") in known, "error", text, known)
@@ -293,26 +345,55 @@ def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str
         _reaches_nobody(reader, text)
 
 
+def _state(reader: Reader, delivery: Row) -> str:
+    """The state of a delivery when a text was made: what comes round sends after it has looked."""
+    now: str = delivery["state"]
+    return now if reader.made_at is None else reader.facts.before.get(delivery["id"], now)
+
+
+def _waiting(reader: Reader) -> list[Row]:
+    return [d for d in reader.facts.deliveries if _state(reader, d) in ("pending", "failed", "sending")]
+
+
+def _refused(reader: Reader, channel: str) -> list[Row]:
+    """What Slack refused in a channel in the last seven days, and what was to change what it refused."""
+    now = reader.made_at or reader.facts.now
+    dead = [d for d in reader.facts.deliveries if _state(reader, d) == "dead" and d["channel"] == channel]
+    return [d for d in dead if timedelta(0) < now - d["created_at"] <= timedelta(days=7)]
+
+
+@FINDING.add(
+    r"(?P<n>\d+) changes? of messages to (?P<channel>#[\w-]+) (?:was|were) not sent, since Slack has refused these messages for good\."
+)
+def _changes_of_refused(reader: Reader, text: str, _: Any, n: str, channel: str) -> None:
+    mine, states = _refused(reader, channel), {d["id"]: d["state"] for d in reader.facts.deliveries}
+    reader.equal("messages", text, int(n), len(mine))
+    reader.check(all(states[d["root"]] == "dead" for d in mine), "messages that were refused", text, mine)
+
+
 @FINDING.add(
     r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?P<nobody> No message reaches Slack now\.)?"
 )
 def _not_sent(reader: Reader, text: str, _: Any, n: str, channel: str, nobody: Any) -> None:
-    sent = [d["sent_at"] for d in reader.facts.deliveries if d["sent_at"]]
+    now = reader.made_at or reader.facts.now
+    sent = [d["sent_at"] for d in reader.facts.deliveries if d["sent_at"] and d["sent_at"] <= now]
     mine = [
         d["created_at"] for d in reader.facts.deliveries
-        if (d["channel"], d["state"]) == (channel, "not_sent") and d["created_at"] > min(sent)
-        and reader.facts.now - d["created_at"] <= timedelta(days=7)
+        if (d["channel"], _state(reader, d)) == (channel, "not_sent") and min(sent) < d["created_at"] < now and d["attempts"]
+        and now - d["created_at"] <= timedelta(days=7)
     ]  # fmt: skip
     reader.equal("messages", text, int(n), len(mine))
-    reader.equal("whether any is sent now", text, bool(nobody), max(mine) > max(sent))
+    reader.equal("whether any is sent now", text, bool(nobody), max(mine, default=now) > max(sent))
+    if nobody and mishaps(reader).tokenless:
+        reader.check(
+            mishaps(reader).has_no_token(now, max(sent)), "token that is missing", text, mishaps(reader).tokenless
+        )
 
 
 def _reaches_nobody(reader: Reader, text: str) -> None:
     """Slack refuses the token, or each channel in which a message ever was has one that waits for an hour."""
-    waits = [
-        d for d in reader.facts.deliveries
-        if d["state"] in ("pending", "failed", "sending") and reader.facts.now - d["created_at"] > timedelta(hours=1)
-    ]  # fmt: skip
+    now = reader.made_at or reader.facts.now
+    waits = [d for d in _waiting(reader) if now - d["created_at"] > timedelta(hours=1)]
     refused = any(d["error_code"] in ("invalid_auth", "token_revoked", "token_expired") for d in waits)
     reader.check(refused or {d["channel"] for d in waits} >= ROUTED, "that nothing reaches Slack", text, waits)
 
@@ -344,7 +425,8 @@ def _ends(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, l
 )
 def _ends_while_closed(reader: Reader, text: str, _: Any, source: str, at: str, hours: str, labels: str) -> None:
     _ends(reader, text, _, source, at, hours, labels)
-    check_clock_behind(reader, text)  # no history of these is a restored one
+    if not reader.facts.is_closed(reader.made_at or reader.facts.now):
+        check_clock_behind(reader, text)
 
 
 @FINDING.add(
@@ -433,6 +515,11 @@ def _closed_by_clock(reader: Reader, text: str, _: Any) -> None:
     check_clock_behind(reader, text)
 
 
+@AUTOMATION.add(r"Every gate is closed until somebody confirms the history: no label acts alone now\.")
+def _closed_by_history(reader: Reader, text: str, _: Any) -> None:
+    check_closed(reader, text)
+
+
 # --- messages about the monitor
 
 
@@ -441,10 +528,12 @@ ENDINGS = Grammar("the monitor is well again")
 
 @ENDINGS.add(
     rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
-    rf"|Neither the history nor the clock closes every gate|No message to #[\w-]+ waits|(?P<buttons>Buttons of messages answer again)|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|(?P<open>Neither the history nor the clock closes every gate)|No message to (?P<channel>#[\w-]+) waits|(?P<buttons>Buttons of messages answer again)|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
     rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
 )
-def _well_again(reader: Reader, text: str, incident: Row, work: Any, buttons: Any, since: Any, seen: Any) -> None:
+def _well_again(
+    reader: Reader, text: str, incident: Row, work: Any, buttons: Any, since: Any, seen: Any, open: Any, channel: Any
+) -> None:  # fmt: skip
     """It is over since a time after it began, and not after that was noticed; work is back with a run that ended."""
     at = datetime.strptime(since or seen, "%Y-%m-%d %H:%M")
     began, over = (incident[k].replace(tzinfo=None, second=0, microsecond=0) for k in ("opened_at", "resolved_at"))
@@ -452,6 +541,14 @@ def _well_again(reader: Reader, text: str, incident: Row, work: Any, buttons: An
     if buttons:
         heard = reader.facts.troubles.listened(incident["resolved_at"]) == incident["resolved_at"]
         reader.check(heard, "buttons that are answered", text, reader.facts.troubles.away)
+    if open:
+        reader.check(
+            not reader.facts.is_closed(incident["resolved_at"]), "gates that are open", text, reader.facts.closed
+        )
+    if channel:
+        mine = [d for d in _waiting(reader) if d["channel"] == channel]
+        old = [d for d in mine if incident["resolved_at"] - d["created_at"] > timedelta(hours=1)]
+        reader.check(not old, "messages that wait", text, old)
     if work:
         done = [r["finished_at"] for r in reader.facts.runs if r["state"] == "done"]
         reader.check(any(same_minute(since, t) for t in done) or at == over, "back at work", text, done[-3:])
@@ -491,6 +588,10 @@ def _foot(reader: Reader, text: str, incident: Row, since: str, id: str, at: str
 @LINE.add(rf"It was: (?P<what>.+), from (?P<start>{TIME}) UTC to (?P<end>{TIME}) UTC \(.+\)\.")
 def _it_was(reader: Reader, text: str, incident: Row, what: str, start: str, end: str) -> None:
     reader.equal("incident state", text, "resolved", incident["state"])
+    events = reader.facts.events_of(incident["id"])
+    by_watchdog = [e["reason"] for e in events if e["actor"] == "watchdog" and e["kind"] != "resolved"]
+    found = {reason for reasons in by_watchdog for reason in reasons.split(", ")}
+    reader.equal("what it was", text, set(what.split(", ")), {each.replace("_", " ") for each in found})
     reader.check(same_minute(start, incident["opened_at"]), "from", text, incident["opened_at"])
     at = datetime.strptime(end, "%Y-%m-%d %H:%M")
     reader.check(at <= incident["resolved_at"].replace(tzinfo=None), "to", text, incident["resolved_at"])
@@ -550,6 +651,23 @@ def check_health(reader: Reader, parts: Sequence[Part]) -> None:
         HEALTH.read(reader, line)
     facts, said = reader.facts, any("Nobody answers the buttons" in line for line in lines)
     reader.equal("whether buttons are answered", "health", not said, not facts.troubles.is_silent(facts.now))
+    if facts.troubles.mishaps is not None:
+        _nothing_unsaid(reader, "\n".join(lines))
+
+
+def _nothing_unsaid(reader: Reader, health: str) -> None:
+    """What is wrong with the flows and with the history is said, and only then."""
+    found, facts, looked = mishaps(reader), reader.facts, reader.facts.told.looked
+    is_fresh = looked is not None and facts.now - looked <= PATIENCE
+    true = {
+        "The history is not confirmed": facts.is_closed(facts.now),
+        "The watchdog last looked at": not is_fresh,
+        "Runs that were due": looked is not None and is_fresh and bool(found.waiting_at(looked)),
+        "The flow calmon-drain failed": found.failing("calmon-drain", facts.now) is not None,
+        "The flow calmon-watchdog failed": found.failing("calmon-watchdog", facts.now) is not None,
+    }
+    for words, holds in true.items():
+        reader.equal("what is wrong with the monitor", f"health: {words}", words in health, holds)
 
 
 HEALTH.add(r"  do now: .+|(?:What to do|Do now): .+")(nothing)

@@ -14,7 +14,8 @@ from typing import Any
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing, parsed, subject_of
 from tests.truth.facts import Facts, Row, Switch, own_reason
 from tests.truth.monitoring import window_start
-from tests.truth.sentences import NUMBER, VERDICT, WEEK, check_counts, check_label_state, fits_cause, state_of
+from tests.truth.script import BASELINE_AUC, BASELINE_ECE
+from tests.truth.sentences import NUMBER, PUT_BACK, VERDICT, WEEK, check_counts, check_label_state, fits_cause, state_of
 from tests.truth.texts import Part, Table
 from tests.truth.troubles import WHY
 
@@ -129,7 +130,7 @@ SWITCHED = Grammar("switch in a report")
 
 
 @SWITCHED.add(
-    r"(?P<off>off)(?: \((?P<why>never set|lease ended|the whole source is off)\))?|(?P<on>on)(?: but (?P<ranges>.+))?|–"
+    rf"(?P<off>off)(?: \((?P<why>never set|lease ended|the whole source is off|{PUT_BACK})\))?|(?P<on>on)(?: but (?P<ranges>.+))?|–"
 )
 def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, ranges: Any) -> None:
     (source, label), at = key, _ = of
@@ -141,9 +142,10 @@ def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, r
     own = reader.facts.switch(source, label, at)
     known = {
         "never set": own.state == "never_set", "lease ended": true in ("lease", "source", "source closed"),
-        "the whole source is off": true in ("source", "source closed"), None: True,
+        "the whole source is off": true in ("source", "source closed"), PUT_BACK: true == "history", None: True,
     }  # fmt: skip
     reader.check(known[why], "why off", text, true)
+    reader.equal("history that is not confirmed", text, why == PUT_BACK, true == "history")
     if on is not None:
         off = own.off(at or reader.facts.now)
         has = bool(own.blocked or reader.facts.switch(source, None, at).blocked or off)
@@ -153,7 +155,9 @@ def _switched(reader: Reader, text: str, of: Any, off: Any, why: Any, on: Any, r
 
 def check_switched(reader: Reader, text: str, key: Key, at: datetime | None) -> None:
     """``off``, ``on but 0.60 to 0.70``, ``off (lease ended)``, as of a time (None: now)."""
-    SWITCHED.read(reader, " ".join(text.split()), (key, at))
+    told, put_back = " ".join(text.split()), f"off ({PUT_BACK})"
+    in_lines = told.replace(" ", "") == put_back.replace(" ", "")  # a narrow column breaks long words
+    SWITCHED.read(reader, put_back if in_lines else told, (key, at))
 
 
 _HEADLINE = re.compile(
@@ -278,7 +282,7 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"search recent items for missed ones.*", _BREACH, lambda v: v["metric"] == "false_negative_rate"),
     (r"retrain.*", _BREACH, lambda v: True),
     (r"recalibrate.*", _BREACH, lambda v: v["metric"] in ("ece", "mce", "shortfall")),
-    (r"find out what changed since the baseline.*", _BREACH, lambda v: v["reason"] == "increased"),
+    (r"find out what changed since the baseline.*", _BREACH, lambda v: v["reason"] in ("increased", "decreased")),
     (r"compare the model versions.*|find the segment that grew.*", _BREACH, lambda v: v["reason"] == "traffic_mix"),
     (r"check whether the share of true items is.*", _BREACH, lambda v: v["reason"] == "class_mix"),
     (r"check whether ECE or shortfall moved too.*", _BREACH, lambda v: v["reason"] == "distribution_shifted"),
@@ -563,6 +567,8 @@ class Tables:
         mine, whole = self.reader.facts.switch(*key, at), self.reader.facts.switch(key[0], None, at)
         if "lease ended" in words:
             return replace(mine, since=mine.lease, by="", why="")
+        if PUT_BACK in words:
+            return replace(mine, since=None, by="", why="")
         if "whole source" not in words:
             return mine
         told = whole if whole.state == "off" else Switch()
@@ -785,8 +791,8 @@ _CLOSED = r"(?:[\d.]+ to [\d.]+|\w+ = \w+)"
 
 @LINES.add(
     rf"(?P<rows>{N}) rows? · (?:baseline (?P<version>\d+): (?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<of_rows>{N}) rows?|no baseline)"
-    rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why>.+?))??"
-    rf"(?: · now: (?P<now>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ]+\))?)(?:, (?P<why_now>.+))?)?)?"
+    rf"(?: · automation (?P<when>now|at the run) \((?P<at>{_MOMENT})\): (?P<then>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ,]+\))?)(?:, (?P<why>.+?))??"
+    rf"(?: · now: (?P<now>on(?: but {_CLOSED}(?:, {_CLOSED})*)?|off(?: \([\w ,]+\))?)(?:, (?P<why_now>.+))?)?)?"
 )
 def _facts(
     reader: Reader, text: str, of: Tables, rows: str, version: Any, first: Any, last: Any, of_rows: Any, **found: Any
@@ -891,7 +897,8 @@ def _figure(reader: Reader, text: str, of: Tables) -> None:
     for rule, limit in re.findall(rf"([\w-]+) ({N})(?=,|$)", text):
         if rule in reader.facts.rules:
             spec = reader.facts.rules[rule]
-            level = [spec.threshold] if spec.condition != "increase" else [spec.threshold, spec.threshold + 0.012]
+            changed = {"increase": BASELINE_ECE + spec.threshold, "decrease": BASELINE_AUC - spec.threshold}
+            level = [spec.threshold, changed.get(spec.condition, spec.threshold)]
             reader.check(any(abs(float(limit) - each) < 6e-4 for each in level), "threshold", text, spec.threshold)
 
 

@@ -42,6 +42,12 @@ class RuleSpec:
     needed: int = 300
     source: str | None = None
     mature: float | None = None
+    mute: tuple[str, ...] = ()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it compares distributions, and no metric."""
+        return self.metric == "ks"
 
     @property
     def is_estimate(self) -> bool:
@@ -50,7 +56,7 @@ class RuleSpec:
 
     @property
     def needs_baseline(self) -> bool:
-        return self.condition == "increase" or self.is_estimate
+        return self.condition in ("increase", "decrease") or self.is_estimate or self.is_test
 
     @property
     def turns_off(self) -> bool:
@@ -68,6 +74,11 @@ class RuleSpec:
             "actions": f"[{', '.join(self.actions)}]", "for": self.asks, "scope": self.scope,
             "min_samples": self.needed,
         }  # fmt: skip
+        if self.is_test:
+            of_test = {"id": self.id, "test": self.metric, "column": "score"}
+            what = of_test | {key: what[key] for key in ("threshold", "schedule", "severity", "actions")}
+        if self.mute:
+            what["mute"] = f"[{', '.join(self.mute)}]"
         if self.scope == "segments":
             what |= {"segments": f"[{COLUMN}]", "turns_off": "segments"}
         if self.source is not None:
@@ -90,9 +101,16 @@ EXPECTED = RuleSpec(
     "expected-accuracy", "expected_accuracy", "all", "below", 0.85, "warning", ("slack",), source="tickets"
 )  # fmt: skip
 MATURE = RuleSpec("mature-ece", "ece", "all", "above", 0.05, "warning", ("slack",), source="tickets", mature=0.9)
+FALL = RuleSpec("auc-decrease", "roc_auc", "all", "decrease", 0.02, "warning", ("slack",))
+SHIFT = RuleSpec("score-shift", "ks", "all", "above", 0.1, "info", ("slack",), needed=500)
+MUTED = RuleSpec(
+    "ece-not-season", "ece", "all", "increase", 0.02, "warning", ("slack",), mute=("class_mix", "traffic_mix")
+)  # fmt: skip
+SELDOM = (FALL, SHIFT, MUTED)
+"""Rules of rare stories."""
 WEEKLY = (SHORTFALL, RISE, BLOCKS, WHOLE)
 WAITING = (EXPECTED, MATURE)
-RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS, *WAITING)}
+RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS, *WAITING, *SELDOM)}
 
 
 @dataclass(frozen=True)
@@ -110,7 +128,19 @@ class Numbers:
     def of(self, rule: RuleSpec) -> float:
         if rule.is_estimate:
             return round(0.95 - self.shortfall, 4)
-        return {"ece": self.ece, "mce": self.mce, "shortfall": self.shortfall}[rule.metric]
+        known = {"ece": self.ece, "mce": self.mce, "shortfall": self.shortfall, "roc_auc": self.auc, "ks": self.moved}
+        return known[rule.metric]
+
+    @property
+    def moved(self) -> float:
+        """How far the scores are from those of the baseline: the further, the more overconfident."""
+        return round(0.05 + self.shortfall, 4)
+
+    def held(self, rule: RuleSpec) -> float:
+        """What is held against the threshold: the value itself, or how far it rose or fell since the baseline."""
+        value = self.of(rule)
+        changes = {"increase": value - BASELINE_ECE, "decrease": BASELINE_AUC - value}
+        return changes.get(rule.condition, value)
 
     def rows(self, rule: RuleSpec) -> int:
         return self.automated if rule.where == "automated" else self.n
@@ -190,7 +220,7 @@ def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, 
         silent = Reason.SCORES_MOVED
     if silent is not None:
         return "not_evaluated", silent
-    held = seen.of(rule) - BASELINE_ECE if rule.condition == "increase" else seen.of(rule)
+    held = seen.held(rule)
     if rule.condition == "below":
         within = held >= rule.threshold
         return ("ok", Reason.WITHIN_THRESHOLD) if within else ("breach", Reason.BELOW_THRESHOLD)
@@ -200,10 +230,20 @@ def decided(rule: RuleSpec, mood: Mood, seen: Numbers, before: float | None, *, 
         return "unconfirmed", Reason.STREAK_INCOMPLETE
     if mood == "unsure":
         return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY
-    return "breach", Reason.INCREASED if rule.condition == "increase" else Reason.ABOVE_THRESHOLD
+    changed = {"increase": Reason.INCREASED, "decrease": Reason.DECREASED}
+    above = Reason.DISTRIBUTION_SHIFTED if rule.is_test else Reason.ABOVE_THRESHOLD
+    return "breach", changed.get(rule.condition, above)
 
 
-BASELINE_ECE = 0.012
+BASELINE_ECE, BASELINE_AUC = 0.012, 0.8158  # those of the rows of the baselines
+
+
+def mixed(rule: RuleSpec, outcome: Outcome, reason: Reason, rng: Random) -> tuple[Outcome, Reason]:
+    """A rise may come of other traffic, or of another share of true items; a rule may leave out either."""
+    if reason != Reason.INCREASED:
+        return outcome, reason
+    found = rng.choice((Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.CLASS_MIX))
+    return "unconfirmed" if found.value in rule.mute else outcome, found
 
 
 @dataclass(frozen=True)
@@ -317,9 +357,12 @@ def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, version:
         known |= {"p_adjusted": 1.0, "p_value": 0.4, "detectable": 0.31}
     if version is not None:
         known["baseline_version"] = version
-    if rule.condition == "increase":
-        change = round(value - BASELINE_ECE, 4)
-        known |= {"baseline": BASELINE_ECE, "change": change}
+    if rule.is_test:
+        known |= {"low": None, "high": None, "plug_in": value, "detectable": None}
+    if rule.condition in ("increase", "decrease"):
+        before = BASELINE_ECE if rule.condition == "increase" else BASELINE_AUC
+        change = round(value - before, 4)
+        known |= {"baseline": before, "change": change}
         known |= {"change_low": round(change - half, 4), "change_high": round(change + half, 4)}
     return known
 
@@ -334,6 +377,11 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
         "rules": 3, "rank": 1 if said.outcome == "breach" else 4, "groups": [],
         "p_rate": 1e-4 if rule.condition == "increase" else None,
     }  # fmt: skip
+    if rule.is_test:
+        more = {key: more[key] for key in ("beyond", "streak", "adequate", "family", "rules", "rank")}
+        more |= {"at_score": 0.35, "column": "score", "n_baseline": 1_140}
+    if said.reason in (Reason.TRAFFIC_MIX, Reason.CLASS_MIX):
+        more |= _mix(said, seen)
     if rule.metric == "mce":
         low = rng.choice((0.5, 0.6, 0.7))
         observed = -round(seen.mce + rng.choice((0.0, 0.002, 0.015)), 4)  # of many ranges: larger by chance
@@ -346,6 +394,15 @@ def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng
             {"windows": 1, "n": seen.n, "value": value, "beyond": value > rule.threshold} for value in values
         ]  # fmt: skip
     return more
+
+
+def _mix(said: Said, seen: Numbers) -> dict[str, Any]:
+    """What a verdict keeps of other traffic, or of another share of true items."""
+    if said.reason == Reason.TRAFFIC_MIX:
+        return {"p_rate": 0.41}
+    rise = round(0.9 * (seen.ece - BASELINE_ECE), 4)
+    found = {"now": 0.42, "then": 0.3, "p_value": 1e-6, "expected_rise": rise, "fit": 0.37, "explains": True}
+    return {"class_mix": found | {"is_separable": True}}
 
 
 def _began(window: Window, place: int) -> Began:

@@ -23,6 +23,7 @@ TITLES = {
     "expected shortfall (an estimate)": "expected_shortfall", "expected ECE (an estimate)": "expected_ece",
 }  # fmt: skip
 TITLE = "|".join(map(re.escape, TITLES))
+PUT_BACK = "the history was put back from a backup, and no operator has confirmed it"
 UNITS = {"weekly": "week", "daily": "day"}
 
 # --- what a verdict says
@@ -121,6 +122,35 @@ def _worse(
     _mixed(reader, text, row, mix)
     reader.number("value", text, now, row["value"])
     reader.number("baseline", text, then, row["baseline"])
+
+
+@VERDICT.add(
+    rf"{_WHO}has more traffic where scores were already wrong: (?P<title>{TITLE}) (?P<now>{NUMBER}){_PLACE}, "
+    rf"was (?P<then>{NUMBER}) in {_REFERENCE}; at equal scores no change was found{_POOLED}"
+)
+def _more_traffic(
+    reader: Reader, text: str, row: Row, who: str, title: str, now: str, then: str, place: Any, pooled: Any
+) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("segment", text, place, segment_words(row))
+    reader.equal("metric", text, TITLES[title], row["metric"])
+    reader.equal("traffic", text, "traffic_mix", row["reason"])
+    reader.check(row["detail"]["p_rate"] >= row["detail"]["rate"], "no change at equal scores", text, row["detail"])
+    reader.number("value", text, now, row["value"])
+    reader.number("baseline", text, then, row["baseline"])
+
+
+@VERDICT.add(
+    rf"{_WHO}scores are distributed differently than in {_REFERENCE}: (?P<title>{TITLE}) (?P<now>{NUMBER}), "
+    rf"at most (?P<limit>{NUMBER}) allowed{_POOLED}"
+)
+def _shifted(reader: Reader, text: str, row: Row, who: str, title: str, now: str, limit: str, pooled: Any) -> None:
+    _begins(reader, text, row, who, "breach", pooled)
+    reader.equal("metric", text, TITLES[title], row["metric"])
+    reader.equal("reason", text, "distribution_shifted", row["reason"])
+    reader.equal("what is distributed", text, "score", row["detail"]["column"])
+    reader.number("value", text, now, row["value"])
+    reader.number("limit", text, limit, row["threshold"])
 
 
 @VERDICT.add(
@@ -599,7 +629,7 @@ class About:
         """The newest verdict of its rule on its label that an evaluation has stored.
 
         One of a newer window that judged nothing, while there was no breach to keep open, is no news of it, and neither
-        is one that waits for truths.
+        is one that waits for truths: where it is the window of the breach that waits now, that breach is the newest news.
         """
         i = self.incident
         began = [e["at"] for e in self.facts.events_of(i["id"]) if e["kind"] in ("opened", "reopened")]
@@ -609,7 +639,10 @@ class About:
             if v["current"] and (v["rule"], v["source"], v["label"]) == (i["rule"], i["source"], i["label"])
             and (v["outcome"] != "not_evaluated" or v["stored_at"] >= since) and v["reason"] != "not_mature"
         ]  # fmt: skip
-        return max(mine, key=lambda v: v["window_start"], default=None)
+        newest, breach = max(mine, key=lambda v: v["window_start"], default=None), self.last_breach
+        again = self.verdict_in(breach["window_name"])
+        waits = again is not None and again["reason"] == "not_mature"
+        return breach if waits and (newest is None or newest["window_start"] < breach["window_start"]) else newest
 
     def windows_since(self, first: str, last: str) -> int:
         """How many windows there are from one to another, both included."""

@@ -19,14 +19,15 @@ from typing import Any
 import pytest
 
 from monitor.alerting import compose, incident_context, incidents, switch_line
-from monitor.alerting.health import issues
+from monitor.alerting.health import issues, watchdog
 from monitor.alerting.health import message as of_monitor
 from monitor.alerting.slack import incident_message, labels
 from monitor.alerting.slack.labels import SwitchLine
 from monitor.alerting.slack.links import Links
-from monitor.automation import evidence
+from monitor.automation import evidence, state
 from monitor.automation.harm import TimeOn
 from monitor.core import cause_words, wording
+from monitor.core.records import Delivery
 from monitor.core.source_settings import SettingChange
 from monitor.evaluation import label_state
 from monitor.operations import collect as reading
@@ -45,6 +46,10 @@ KNOWN = {
     "11-a_scale_for_each_line": 11, "14-healthy_with_nothing_judged": 9, "window_of_the_whole_label": 4,
     "buttons_that_nobody_answers_unsaid": 1, "settings_of_the_other_way_round": 1, "waiting_items_for_delays": 5,
     "rows_that_a_filter_leaves_out_are_gone": 13, "a_rule_by_each_of_its_incidents": 3,
+    "a_restored_history_unsaid": 1004,
+    "gates_open_on_a_restored_history": 1004, "flows_that_fail_unsaid": 1000,
+    "changes_are_messages_that_slack_refused": 1000, "only_the_last_reasons": 1000,
+    "the_class_mix_of_the_other_way_round": 1000, "a_muted_rise_is_advised_to_be_muted": 1006,
 }  # fmt: skip
 
 
@@ -209,6 +214,49 @@ def rows_that_a_filter_leaves_out_are_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reading, "_gone", lambda now, before, _: real(now, replace(before, settings=None), {}))
 
 
+def a_restored_history_unsaid(patch: pytest.MonkeyPatch) -> None:
+    """Health does not look at whether the history is confirmed."""
+    everywhere(patch, issues.findings, _without("history_restored"))
+
+
+def gates_open_on_a_restored_history(patch: pytest.MonkeyPatch) -> None:
+    """What may act goes by the switches of a copy that nobody has confirmed."""
+    everywhere(patch, state.closed_history, lambda _: None)
+
+
+def flows_that_fail_unsaid(patch: pytest.MonkeyPatch) -> None:
+    """Health does not look at the notes of the flows."""
+    everywhere(patch, issues.findings, _without("flow_failed", "watchdog_silent", "runs_waiting"))
+
+
+def changes_are_messages_that_slack_refused(patch: pytest.MonkeyPatch) -> None:
+    """What was never tried, since its message was refused, counts as refused."""
+    patch.setattr(Delivery, "ended_with_its_message", property(lambda _: False))
+
+
+def only_the_last_reasons(patch: pytest.MonkeyPatch) -> None:
+    """What a trouble was at its end is said of all its time."""
+    patch.setattr(watchdog.WatchRound, "_reasons", lambda _, incident: list(incident.reasons))
+
+
+def the_class_mix_of_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
+    """The share of true items is that of the baseline, and that of the baseline the present one."""
+    real = wording._mix_words
+
+    def turned(verdict: Any) -> str:
+        mix = dict(verdict.detail["class_mix"])
+        mix["now"], mix["then"] = mix["then"], mix["now"]
+        return real(replace(verdict, detail={**verdict.detail, "class_mix": mix}))
+
+    everywhere(patch, real, turned)
+
+
+def a_muted_rise_is_advised_to_be_muted(patch: pytest.MonkeyPatch) -> None:
+    """The advice is that of a breach, whether the rule leaves such a rise out or not."""
+    real = wording.advice
+    everywhere(patch, real, lambda verdict: real(replace(verdict, outcome="breach")))
+
+
 def healthy_with_nothing_judged(patch: pytest.MonkeyPatch) -> None:
     """Health is about runs only."""
     everywhere(
@@ -266,6 +314,13 @@ FAULTS = {
     "rows_that_a_filter_leaves_out_are_gone": fault(
         rows_that_a_filter_leaves_out_are_gone, "contract", "rows that are gone"
     ),
+    "a_restored_history_unsaid": fault(a_restored_history_unsaid, "what is wrong with the monitor"),
+    "gates_open_on_a_restored_history": fault(gates_open_on_a_restored_history, "history that is not confirmed"),
+    "flows_that_fail_unsaid": fault(flows_that_fail_unsaid, "what is wrong with the monitor"),
+    "changes_are_messages_that_slack_refused": fault(changes_are_messages_that_slack_refused, "messages"),
+    "only_the_last_reasons": fault(only_the_last_reasons, "what it was"),
+    "the_class_mix_of_the_other_way_round": fault(the_class_mix_of_the_other_way_round, "true items"),
+    "a_muted_rise_is_advised_to_be_muted": fault(a_muted_rise_is_advised_to_be_muted, "advice"),
     "window_of_the_whole_label": fault(window_of_the_whole_label, "this window alone"),
 }
 

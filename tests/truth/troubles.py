@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Literal
 
 from monitor.core.records import Estimate, Window
+from tests.truth.mishaps import Mishaps
 
 Part = Literal["delays_failed", "unresolved_failed"]
 WHY: Mapping[Part, str] = {
@@ -68,6 +69,7 @@ class Troubles:
     unread: Mapping[tuple[str, str], frozenset[Part]] = field(default_factory=dict)
     listens: bool = False
     away: Sequence[tuple[datetime, datetime]] = ()
+    mishaps: Mishaps | None = None
 
     def edit_of(self, source: str, at: datetime) -> Edit | None:
         """How the source is read otherwise at a time than at first."""
@@ -116,7 +118,9 @@ class Told:
     ``readings`` are the rows of a window in each of its readings since it was judged last, ``read_at`` when that of them
     was, ``gone`` how many most of which are gone, ``unread``
     the parts that could not be read; ``changed`` says by verdict what was edited since the baseline was pinned;
-    ``judged`` are the windows in the order of their runs; ``against`` is where the product decided otherwise.
+    ``judged`` are the windows in the order of their runs; ``against`` is where the product decided otherwise;
+    ``looked`` is when the watchdog noted its last look; ``lost`` and ``found`` are the version and epoch of a history in
+    whose place a copy was put, and of that copy.
     """
 
     readings: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
@@ -127,6 +131,9 @@ class Told:
     judged: list[tuple[str, str, str]] = field(default_factory=list)
     estimates: dict[tuple[str, str, str], list[Estimate]] = field(default_factory=dict)
     against: list[str] = field(default_factory=list)
+    looked: datetime | None = None
+    lost: tuple[int, int] | None = None
+    found: tuple[int, int] | None = None
 
     def unread_of(self, verdict: Mapping[str, Any]) -> frozenset[str]:
         """The parts that could not be read when the window of a verdict was judged."""

@@ -6,7 +6,7 @@ A monitor that has stopped reports nothing, and neither does one without new dat
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -632,7 +632,8 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         d for d in observed.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK
     ]
     refused = [d for d in observed.deliveries if d.state == "dead" and not d.is_of_deleted]
-    dead = [d for d in refused if now - d.created_at <= RECENT]
+    recent = [d for d in refused if now - d.created_at <= RECENT]
+    dead = [d for d in recent if not d.ended_with_its_message]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
     for reason, group, one, many, what, do_now in (
@@ -647,7 +648,24 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             severity: Severity = "critical" if nobody else "warning"
             text = f"{messages} {what}: {error}{NOBODY * nobody}"
             yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
+    yield from _changes_of_refused(recent, {d.channel for d in dead}, look)
     yield from _not_sent(observed, now)
+
+
+def _changes_of_refused(dead: Sequence[Delivery], reported: Collection[str], look: str) -> Iterable[HealthIssue]:
+    """What was to change a message that Slack had refused earlier; in ``reported`` channels that is said already."""
+    for channel in sorted({d.channel for d in dead} - {*reported}):
+        mine = [d for d in dead if d.channel == channel]
+        what = count_of(len(mine), "change")
+        verb = "was" if len(mine) == 1 else "were"
+        yield HealthIssue(
+            WatchReason.DELIVERY_REFUSED,
+            "warning",
+            channel,
+            f"{what} of messages to {channel} {verb} not sent, since Slack has refused these messages for good.",
+            look,
+            channel=channel,
+        )
 
 
 def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
@@ -662,7 +680,7 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         return
     first, last = observed.sent
     recent = [d for d in observed.deliveries if d.state == "not_sent" and now - d.created_at <= RECENT]
-    lost = [d for d in recent if d.created_at > first]
+    lost = [d for d in recent if d.created_at > first and not d.ended_with_its_message]
     for channel in sorted({d.channel for d in lost}):
         mine = [d for d in lost if d.channel == channel]
         nobody = max(d.created_at for d in mine) > last

@@ -80,7 +80,8 @@ class View:
     """One incident of the monitor as a message shows it.
 
     ``findings`` are the present ones (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it
-    ended, ``gone``: its source is no longer in alerts.yaml, ``has_ended``: labels are off since their leases ended.
+    ended, ``gone``: its source is no longer in alerts.yaml, ``has_ended``: labels are off since their leases ended;
+    ``was``: every reason that it has had, of one that is over.
     """
 
     incident: Incident
@@ -91,6 +92,7 @@ class View:
     gone: bool = False
     has_ended: bool = False
     repeat: timedelta | None = None
+    was: Sequence[str] = ()
 
     @property
     def answers_buttons(self) -> bool:
@@ -226,7 +228,7 @@ def _under_way(view: View, links: Links | None) -> list[Block]:
 
 def _was(view: View) -> list[str]:
     incident = view.incident
-    names = ", ".join(reason.replace("_", " ") for reason in incident.reasons)
+    names = ", ".join(reason.replace("_", " ") for reason in view.was or incident.reasons)
     end = view.since or incident.resolved_at or view.now
     return [
         f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({_length(end - incident.opened_at)})."

@@ -395,7 +395,16 @@ class WatchRound:
             since=self._since(incident),
             gone=about and not source,
             has_ended=has_ended_leases(self.seen, self.now, source),
+            was=self._reasons(incident) if incident.state == "resolved" else (),
         )
+
+    def _reasons(self, incident: Incident) -> list[str]:
+        """Every reason that an incident has had, in the order in which they came: the last ones are not all of them."""
+        stored = (
+            event.reason for event in self.monitor.store.incident_events(incident.id) if event.actor == "watchdog"
+        )
+        known = [reason for reasons in stored for reason in reasons.split(", ") if reason]
+        return list(dict.fromkeys([*known, *incident.reasons]))
 
     def _since(self, incident: Incident) -> datetime | None:
         """When the incident ended; where a run has ended it, when that run was done."""

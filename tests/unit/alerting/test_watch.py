@@ -285,6 +285,26 @@ def test_messages_that_were_given_up_without_a_token_are_found_where_there_was_o
     assert findings(later, MONDAY)[0].text.startswith("1 message to #a was not sent")  # the first had none before it
 
 
+def change_of(state: str, hours: float) -> Delivery:
+    """A change of a message that was never sent: it was never tried."""
+    return replace(message(state, hours), operation="edit", root="m1")
+
+
+def test_what_changes_a_message_that_was_never_sent_is_no_message_that_was_refused_or_given_up():
+    refused = replace(message("dead", 24 * 2, error="invalid_blocks"), attempts=1)
+    (found,) = findings(seen(deliveries=[refused, change_of("dead", 1), change_of("dead", 2)]), MONDAY)
+    assert found.text == "1 message to #a was refused by Slack for good: invalid_blocks"
+    (later,) = findings(seen(deliveries=[change_of("dead", 1), change_of("dead", 2)]), MONDAY)
+    assert (later.reason, later.severity) == (WatchReason.DELIVERY_REFUSED, "warning")
+    assert later.text.startswith("2 changes of messages to #a were not sent, since Slack has refused these messages")
+    week = timedelta(weeks=1)
+    given_up = [replace(message("not_sent", 30), attempts=1), change_of("not_sent", 1)]
+    sent_since = seen(deliveries=given_up, sent=(MONDAY - week, MONDAY - timedelta(hours=9)))
+    (found,) = findings(sent_since, MONDAY)  # the token is there again, and the change came after the last message
+    assert (found.severity, not_heard([found])) == ("warning", None)
+    assert found.text.startswith("1 message to #a was not sent and will not be")
+
+
 def listening(at: datetime | None, **changes: object) -> list[HealthIssue]:
     """What is found with this last connection of the listener, where messages were sent for a day."""
     notes = {} if at is None else {LISTENER_NOTE: Note(LISTENER_NOTE, at)}
