@@ -209,7 +209,7 @@ def table_of(
         *(f"With {line[0]} a process holds {one:,.0f} MiB at most by {line[1]} scans, {other:,.0f} MiB by {line[3]}."
           for line, (one, other) in zip(lines, memory, strict=False)),
     )  # fmt: skip
-    return Table(f"A reading by two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes)
+    return Table(f"A reading by one or two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes)
 
 
 _SHOWN = {
