@@ -12,13 +12,16 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from benchmarks.checkout import commit_of
@@ -28,6 +31,7 @@ from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, number, peak, times
 from benchmarks.whole_run import server_of, spent_by
 from monitor.config.model import SourceConfig
+from monitor.core.counts import Counts
 from monitor.core.wording import count_of
 from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
@@ -185,12 +189,16 @@ def _read(url: str, source: str, spent: Callable[[], float], few: FewScans = "ne
 
 
 def _facts(reading: Reading) -> tuple[object, ...]:
-    parts: Iterator[tuple[object, object]] = (
-        (label, (counts.digest(), counts.design_effect))
-        for part in (reading.labels, *reading.segments.values())
-        for label, counts in part.items()
-    )
-    return (tuple(parts), reading.rejected, reading.quality, reading.whole_design_effect, reading.fingerprint)
+    counted: list[Mapping[Any, Counts]] = [reading.labels, reading.items, reading.ranked, *reading.segments.values()]
+    parts = ((name, counts.digest(), counts.design_effect) for part in counted for name, counts in part.items())
+    whole = reading.whole
+    rows = () if whole is None else (whole.labels, whole.items, _bytes(whole.probability, whole.truth, whole.weight))
+    rest = (reading.rejected, reading.quality, reading.whole_design_effect, reading.fingerprint)
+    return (tuple(parts), *rest, *rows)
+
+
+def _bytes(*arrays: npt.NDArray[np.float64]) -> tuple[bytes, ...]:
+    return tuple(array.tobytes() for array in arrays)
 
 
 def table_of(

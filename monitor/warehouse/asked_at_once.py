@@ -50,7 +50,7 @@ def asked_at_once(questions: Sequence[Question]) -> sa.CompoundSelect[Any]:
 
 
 def _aligned(part: int, question: Question) -> sa.Select[Any]:
-    rows = question.statement.cte(f"part_{part}")  # a subquery would be one level too many for SQLite's parser
+    rows = question.statement.cte(f"calmon_part_{part}")  # a subquery would be one level too many for SQLite's parser
     texts = [rows.c[name] for name in question.texts]
     if not question.by_places:
         return _select(part, texts, [rows.c[name] for name in question.names]).select_from(rows)
@@ -96,10 +96,12 @@ def answers(questions: Sequence[Question], found: Arrays) -> Iterator[Arrays]:
 def _put_together(
     question: Question, texts: Arrays, place: npt.NDArray[np.float64], value: npt.NDArray[np.float64]
 ) -> Arrays:
-    """The rows of a question, of which each number is a row."""
+    """The rows of a question, of which each number is a row. Raises AssertionError if two have the same texts."""
     keys = list(zip(*(column.tolist() for column in texts.values()), strict=True)) or [()] * len(place)
     at = {key: row for row, key in enumerate(dict.fromkeys(keys))}
     numbers = np.full((len(question.names), len(at)), np.nan)
+    if len(place) != numbers.size:
+        raise AssertionError(f"{len(place)} numbers are not {len(question.names)} of each of {len(at)} rows")
     numbers[place.astype(np.int64), [at[key] for key in keys]] = value
     columns = zip(*at, strict=True) if at else ((),) * len(texts)
     named = {name: np.array(column, dtype=object) for name, column in zip(texts, columns, strict=False)}

@@ -93,7 +93,7 @@ class CountStatements(ClusterStatements):
         (item, label): needed only if some repeat.
         """
         rows = self.dialect.computed_once(self._facts_of(self._sound(latest=latest)))
-        facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("facts")
+        facts = rows.subquery("facts") if self.dialect.grouping_sets else rows.cte("calmon_facts")
         keys: list[Expression] = [facts.c.label, facts.c.key]
         columns = [facts.c[self._segment_key(segment)] for segment in segments]
         divisions: dict[int, Expression] = dict(enumerate(columns, start=1))

@@ -52,7 +52,8 @@ def completed(groups: Arrays) -> Arrays:
         return groups
     cell = _keys(groups["key"]) // 4
     each = {"ws": cell * _OF_SCORE, "ws2": cell * cell * _OF_SQUARE, "wsy": cell * _OF_SCORE}
-    sums = {name: _total(beyond, groups[_COUNTED[name]], each[name]) / _UNIT for name, beyond in rest.items()}
+    counts = {name: np.asarray(groups[of], dtype=np.int64) for name, of in _COUNTED.items() if name in rest}
+    sums = {name: _total(beyond, counts[name], each[name]) / _UNIT for name, beyond in rest.items()}
     return {name: column for name, column in groups.items() if not name.endswith(_REST)} | sums
 
 

@@ -12,7 +12,8 @@ Statements over all rows of the window have one level instead of judged and soun
 
     every    all rows of the window with their hash; ``actual`` is NULL in rejected rows
 
-Names come from the relation itself and are quoted by SQLAlchemy; values are bound. What is built on these levels is in
+Names come from the relation itself and are quoted by SQLAlchemy; values are bound. Those of ``WITH`` begin with
+``calmon_``: SQLite would take a table of the same name for a circular reference. What is built on these levels is in
 ``cluster_sums.py``, ``count_statements.py`` and ``statements.py``.
 """
 

@@ -90,7 +90,7 @@ class SharedScanStatements(CountStatements):
         kept.append(sa.cast(facts.c.reason, sa.Text).label("reason"))
         rows = sa.select(*kept, cell.label("cell"), decision.label("decision"), y.label("y"))
         chosen = rows.where(facts.c.reason.is_not(None)) if rejected else rows
-        return chosen.cte("shared_rows").prefix_with("MATERIALIZED")
+        return chosen.cte("calmon_shared_rows").prefix_with("MATERIALIZED")
 
     def _facts_of_shared(self) -> Subquery:
         """The facts of all rows; of the rejected ones also ``fault``, ``hit`` and ``example``, and no score."""
@@ -179,7 +179,7 @@ class SharedScanStatements(CountStatements):
         for place, key in segments.items():
             found = sa.select(self._sound_of(rows).c[key]).distinct().limit(limit + 1).subquery("segment_values")
             parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(found))
-        return (sa.union_all(*parts) if len(parts) > 1 else parts[0]).cte("values_of_segments")
+        return (sa.union_all(*parts) if len(parts) > 1 else parts[0]).cte("calmon_values_of_segments")
 
     # --- what is counted besides
 

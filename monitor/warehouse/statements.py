@@ -56,7 +56,7 @@ class Statements(SharedScanStatements):
         read = {*self._read(), "deviation"}
         names = [name for name in self.layout.columns if name in read or name not in self.source.features]
         columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
-        kept = self._select(*columns).where(self._in_window()).cte("kept_rows").prefix_with("MATERIALIZED")
+        kept = self._select(*columns).where(self._in_window()).cte("calmon_kept_rows").prefix_with("MATERIALIZED")
         named = {name: Column(f"c{place}", self.layout.columns[name].kind) for place, name in enumerate(names)}
         return replace(self, layout=Layout(kept, named))
 

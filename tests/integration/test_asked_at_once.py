@@ -192,5 +192,18 @@ def test_answers_are_put_together_from_texts_and_numbers() -> None:
     assert [first[f"n{n}"].tolist() for n in range(12)] == [[float(n)] for n in range(12)]
     assert second["label"].tolist() == ["b"]
     assert np.isnan(second["n"]).tolist() == [True]
+    twice = {name: np.concatenate([column, column]) for name, column in columns.items()}
+    with pytest.raises(AssertionError, match="24 numbers are not 12 of each of 1 rows"):
+        list(asked_at_once.answers(questions, twice))
     with pytest.raises(ValueError, match="2 texts, not 3"):
         Question(wide, ("a", "b", "c"))
+
+
+def test_a_table_may_have_any_name_of_the_statement(load: Loader) -> None:
+    rows = some_rows(3, weights=False, repeats=True, apart=True)
+    for name in ("facts", "kept_rows", "shared_rows", "part_0", "values_of_segments"):
+        for plain in load(rows, table=name, engines=("duckdb", "sqlite")).values():
+            config = source("top_k", segments=("channel",)).model_copy(update={"relation": name})
+            ours, theirs = read_both(plain, config)
+            assert facts(ours) == facts(theirs), name
+            assert ours.rows > 400

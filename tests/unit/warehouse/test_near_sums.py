@@ -55,6 +55,15 @@ def test_a_rest_has_27_bits_so_that_a_double_holds_millions() -> None:
         assert abs(math.floor(score * score * UNIT + 0.5) - cell**2 * OF_SQUARE) < 2**27
 
 
+def test_counts_may_be_doubles_as_answers_of_one_statement_are() -> None:
+    rng = np.random.default_rng(5)
+    keys, n = rng.integers(0, 40_000, 1_000), rng.integers(100_000, 2**22 - 1, 1_000)
+    rests = {f"{name}_rest": rng.integers(-(2**40), 2**40, 1_000).astype(np.float64) for name in ("ws", "ws2", "wsy")}
+    ours = completed({"key": keys.astype(float), "n": n.astype(float), "wy": n.astype(float), **rests})
+    theirs = completed({"key": keys, "n": n, "wy": n, **rests})
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ("ws", "ws2", "wsy"))
+
+
 def test_groups_without_rests_stay_as_they_are() -> None:
     groups = {"key": np.array([3]), "n": np.array([1]), "ws": np.array([0.5])}
     assert completed(groups) is groups
