@@ -54,7 +54,8 @@ SOURCES = {
 ENGINES = ("duckdb", "postgresql", "clickhouse", "spark")
 """Those that can be read both ways. (SQLite can too, but has one thread and calls functions of ours once a row.)"""
 SPARED = {"spark": tuple(SOURCES)[2:], "clickhouse": tuple(SOURCES)[3:]}
-"""Sources that are not read both ways. Spark shares no rows; with segments its workers of 1 GiB run out of memory."""
+"""Sources that are not read both ways. Spark shares no rows, and with segments its workers of 1 GiB run out of memory.
+ClickHouse takes no statement as long as ranks and whole rows need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,9 @@ def table_of(
         *(f"With {line[0]} a process holds {one:,.0f} MiB at most by {line[1]} scans, {other:,.0f} MiB by {line[3]}."
           for line, (one, other) in zip(lines, memory, strict=False)),
     )  # fmt: skip
-    return Table(f"A reading by one or two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes)
+    return Table(
+        f"A reading by one or two scans, beside one scan for each: {_SHOWN[engine]}", columns, tuple(lines), notes
+    )
 
 
 _SHOWN = {

@@ -118,7 +118,11 @@ class Answers:
         self, connection: sa.Connection, kept: RowLevels, questions: Sequence[Question], known_as: Sequence[Question]
     ) -> None:
         """Ask all ``questions`` at once, which are of the statements ``kept``. They answer those of ``known_as``."""
-        found = answers(questions, kept.arrays(connection, asked_at_once(questions)))
+        key = ("asked at once", *(id(each.statement) for each in questions))
+        statement = kept.levels.get(key)  # built once, as its parts are
+        if statement is None:
+            statement = kept.levels[key] = asked_at_once(questions)
+        found = answers(questions, kept.arrays(connection, statement))
         for question, columns in zip(known_as, found, strict=True):
             self._found[id(question.statement)] = (question.statement, columns)  # kept, so that no other has its id
 

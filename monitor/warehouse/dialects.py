@@ -104,7 +104,7 @@ class Dialect:
     "always" is for engines in which that costs no more, or in which a scan costs more than a processor's time on its
     rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, or of
     which rejected rows are expected; "of clusters" for those of them without segments: of others a scan for each
-    takes less of a processor.
+    takes less of a processor. With "never" nothing else is asked at once either.
     """
     shares_rows: bool = False
     """Whether ``WITH ... AS MATERIALIZED`` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
@@ -116,6 +116,10 @@ class Dialect:
     def of(self, connection: sa.Connection) -> Dialect:
         """The dialect of the server behind a connection, which may be able to do more than others of its kind."""
         return self
+
+    def usually(self, condition: Expression) -> Expression:
+        """A condition by which rows are chosen that holds for many of them, for a planner that expects few."""
+        return condition
 
     def reading_by(self, few_scans: FewScans) -> Self:
         """The same dialect with other :attr:`few_scans`."""
@@ -372,6 +376,10 @@ class PostgreSQL(Dialect):
     few_scans = "beyond counts"
     shares_rows = True
     asks_at_once = True
+
+    def usually(self, condition: Expression) -> Expression:
+        """It expects equality with what is computed for one row in 200, and then joins rows with each other in turn."""
+        return sa.case((condition, sa.literal_column("1"))).is_not(None)
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""

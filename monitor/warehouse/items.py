@@ -146,7 +146,7 @@ class WholeStatements(RankedStatements):
                 sa.func.row_number().over(partition_by=facts.c.label, order_by=by_hash).label("turn"),
                 sa.func.row_number().over(order_by=by_hash).label("number"),
             )
-            .where(facts.c.y == ONE)
+            .where(self.dialect.usually(facts.c.y == ONE))
             .subquery("items")
         )
         quota = items.c.frequency * sa.literal(share, sa.Double) + sa.literal(least, sa.Double)
@@ -163,12 +163,13 @@ class WholeStatements(RankedStatements):
         Without a column ``predicted``, the label with the item's largest score was predicted, the first of equal ones.
         """
         rows = self._with_truth(latest=latest, features=features)
+        counts = self.dialect.usually(_one_truth(rows))
         if self.layout.has("predicted"):
-            return sa.select(rows).where(_one_truth(rows)).subquery("whole")
+            return sa.select(rows).where(counts).subquery("whole")
         order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
         place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
         kept = [column for column in rows.c if column.name != "predicted"]
-        placed = sa.select(*kept, place).where(_one_truth(rows)).subquery("placed_scores")
+        placed = sa.select(*kept, place).where(counts).subquery("placed_scores")
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
         return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
 

@@ -115,8 +115,8 @@ class Warehouse:
         cancelled. ``relations`` are those of all sources: DuckDB may read the files that they name, and no others. The
         relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
         the first reading.
-        ``scans``: "fewest" takes two for a reading, also where more take less of a processor; "several" takes one for
-        each thing that is counted, so that no statement keeps rows.
+        ``scans``: "fewest" takes at most two for most readings, also where more take less of a processor; "several"
+        takes one for each thing that is counted, so that no statement keeps rows.
         Raises :class:`WrongWarehouseAddress` if the text is no such address.
         """
         try:

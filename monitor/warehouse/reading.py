@@ -42,6 +42,8 @@ from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
+SEGMENTS_AT_ONCE = 20
+"""Of a source with more segments each thing is counted by a statement of its own: one for all would be very long."""
 COMBINED_VALUES = 40
 """The same limit if the values of several columns are combined."""
 SHOWN_LENGTH = 200
@@ -262,7 +264,8 @@ class Reader:
     @property
     def _asks_at_once(self) -> bool:
         dialect = self.statements.dialect
-        return dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
+        can = dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
+        return can and len(self.statements.source.segments) <= SEGMENTS_AT_ONCE
 
     def _ask(self, questions: Callable[[Statements], Iterable[Question]]) -> None:
         """Ask what will be needed by one scan, where statements share rows."""
@@ -307,10 +310,13 @@ class Reader:
     def _few_scans(self) -> bool:
         """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
         clusters, segments = self.statements.layout.has("cluster"), bool(self.statements.source.segments)
+        dialect = self.statements.dialect
+        if dialect.shares_rows and len(self.statements.source.segments) > SEGMENTS_AT_ONCE:
+            return False
         return {
             "always": True, "never": False, "of clusters": (clusters or self.rejects) and not segments,
             "beyond counts": clusters or segments or self.rejects,
-        }[self.statements.dialect.few_scans]  # fmt: skip
+        }[dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:
         source = self.statements.source

@@ -177,7 +177,7 @@ class RowLevels:
         """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
         if latest:
             ranked = self._ranked()
-            return sa.select(ranked).where(ranked.c.place == ONE).subquery("sound")
+            return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
         judged = self._judged(features=features, sound=True)
         kept = [column for column in judged.c if column.name != "sound"]
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")

@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from monitor.config.model import ScoreFrom, SourceConfig
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import DIALECTS, NUMERIC, Kind
+from monitor.warehouse.dialects import DIALECTS, NUMERIC, Dialect, Kind
 from monitor.warehouse.ragged import BadArray
 from monitor.warehouse.relation import TableName, from_clause
 from monitor.warehouse.score_construction import scores
@@ -49,9 +49,15 @@ def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
-            yield local, replace(plain, source=config, layout=layout, dialect=DIALECTS["duckdb"])
+            yield local, replace(plain, source=config, layout=layout, dialect=_local_dialect(plain.dialect))
     finally:
         engine.dispose()
+
+
+def _local_dialect(of_warehouse: Dialect) -> Dialect:
+    """DuckDB's dialect, which keeps no rows for several SELECTs if that of the warehouse does not."""
+    local = DIALECTS["duckdb"]
+    return local.reading_by("never") if of_warehouse.few_scans == "never" else local
 
 
 def _layout_of_copy(plain: Statements) -> Layout:

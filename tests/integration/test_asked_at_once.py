@@ -17,7 +17,9 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.warehouse import asked_at_once
 from monitor.warehouse.asked_at_once import Question
+from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
+from monitor.warehouse.reading import SEGMENTS_AT_ONCE
 from tests.conftest import Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -166,6 +168,45 @@ def test_one_scan_answers_and_one_reads_whole_rows(load: Loader, kind: str, repe
         assert [each.count("FROM resolved_tickets") for each in counting] == [1] * statements, engine
         shown = ["AS examples" in each for each in asked if each not in counting and "AS undated GROUP BY" not in each]
         assert shown == [True] * repeats  # which rows repeat is asked to show them
+
+
+@pytest.mark.parametrize("few", ["never", "beyond counts"])
+def test_postgresql_joins_the_rows_of_items_by_hashes(load: Loader, few: FewScans) -> None:
+    rows = [
+        {"item": f"t{n // 4}", "label": f"label {n % 4}", "score": n % 7 / 7, "actual": float(n % 4 == 0),
+         "resolved_at": WEEK.start}
+        for n in range(4_000)
+    ]  # fmt: skip
+    (plain,) = load(rows, engines=("postgresql",)).values()
+    with plain._session("") as connection:
+        connection.exec_driver_sql("ANALYZE resolved_tickets")
+    warehouse = Warehouse(plain._url, plain._engine, plain._dialect.reading_by(few))
+    asked: list[tuple[str, Any]] = []
+    sa.event.listen(plain._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2:4]))
+    whole = warehouse.read("tickets", source("multiclass"), WEEK, now=NOW).whole
+    assert whole is not None
+    assert len(whole.truth) == 1_000
+    ((text, values),) = [each for each in asked if "AS frequency" in each[0]]
+    with plain._session("") as connection:
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {text}", values).scalars())
+    assert "Hash Cond" in plan or "Merge Cond" in plan
+    assert "Join Filter" not in plan  # each row with each item
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "top_k"])
+def test_a_source_with_very_many_segments_is_read_by_a_statement_for_each_thing(load: Loader, kind: str) -> None:
+    segments = [f"s{place}" for place in range(SEGMENTS_AT_ONCE + 1)]
+    rows = [
+        {name: row[name] for name in ("item", "label", "score", "actual", "resolved_at")}
+        | {name: f"{name} {place % 2}" for place, name in enumerate(segments)}
+        for row in some_rows(3, weights=False, repeats=False, apart=False)
+    ]
+    for engine, plain in load(rows, engines=BASE).items():
+        ours, theirs = read_both(plain, source(kind, segments=tuple(segments)))
+        assert facts(ours) == facts(theirs), engine
+        asked = statements_of(plain)
+        plain.read("tickets", source(kind, segments=tuple(segments)), WEEK, now=NOW)
+        assert not any("kept_rows" in each for each in asked), engine
 
 
 def test_an_empty_window_has_no_counts(load: Loader) -> None:
