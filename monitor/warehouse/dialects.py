@@ -197,6 +197,10 @@ class Dialect:
         """The instant; NULL if it is none by which anything can be dated."""
         return instant
 
+    def undatable(self, instant: Expression, kind: Kind) -> Expression:
+        """Whether :meth:`datable` is NULL."""
+        return self.datable(instant, kind).is_(None)
+
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant if it lies between the years 1 and 9999, else NULL: Python has no other dates."""
         return sa.case((instant.between(self.moment(_FIRST, kind), self.moment(_LAST, kind)), instant))
@@ -384,6 +388,10 @@ class PostgreSQL(Dialect):
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
         return _from_year_1(self, instant, kind)
+
+    def undatable(self, instant: Expression, kind: Kind) -> Expression:
+        """By conditions for which an index of the column serves, and partitions are left out."""
+        return sa.or_(instant.is_(None), instant < self.moment(_FIRST, kind))
 
     def number(self, column: Expression, kind: Kind) -> Expression:
         """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""

@@ -382,7 +382,7 @@ class RowLevels:
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
         coming = names if self.sees_future else doubtful
         missing = [self._column(name).is_(None) for name in doubtful]
-        malformed = [self._datable(name).is_(None) for name in doubtful]
+        malformed = [self.dialect.undatable(self._instant(name), self.layout.columns[name].kind) for name in doubtful]
         future = [
             self._instant(name) > self._moment("now", self.layout.columns[name].kind)
             for name in (coming if in_window else names)

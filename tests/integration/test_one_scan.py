@@ -205,6 +205,22 @@ def test_the_plan_of_each_statement_has_one_scan(load: Loader) -> None:
             assert [len(scan.findall(plan)) for plan in plans] == [1, 1], (engine, plans)
 
 
+def test_postgresql_finds_rows_with_odd_dates_by_the_index_of_the_dates(load: Loader) -> None:
+    of_all = {"label": "billing", "score": 0.9, "actual": 1.0}
+    rows = [{"item": f"t{n}", "resolved_at": WEEK.start + timedelta(hours=n), **of_all} for n in range(3_000)]
+    indexed = ("CREATE INDEX of_dates ON resolved_tickets (resolved_at)", "ANALYZE resolved_tickets")
+    (plain,) = load(rows, engines=("postgresql",), then=indexed).values()
+    asked: list[tuple[str, Any]] = []
+    sa.event.listen(plain._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2:4]))
+    found = plain.read("tickets", source(), WEEK, now=WEEK.start + timedelta(hours=2_990))
+    assert {each.reason: each.rows for each in found.quality} == {"date_in_future": 9}
+    ((text, values),) = [each for each in asked if "GROUP BY undated.reason" in each[0]]
+    with plain._session("") as connection:
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {text}", values).scalars())
+    assert "of_dates" in plan
+    assert "Seq Scan" not in plan
+
+
 @pytest.mark.parametrize("rejected", [False, True])
 @pytest.mark.parametrize("segments", [(), ("channel", "message")])
 def test_by_several_scans_it_takes_one_for_each_of_clusters_segments_and_rejected_rows(
