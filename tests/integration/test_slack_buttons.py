@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slack_sdk.socket_mode.builtin import SocketModeClient
 from typer.testing import CliRunner
 
 from monitor.alerting.health.issues import LISTENER_NOTE
@@ -421,6 +422,31 @@ def test_a_listener_reports_that_it_is_connected_while_it_is(slack: FakeSlack) -
     finally:
         stop.set()
         listening.join(PATIENT)
+    assert not listening.is_alive()
+
+
+def test_a_listener_ends_that_is_stopped_while_it_begins_to_receive(
+    slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, begins = threading.Event(), threading.Event()
+    named = SocketModeClient.session_id
+
+    def until_it_is_closed(self: SocketModeClient) -> str | None:
+        """The SDK's thread of a session asks for its name before it says that the session is not over."""
+        if threading.current_thread() is self.current_session_runner.thread and not self.closed:
+            begins.set()
+            while self.current_session is not None and self.current_session.is_active():
+                time.sleep(0.01)
+        return named(self)
+
+    monkeypatch.setattr(SocketModeClient, "session_id", until_it_is_closed)
+    listening = threading.Thread(
+        target=listen, args=(APP_TOKEN, web_client(TOKEN, slack.url), lambda _: None, stop), daemon=True
+    )
+    listening.start()
+    assert begins.wait(PATIENT)
+    stop.set()
+    listening.join(20)
     assert not listening.is_alive()
 
 

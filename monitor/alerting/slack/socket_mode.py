@@ -24,6 +24,7 @@ from monitor.core.redaction import without_secrets
 PING_S = 5.0
 ALIVE_S = 300.0
 """How often a listener reports that it is connected."""
+_AGAIN_S = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,19 @@ def listen(
 
 
 def _close(socket: SocketModeClient) -> None:
+    """Close the connection, and wait until that is done.
+
+    A thread of the SDK that begins to receive just then takes back that the session is over, and the SDK would wait for
+    it without end. So it is said again until the SDK is done.
+    """
+    closing = threading.Thread(target=_closed, args=(socket,), daemon=True)
+    closing.start()
+    while closing.is_alive():
+        socket.current_session_state.terminated = True
+        closing.join(_AGAIN_S)
+
+
+def _closed(socket: SocketModeClient) -> None:
     """Close the connection. While the SDK is replacing it, it may be closed already, which raises an error."""
     try:
         socket.close()
