@@ -20,7 +20,7 @@ LISTED = {
         "msg", "process_bind_param", "process_result_value", "redirect_request", "Remembering", "rich_help_panel",
         "resolve_boolean_details",
         "resolve_boolean_details_async", "resolve_float_details", "resolve_integer_details", "resolve_object_details",
-        "resolve_string_details", "supports_statement_cache", "text_factory", "trim_blocks",
+        "resolve_string_details", "supports_statement_cache", "terminated", "text_factory", "trim_blocks",
     },
     "SQLAlchemy calls it of a driver and its dialect (PEP 249)": {
         "SessionDialect", "apilevel", "create_connect_args", "do_ping", "import_dbapi", "initialize", "paramstyle",
