@@ -32,7 +32,7 @@ def handler_of(engine: Any) -> type[BaseHTTPRequestHandler]:
             asked = dict(parse_qsl(urlsplit(self.path).query))
             statement = self.rfile.read(int(self.headers["Content-Length"])).decode() or asked["query"]
             settings = [f"{name} = '{value}'" for name, value in asked.items() if name not in TRANSPORT]
-            reads = statement.lstrip().upper().startswith("SELECT")
+            reads = statement.lstrip().upper().startswith(("SELECT", "WITH"))
             if reads and settings and " FORMAT " in f" {' '.join(statement.split())} ":
                 before, _, form = statement.rpartition("FORMAT")
                 statement = f"{before} SETTINGS {', '.join(settings)} FORMAT{form}"
