@@ -96,10 +96,11 @@ def facts(reading: Reading) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize("kind", ["top_k", "multiclass"])
-@pytest.mark.parametrize("weights", [False, True], ids=["equal", "weighted"])
 @pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
 @pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
-@pytest.mark.parametrize("decided", [False, True], ids=["by score", "by column"])
+@pytest.mark.parametrize(
+    ("weights", "decided"), [(False, False), (True, True)], ids=["equal, by score", "weighted, by column"]
+)
 def test_one_statement_finds_what_several_do(
     load: Loader, kind: str, weights: bool, repeats: bool, apart: bool, decided: bool
 ) -> None:
