@@ -57,7 +57,7 @@ $(VENV)/.engines: $(VENV)/.installed
 # Of other packages: sockets that py4j leaves open, and what fakesnow asks of DuckDB.
 QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W "ignore:Arrow output:UserWarning"
 READING := tests/integration/test_warehouse_reading.py
-WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
+WAREHOUSE := $(READING) $(addprefix tests/integration/test_,asked_at_once.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 
 # Spark's tests end before code that Java optimises slowly is ever faster.
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

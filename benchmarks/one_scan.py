@@ -1,8 +1,7 @@
-"""A reading with rejected rows, clusters, segments, ranks or whole rows by few scans, beside one scan for each.
+"""A reading with rejected or repeated rows, clusters, segments or ranks by few scans, beside one scan for each.
 
 ``python -m benchmarks.one_scan`` makes a table of an engine and reads it both ways, in turns. The results must be
-equal. It shows which engines should read by one scan, and when (``Dialect.few_scans``). Where statements share rows
-(``Dialect.shares_rows``), the one scan is shared; else rows are grouped by grouping sets.
+equal. It shows which engines should read by one scan, and when (``Dialect.few_scans``).
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from benchmarks.timing import fresh, number, peak, times
 from benchmarks.whole_run import server_of, spent_by
 from monitor.config.model import SourceConfig
 from monitor.core.counts import Counts
+from monitor.core.records import Expected
 from monitor.core.wording import count_of
 from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
@@ -39,12 +39,14 @@ from monitor.warehouse.reader import Reading, Warehouse
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "scale.md"
 _ROWS = f"SELECT item, label, score, actual, resolved_at FROM {TABLE}"
+REPEATED = "repeated rows"
 SOURCES = {
     "rejected rows": SourceConfig(relation=_ROWS, score_is="probability_of_label"),
     "clusters": SourceConfig(relation=TABLE, score_is="probability_of_label"),
     "clusters and 2 segments": SourceConfig(
         relation=TABLE, score_is="probability_of_label", segments=("channel", "language")
     ),
+    REPEATED: SourceConfig(relation=_ROWS.replace("item", "item_again AS item"), score_is="probability_of_label"),
     "ranks (`top_k`)": SourceConfig(relation=_ROWS, score_is="probability_of_label", kind="top_k"),
     "whole rows (`multiclass`)": SourceConfig(
         relation=_ROWS.replace("actual", "one_of_four AS actual"), score_is="probability_of_label", kind="multiclass"
@@ -53,9 +55,6 @@ SOURCES = {
 """By what they have beside their counts. All have rejected rows."""
 ENGINES = ("duckdb", "postgresql", "clickhouse", "spark")
 """Those that can be read both ways. (SQLite can too, but has one thread and calls functions of ours once a row.)"""
-SPARED = {"spark": tuple(SOURCES)[2:], "clickhouse": tuple(SOURCES)[3:]}
-"""Sources that are not read both ways. Spark shares no rows, and with segments its workers of 1 GiB run out of memory.
-ClickHouse takes no statement as long as ranks and whole rows need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,10 @@ class Took:
 
 
 def write_table(path: Path, rows: int) -> None:
-    """Write ``rows`` rows of one week: items of four, in clusters of sixteen; one row in a hundred is rejected."""
+    """Write ``rows`` rows of one week: items of four, in clusters of sixteen; one row in a hundred is rejected.
+
+    By ``item_again`` in place of ``item``, one in a hundred repeats the (item, label) of another.
+    """
     with seeded(path) as connection:
         connection.execute(
             f"""
@@ -78,6 +80,8 @@ def write_table(path: Path, rows: int) -> None:
                    CASE WHEN random() < 0.01 THEN 5 ELSE (random() < 0.5)::INTEGER END AS actual,
                    CASE WHEN hash(i) % 100 = 0 THEN 5 ELSE (hash(i // 4) % 4 = i % 4)::INTEGER END AS one_of_four,
                    TIMESTAMPTZ '{WINDOW.start.isoformat()}' + to_seconds(i % 600000) AS resolved_at,
+                   'item ' || ((CASE WHEN hash(i) % 100 = 1 AND i >= {LABELS} THEN i - {LABELS} ELSE i END) // 4)
+                       AS item_again,
                    'thread ' || (i // 16) AS cluster, 'channel ' || (i % 5) AS channel,
                    'language ' || (hash(i) % 6) AS language
             FROM range({rows}) AS r(i)
@@ -113,7 +117,8 @@ def _in_postgresql(rows: Path) -> Iterator[tuple[str, Callable[[], float]]]:
         with psycopg.connect(plain, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(
                 f"CREATE TABLE {TABLE} (item text, label text, score double precision, actual integer, "
-                "one_of_four integer, resolved_at timestamptz, cluster text, channel text, language text)".encode()
+                "one_of_four integer, resolved_at timestamptz, item_again text, cluster text, channel text, "
+                "language text)".encode()
             )
             with cursor.copy(f"COPY {TABLE} FROM STDIN (FORMAT csv, HEADER)".encode()) as copy:
                 copy.write(rows.read_bytes())
@@ -129,7 +134,7 @@ def measured(path: Path, rounds: int, engine: str = "duckdb") -> list[Took]:
     found = []
     with loaded(path, engine) as (url, spent):
         _read(url, "clusters", spent)  # the engine may start at its first statement
-        for source in (each for each in SOURCES if each not in SPARED.get(engine, ())):
+        for source in SOURCES:
             seconds: dict[FewScans, list[float]] = {"never": [], "always": []}
             scans: dict[FewScans, int] = {}
             for _ in range(rounds):
@@ -182,7 +187,8 @@ def _read(url: str, source: str, spent: Callable[[], float], few: FewScans = "ne
         asked: list[str] = []
         sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
         began = spent()
-        reading = warehouse.read("predictions", SOURCES[source], WINDOW, now=NOW, fingerprint=True)
+        expected = Expected(repeats=source == REPEATED)
+        reading = warehouse.read("predictions", SOURCES[source], WINDOW, now=NOW, fingerprint=True, expected=expected)
         took = spent() - began
         beside = ("SELECT *", "undated")  # the names of the columns, and rows outside the window
         scans = sum(TABLE in text and not any(each in text for each in beside) for text in asked)

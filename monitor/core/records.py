@@ -179,6 +179,17 @@ class ScorePlace(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Whether a window is expected to have rejected rows, and rows that repeat an (item, label).
+
+    By default, as for a first reading, it has rejected rows and none that repeat.
+    """
+
+    rejects: bool = True
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RejectedCell:
     """The number of rejected rows of a window with the same properties. ``label`` is None if it cannot be read.
 

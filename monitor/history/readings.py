@@ -9,13 +9,14 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, select
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, exists, func, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import (
     IN_NO_WINDOW,
     ROWS_GONE,
     SCHEDULES,
+    Expected,
     RejectedCell,
     RejectedRows,
     RejectReason,
@@ -282,13 +283,15 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
     return from_json(kept)[1]
 
 
-def last_rejects(connection: Connection, schedule: Schedule, source: str) -> bool | None:
-    """Whether the newest window that was read of a source has rejected rows; None if none was read."""
-    table = tables.readings
+def last_found(connection: Connection, schedule: Schedule, source: str) -> Expected | None:
+    """Which rows that do not count the newest window has that was read of a source; None if none was read."""
+    table, bad = tables.readings, tables.quality
     is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
-    newest = select(table.c.rejected).where(is_read).order_by(table.c.window_start.desc()).limit(1)
+    same = (bad.c.schedule == schedule, bad.c.source == source, bad.c.window_start == table.c.window_start)
+    repeats = exists().where(*same, bad.c.reason == RejectReason.DUPLICATE.value)
+    newest = select(table.c.rejected, repeats).where(is_read).order_by(table.c.window_start.desc()).limit(1)
     found = connection.execute(newest).first()
-    return None if found is None else bool(from_json(found[0])[0])
+    return None if found is None else Expected(bool(from_json(found[0])[0]), bool(found[1]))
 
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:

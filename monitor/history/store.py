@@ -347,7 +347,7 @@ class Store:
             readings.save(connection, *rows)
 
     load_reading = _reading(readings.load)
-    last_rejects = _reading(readings.last_rejects)
+    last_found = _reading(readings.last_found)
     past_promises = _reading(past_promise_rows.load)
     readings_seen = _reading(readings.seen)
     rejections = _reading(readings.rejected)

@@ -261,8 +261,10 @@ def read(
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
-        rejects = monitor.store.last_rejects(window.schedule, name)
-        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole, fingerprint=store, rejects=rejects)
+        expected = monitor.store.last_found(window.schedule, name)
+        reading = monitor.warehouse.read(
+            name, source, window, now=now, whole=whole, fingerprint=store, expected=expected
+        )
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     known = None

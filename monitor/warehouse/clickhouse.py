@@ -39,6 +39,8 @@ _SETTINGS = {
     "join_use_nulls": 1,
     "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
+_LENGTHS = {"max_ast_elements": 1_000_000, "max_expanded_ast_elements": 10_000_000}
+"""Limits of a statement's length, which one for all questions is above by default. It takes little to read."""
 _SHARES = "enable_materialized_cte"
 """The setting by which newer servers read the rows of ``WITH ... AS MATERIALIZED`` once; others lack it."""
 _READ = "bytes_read"
@@ -51,6 +53,7 @@ class ClickHouse(Dialect):
 
     name: ClassVar[str] = "clickhouse"
     one_state: ClassVar[bool] = False
+    asks_at_once: ClassVar[bool] = True
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def of(self, connection: sa.Connection) -> ClickHouse:
@@ -76,6 +79,11 @@ class ClickHouse(Dialect):
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
         return sa.or_(number > limit, sa.func.isNaN(number) == sa.literal_column("1"))
+
+    def cell(self, score: Expression) -> Expression:
+        """NULL for what has no cell: ClickHouse may compute it of rows that are left out, too."""
+        whole = sa.func.floor(score * sa.literal_column("10000") + sa.literal_column("0.5"))
+        return sa.func.accurateCastOrNull(whole, sa.literal_column("'Int32'"))
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; a day begins in UTC."""
@@ -219,6 +227,8 @@ def _settle(connection: Any, _: Any) -> None:
         client.set_client_setting(name, value)
     if _SHARES in client.server_settings:
         client.set_client_setting(_SHARES, 1)
+        for name, most in _LENGTHS.items():
+            client.set_client_setting(name, most)
     known = client.server_settings.get("readonly")
     if known is None or known.value == "0":
         client.set_client_setting("readonly", 2)  # 1 would refuse settings as well, such as the time limit

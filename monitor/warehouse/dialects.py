@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.sql.expression import FromClause
+from sqlalchemy.sql.expression import CTE, FromClause
 
 from monitor.core.records import Window
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
@@ -59,7 +59,7 @@ _SMALLEST: Expression = sa.literal_column("1e-300")  # of positive decimals that
 _LARGEST: Expression = sa.literal_column("1e300")
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
-FewScans = Literal["never", "of clusters", "beyond counts", "always"]
+FewScans = Literal["never", "beyond counts", "always"]
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
 _BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
@@ -103,11 +103,11 @@ class Dialect:
 
     "always" is for engines in which that costs no more, or in which a scan costs more than a processor's time on its
     rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, or of
-    which rejected rows are expected; "of clusters" for those of them without segments: of others a scan for each
-    takes less of a processor. With "never" nothing else is asked at once either.
+    which rejected rows are expected: of others a scan for each takes less of a processor. With "never" nothing else is
+    asked at once either.
     """
     shares_rows: bool = False
-    """Whether ``WITH ... AS MATERIALIZED`` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
+    """Whether :meth:`shared` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
     asks_at_once: ClassVar[bool] = False
     """Whether the engine takes statements as long as ``asked_at_once.py`` makes them, where it shares rows."""
     name_parts: ClassVar[int] = 2
@@ -323,6 +323,10 @@ class Dialect:
     def bit_count(self, number: Expression) -> Expression:
         """How many bits of a whole number of 64 bits are set."""
         return sa.func.bit_count(sa.cast(number, Named("BIT(64)")))
+
+    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
+        """Rows that one scan gives to several SELECTs, where the engine has :attr:`shares_rows`."""
+        return rows.cte(name).prefix_with("MATERIALIZED")
 
     def computed_once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
         """The same rows, with columns that the engine computes once, even if outer levels use them several times."""

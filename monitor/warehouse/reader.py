@@ -27,6 +27,7 @@ from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
     UNRESOLVED_FAILED,
+    Expected,
     Reason,
     RejectedCell,
     RejectedRows,
@@ -103,7 +104,7 @@ class Warehouse:
         self._bytes_read: int | None = None
         self._unreadable: dict[str, UnreadableLines] = {}
         self._lines_of_window = 0
-        self._rejects: dict[str, bool] = {}
+        self._found: dict[str, Expected] = {}
 
     @classmethod
     def from_url(
@@ -250,23 +251,25 @@ class Warehouse:
         now: datetime,
         whole: bool = True,
         fingerprint: bool = False,
-        rejects: bool | None = None,
+        expected: Expected | None = None,
     ) -> Reading:
         """The counts of ``source`` in ``window``. Dates after ``now`` (time zone aware) lie in the future.
 
         Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
         reading has the fingerprint of the rows that it read. If only the rows without a truth cannot be read, the rest
         is returned, and ``quality`` says why.
-        ``rejects``: whether rejected rows are expected (None: as this object found last, or else yes). It decides by
-        how many scans the window is read, and changes no result.
+        ``expected`` is by default what this object found last. It decides by how many scans the window is read, and
+        changes no result.
         Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
         warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
-            expected = self._rejects.get(name, True) if rejects is None else rejects
-            reader = Reader(connection, name, statements, whole, fingerprint and has_fingerprint(source), expected)
+            hashed = fingerprint and has_fingerprint(source)
+            reader = Reader(connection, name, statements, whole, hashed, expected or self._found.get(name, Expected()))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-            self._rejects[name] = bool(found.rejected)
+            self._found[name] = Expected(
+                bool(found.rejected), any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
+            )
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)

@@ -21,6 +21,7 @@ from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.records import (
     TOO_MANY_VALUES,
     WHERES,
+    Expected,
     RejectedCell,
     RejectedRows,
     RejectReason,
@@ -35,7 +36,7 @@ from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
 from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
-from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, order
+from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, order, unpacked
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
@@ -51,6 +52,7 @@ SHOWN_LENGTH = 200
 
 _WAYS: tuple[tuple[str, ...], ...] = (("item",), ("cluster",), ("item", "cluster"))
 """The columns that dependent rows share: the first alone, or all three ways where there are clusters."""
+_SHOWN_TEXTS = ("reason", "example")
 _ROUNDING = 1e-9
 """More than rounding can change per row: scores and outcomes are summed together or apart."""
 Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
@@ -104,7 +106,8 @@ class _Items:
     """The sums of items over the rows that count, and how many rows repeat an (item, label).
 
     ``rows`` counts all rows of the window, ``kept`` those that are not rejected; both are None if they were not
-    counted. ``fingerprint`` is None unless it was requested.
+    counted. ``fingerprint`` is None unless it was requested. ``latest``: the other statements are those of the latest
+    rows, as they must be if rows repeat.
     """
 
     sums: Arrays
@@ -112,6 +115,7 @@ class _Items:
     fingerprint: str | None = None
     rows: int | None = None
     kept: int | None = None
+    latest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,8 @@ class _Grouped:
 class Reader:
     """The steps of one reading on one connection.
 
-    ``rejects``: rejected rows are expected, so that the scan of the counts takes them along. Else they take one of
-    their own, if there are any. Both find the same. ``answers`` are those that were asked before they are needed.
+    What is ``expected`` decides by how many scans the rows are read; all find the same. ``answers`` are those that
+    were asked before they are needed.
     """
 
     connection: sa.Connection
@@ -143,17 +147,18 @@ class Reader:
     statements: Statements
     whole: bool = True
     hashed: bool = False
-    rejects: bool = True
+    expected: Expected = field(default_factory=Expected)
     answers: Answers = field(default_factory=Answers)
 
     def reading(self) -> Reading:
         """The whole reading: the sums, and the rejected rows by reason, if there are any."""
         grouped, found = self._grouped_and_items()
-        latest = found.repeated > 0
+        latest = found.latest
         counted = self._counts(grouped.groups, grouped.segments, self._label_effects(grouped.clusters, latest=latest))
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
-        rejected, shown = self._rejected_beside(grouped, found)
+        rejected, beside = self._rejected_beside(grouped, found)
+        shown = None if beside is None else {**beside, **self._shown_with(rejected=False, repeated=True)}
         return Reading(
             source=self.name,
             window=self.statements.window,
@@ -178,16 +183,20 @@ class Reader:
         statements = self.statements
         if not isinstance(statements, NumberStatements):
             raise AssertionError("only a source of kind regression has numbers")
-        self._ask(partial(_of_numbers, latest=False))
+        latest = self.expected.repeats and self._asks_at_once
+        self._ask(partial(_of_numbers, first=True), latest=latest)
+        shown = self._shown_with(rejected=True, repeated=latest)
         repeated = self._number(statements.repeated())
-        latest = repeated > 0
-        if latest:
-            self._ask(partial(_of_numbers, latest=True))
+        if repeated and not latest:
+            latest = True
+            self._ask(partial(_of_numbers, first=False), latest=True)
+            shown = {**shown, **self._shown_with(rejected=False, repeated=True)}
         total, rejected = self._number(statements.total(latest=latest)), self._rejected(latest=latest)
         rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
+        quality = self._quality(repeated, rejected, shown if self._asks_at_once else None)
         return Reading(
             source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
-            versions=self._versions(latest=latest), quality=self._quality(repeated, rejected), rows=total,
+            versions=self._versions(latest=latest), quality=quality, rows=total,
             numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
 
@@ -221,10 +230,14 @@ class Reader:
         Usually there are two scans: the groups give the labels, and with these the sums of items show whether an (item,
         label) repeats. To group the rows by item and label would take more time and memory than both.
         """
+        if self._asks_at_once and (self.expected.repeats or not self.statements.items_of_all_rows):
+            return self._all_at_once(latest=self.expected.repeats)
         if not self.statements.items_of_all_rows:
-            return self._all_at_once() if self._asks_at_once else self._one_by_one()
+            return self._one_by_one()
         grouped = self._grouped_in_one_scan() if self._few_scans() else self._grouped(latest=False)
         found = self._items(grouped)
+        if found.repeated and self._asks_at_once:
+            return self._all_at_once(latest=True)
         same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
@@ -232,23 +245,23 @@ class Reader:
             grouped = grouped if same else replace(grouped, rejected=None, shown=None)
         return grouped, found
 
-    def _all_at_once(self) -> tuple[_Grouped, _Items]:
-        """As :meth:`_one_by_one`: one scan for all, and one more if rows repeat, since then only the latest count."""
-        self._ask(self._of_window)
+    def _all_at_once(self, *, latest: bool) -> tuple[_Grouped, _Items]:
+        """As :meth:`_one_by_one`, by one scan; and by a second one of the ``latest`` rows if rows repeat after all."""
+        self._ask(self._of_window, latest=latest)
         grouped, fingerprint = self._grouped_in_one_scan(), self._fingerprint()
         repeated = self._number(self.statements.repeated())
-        if repeated:
-            self._ask(partial(self._of_latest, segments=grouped.segments, counted=True))
-            groups = self._groups(grouped.segments, latest=True)
-            grouped = replace(grouped, groups=groups, clusters=None, rejected=None, shown=None)
-        return grouped, _Items(self._sums_of_items(latest=repeated > 0), repeated, fingerprint)
+        if repeated and not latest:
+            return self._all_at_once(latest=True)
+        return grouped, _Items(self._sums_of_items(latest=latest), repeated, fingerprint, latest=latest)
 
     def _one_by_one(self) -> tuple[_Grouped, _Items]:
         """One scan for each thing, for a source in which a row is counted by the other rows of its item."""
         fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
         repeated = self._number(self.statements.repeated())
-        found = _Items(self._sums_of_items(latest=repeated > 0), repeated, fingerprint)
-        return self._grouped(latest=repeated > 0), found
+        latest = repeated > 0
+        return self._grouped(latest=latest), _Items(
+            self._sums_of_items(latest=latest), repeated, fingerprint, latest=latest
+        )
 
     def _sums_of_items(self, *, latest: bool) -> Arrays:
         """The sums of items, after which those of clusters are asked, if rows of one item are of several clusters."""
@@ -256,7 +269,7 @@ class Reader:
 
     def _with_clusters(self, sums: Arrays, *, latest: bool) -> Arrays:
         if self.statements.layout.has("cluster") and _are_apart(sums):
-            self._ask(partial(_of_clusters, latest=latest))
+            self._ask(_of_clusters, latest=latest)
         return sums
 
     # --- several questions at once
@@ -267,35 +280,24 @@ class Reader:
         can = dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
         return can and len(self.statements.source.segments) <= SEGMENTS_AT_ONCE
 
-    def _ask(self, questions: Callable[[Statements], Iterable[Question]]) -> None:
-        """Ask what will be needed by one scan, where statements share rows."""
+    def _ask(self, questions: Callable[[Statements, bool], Iterable[Question]], *, latest: bool) -> None:
+        """Ask what will be needed by one scan, where statements share rows; of the ``latest`` rows, or of all."""
         if self._asks_at_once:
-            kept = self.statements.over_kept_rows()
-            self.answers.ask(self.connection, kept, tuple(questions(kept)), tuple(questions(self.statements)))
+            kept = self.statements.over_kept_rows(placed=latest)
+            known_as = tuple(questions(self.statements, latest))
+            self.answers.ask(self.connection, kept, tuple(questions(kept, latest)), known_as)
 
-    def _of_window(self, statements: Statements) -> Iterator[Question]:
-        """What depends on no other answer, and what is right if no row repeats."""
+    def _of_window(self, statements: Statements, latest: bool) -> Iterator[Question]:
+        """What depends on no other answer, and what is right of all rows only if none repeats."""
         yield Question(self._counted_at_once(statements), ("value", "label"))
         yield Question(statements.repeated())
         if self.hashed:
             yield Question(statements.fingerprint(), ("hash",))
-        yield from self._of_rows(statements, latest=False)
+        if latest:
+            yield Question(statements.shown(rejected=False, repeated=True), _SHOWN_TEXTS)
+        yield from self._of_rows(statements, latest)
 
-    def _of_latest(self, statements: Statements, segments: Sequence[str], *, counted: bool) -> Iterator[Question]:
-        """What counts only the latest rows; and how many repeat, unless that is ``counted`` exactly."""
-        groups = statements.groups(latest=True, segments=segments, versions=self._counts_versions(segments))
-        yield Question(groups, ("value", "label") if "value" in groups.selected_columns else ("label",))
-        if statements.layout.has("cluster"):
-            yield Question(statements.label_dependence(latest=True), ("label",))
-        if not counted:
-            yield Question(statements.repeated())
-        if not statements.items_of_all_rows:
-            yield Question(statements.rejected(), ("label", "reason"))
-        if isinstance(statements, WholeStatements):
-            yield Question(statements.untrue(latest=True), ("label", "reason"))
-        yield from self._of_rows(statements, latest=True)
-
-    def _of_rows(self, statements: Statements, *, latest: bool) -> Iterator[Question]:
+    def _of_rows(self, statements: Statements, latest: bool) -> Iterator[Question]:
         """The sums of items and ranks."""
         yield Question(statements.of_items(latest=latest))
         if self.whole and isinstance(statements, WholeStatements):
@@ -314,8 +316,7 @@ class Reader:
         if dialect.shares_rows and len(self.statements.source.segments) > SEGMENTS_AT_ONCE:
             return False
         return {
-            "always": True, "never": False, "of clusters": (clusters or self.rejects) and not segments,
-            "beyond counts": clusters or segments or self.rejects,
+            "always": True, "never": False, "beyond counts": clusters or segments or self.expected.rejects
         }[dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:
@@ -353,7 +354,7 @@ class Reader:
             return grouped.rejected, grouped.shown
         statements = self.statements
         if not statements.items_of_all_rows:
-            return self._rejected(latest=found.repeated > 0), None
+            return self._rejected(latest=found.latest), None
         shared = statements.dialect.shares_rows
         asked = statements.rejected_in_shared_scan() if shared else statements.rejected_in_one_scan()
         counted = CountedAtOnce.of(self._fetch(asked))
@@ -372,12 +373,13 @@ class Reader:
         total = (rows, _whole_number(sums.pop("hash", None)), coming)
         fingerprint = _as_text(statements.source, total) if self.hashed else None
         exactly = bool(labels) and not by_bits
-        if again:
-            self._ask(partial(self._of_latest, segments=grouped.segments, counted=exactly))
+        if again and self._asks_at_once:
+            return _Items(sums, again)  # or fewer: all will be counted with the latest rows
         repeated = self._number(statements.repeated()) if not exactly and (again or (kept and not labels)) else again
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
-        return _Items(self._with_clusters(sums, latest=repeated > 0), repeated, fingerprint, rows, kept)
+        latest = repeated > 0
+        return _Items(self._with_clusters(sums, latest=latest), repeated, fingerprint, rows, kept, latest)
 
     def _fingerprint(self) -> str | None:
         if not self.hashed:
@@ -436,7 +438,7 @@ class Reader:
         if not items:
             return None
         share, least = sampling(items, true, scored)
-        over = statements.over_kept_rows() if self._asks_at_once else statements  # they are read twice
+        over = statements.over_kept_rows(placed=latest) if self._asks_at_once else statements  # they are read twice
         rows = self._fetch(over.whole_rows(latest=latest, share=share, least=least))
         return probability_rows(rows, items)
 
@@ -467,6 +469,8 @@ class Reader:
             found[cell.reason] += cell.rows
         some = [reason for reason in RejectReason if found.get(reason.value, 0) > 0]
         asked = some if shown is None else [reason for reason in some if beside.get(reason.value, 0) > 0]
+        if shown is not None and RejectReason.DUPLICATE.value in shown:  # all of them: none lies outside the window
+            asked = [reason for reason in asked if reason is not RejectReason.DUPLICATE]
         examples = self._examples(asked, shown)
         return tuple(
             RejectedRows(self.name, reason.value, found[reason.value], examples.get(reason.value, ()))
@@ -488,6 +492,14 @@ class Reader:
             reason: tuple({name: _shown(row[name]) for name in SHOWN} for row in sorted(rows, key=order)[:EXAMPLES])
             for reason, rows in found.items()
         }
+
+    def _shown_with(self, *, rejected: bool, repeated: bool) -> Shown:
+        """Rows to show that were asked before, by reason; none if they were not."""
+        columns = self.answers.of(self.statements.shown(rejected=rejected, repeated=repeated))
+        found: dict[str, list[Mapping[str, str | None]]] = {}
+        for reason, text in zip(*columns.values(), strict=True) if columns else ():
+            found.setdefault(str(reason), []).append(unpacked(str(text)))
+        return found
 
     def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
         """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
@@ -586,20 +598,21 @@ class Reader:
         }
 
 
-def _of_numbers(statements: Statements, *, latest: bool) -> Iterator[Question]:
-    """The rows of numbers, and what is counted beside them."""
+def _of_numbers(statements: Statements, latest: bool, *, first: bool) -> Iterator[Question]:
+    """The rows of numbers, and what is counted beside them; at ``first`` also what does not depend on ``latest``."""
     if not isinstance(statements, NumberStatements):
         raise AssertionError("only a source of kind regression has numbers")
-    if not latest:
+    if first:
         yield Question(statements.repeated())
         yield Question(statements.rejected(), ("label", "reason"))
+    yield Question(statements.shown(rejected=first, repeated=latest), _SHOWN_TEXTS)
     yield Question(statements.total(latest=latest))
     yield Question(statements.numbers(ITEMS_AT_MOST, latest=latest))
     if statements.layout.has("model_version"):
         yield Question(statements.versions(latest=latest), ("version",))
 
 
-def _of_clusters(statements: Statements, *, latest: bool) -> Iterator[Question]:
+def _of_clusters(statements: Statements, latest: bool) -> Iterator[Question]:
     """The sums within clusters, which those of items do not give if rows of one item are of several clusters."""
     yield Question(statements.item_dependence(latest=latest))
     yield from (Question(statements.dependence(*keys, latest=latest)) for keys in _WAYS[1:])

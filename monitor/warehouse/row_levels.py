@@ -34,6 +34,8 @@ from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
 
 NO_VALUE = "(none)"
+PLACE = "calmon_place"
+"""The place of a row among the sound ones of its (item, label): 1 is the latest. Of a rejected row it is 1."""
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
@@ -89,7 +91,8 @@ class RowLevels:
     """What every statement about one source in one window is built on. Dates after ``now`` lie in the future.
 
     With ``named`` the window and ``now`` are not in the statements: they are executed with :attr:`parameters`, and
-    :meth:`of_window` gives the same statements about another window.
+    :meth:`of_window` gives the same statements about another window. ``placed``: the relation has a column
+    :data:`PLACE`, from which they know the latest rows; else they look for these.
     """
 
     source: SourceConfig
@@ -98,6 +101,7 @@ class RowLevels:
     window: Window
     now: datetime
     named: bool = field(default=False, kw_only=True)
+    placed: bool = field(default=False, kw_only=True)
     levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # --- the window
@@ -153,7 +157,7 @@ class RowLevels:
 
         With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
         """
-        columns = [*self._identity(), *self._values(), *self._extras()]
+        columns = [*self._identity(), *self._values(), *self._extras(), *self._known_place()]
         if features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
         judgment = (sound_unless if sound else first_reason)(self._window_reasons())
@@ -176,11 +180,31 @@ class RowLevels:
     def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
         if latest:
-            ranked = self._ranked()
+            ranked = self._placed_before() if self.placed else self._ranked()
             return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
         judged = self._judged(features=features, sound=True)
         kept = [column for column in judged.c if column.name != "sound"]
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
+
+    def _placed_before(self) -> Subquery:
+        """As :meth:`_ranked`, from a relation that has the places."""
+        judged = self._judged(sound=True)
+        kept = [column for column in judged.c if column.name not in ("sound", PLACE)]
+        return sa.select(*kept, judged.c[PLACE].label("place")).where(judged.c.sound.is_not(None)).subquery("ranked")
+
+    def _known_place(self) -> list[Expression]:
+        """The column of the relation that has the places, if there is one."""
+        return [sa.column(PLACE, sa.Integer, _selectable=self.layout.relation)] if self.placed else []
+
+    def _with_places(self, columns: Sequence[sa.Label[Any]]) -> sa.Select[Any]:
+        """These columns of the rows of the window, and :data:`PLACE`."""
+        identity = [column for column in self._identity() if column.name in ("item", "label")]
+        values = [*identity, *self._values(), *self._extras(), sound_unless(self._window_reasons())]
+        rows = self._select(*columns, *values).where(self._in_window()).subquery("judged")
+        counts = sa.case((rows.c.sound.is_not(None), ONE), else_=ZERO)
+        place = self._place(rows, [rows.c.item, rows.c.label, counts], []).element
+        known = sa.case((rows.c.sound.is_not(None), place), else_=ONE).label(PLACE)
+        return sa.select(*(rows.c[column.name] for column in columns), known)
 
     def _ranked(self) -> Subquery:
         """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""

@@ -90,7 +90,7 @@ class SharedScanStatements(CountStatements):
         kept.append(sa.cast(facts.c.reason, sa.Text).label("reason"))
         rows = sa.select(*kept, cell.label("cell"), decision.label("decision"), y.label("y"))
         chosen = rows.where(facts.c.reason.is_not(None)) if rejected else rows
-        return chosen.cte("calmon_shared_rows").prefix_with("MATERIALIZED")
+        return self.dialect.shared(chosen, "calmon_shared_rows")
 
     def _facts_of_shared(self) -> Subquery:
         """The facts of all rows; of the rejected ones also ``fault``, ``hit`` and ``example``, and no score."""
@@ -117,6 +117,7 @@ class SharedScanStatements(CountStatements):
         values = [value for value in self._values() if value.name != "resolved"]
         columns += [self._text("label").label("label"), *values, *self._extras()]
         judged = self._select(*columns, first_reason(self._window_reasons())).where(self._in_window())
+        judged = judged.where(*(self.dialect.usually(place == ONE) for place in self._known_place()))
         return self.dialect.computed_once(judged).subquery("judged")
 
     def _sound_of(self, rows: CTE) -> Subquery:

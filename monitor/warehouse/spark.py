@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.expression import FromClause
+from sqlalchemy.sql.expression import CTE, FromClause
 
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
@@ -41,7 +41,9 @@ class Spark(Dialect):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     one_state: ClassVar[bool] = False
-    few_scans = "of clusters"
+    few_scans = "beyond counts"
+    shares_rows = True
+    asks_at_once = True
     sums_within_cells = "whole numbers"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -109,6 +111,10 @@ class Spark(Dialect):
         """
         values = (each for column, _ in columns for each in (column, column.is_(None)))
         return sa.func.shiftright(sa.func.xxhash64(*values), sa.literal_column("34"), type_=sa.BigInteger)
+
+    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
+        """Spark writes rows that are not the same each time, and are read several times, to disk (a shuffle)."""
+        return rows.add_columns(sa.func.rand(sa.literal_column("0")).label("calmon_once")).cte(name)
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Do nothing. :meth:`cancel` ends a statement."""

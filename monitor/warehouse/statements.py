@@ -21,6 +21,7 @@ from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import (
     EMPTY,
     ONE,
+    PLACE,
     ZERO,
     built_once,
     feature_key,
@@ -28,7 +29,7 @@ from monitor.warehouse.row_levels import (
     whole_number,
 )
 from monitor.warehouse.shared_scan import SharedScanStatements
-from monitor.warehouse.shown_rows import EXAMPLES
+from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, packed
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("predicted", "automated", "cell")
@@ -43,22 +44,24 @@ class Statements(SharedScanStatements):
 
     # --- the rows of the window, kept for several statements
 
-    def over_kept_rows(self) -> Self:
+    def over_kept_rows(self, *, placed: bool = False) -> Self:
         """The same statements over the rows of the window, which several that are asked as one read by one scan.
 
-        See ``asked_at_once.py``. They know no row outside the window.
+        See ``asked_at_once.py``. They know no row outside the window. If they are ``placed``, which of the rows are the
+        latest is found once for all of them; their :meth:`in_shared_scan` counts only these.
         """
-        made = self._over_kept_rows()
+        made = self._over_kept_rows(placed=placed)
         return made.of_window(self.window, self.now) if self.named else made
 
     @built_once
-    def _over_kept_rows(self) -> Self:
+    def _over_kept_rows(self, *, placed: bool) -> Self:
         read = {*self._read(), "deviation"}
         names = [name for name in self.layout.columns if name in read or name not in self.source.features]
         columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
-        kept = self._select(*columns).where(self._in_window()).cte("calmon_kept_rows").prefix_with("MATERIALIZED")
+        rows = self._with_places(columns) if placed else self._select(*columns).where(self._in_window())
+        kept = self.dialect.shared(rows, "calmon_kept_rows")
         named = {name: Column(f"c{place}", self.layout.columns[name].kind) for place, name in enumerate(names)}
-        return replace(self, layout=Layout(kept, named))
+        return replace(self, layout=Layout(kept, named), placed=placed)
 
     # --- rows set aside
 
@@ -71,6 +74,9 @@ class Statements(SharedScanStatements):
     @built_once
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
+        if self.placed:
+            (place,) = self._known_place()
+            return self._select(sa.cast(sa.func.count(), sa.BigInteger).label("n")).where(place > ONE)
         rows = self._kept(latest=False)
         pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
@@ -92,6 +98,17 @@ class Statements(SharedScanStatements):
         columns = (placed.c[column].label(name) for name, column in (names | {"date": "date_text"}).items())
         return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
+    @built_once
+    def shown(self, *, rejected: bool, repeated: bool) -> sa.Select[Any]:
+        """(reason, example): at most 20 rows for each reason, each as :func:`packed`.
+
+        Rows that are ``rejected`` (but for their item), ``repeated`` ones, or both.
+        """
+        reasons = [reason for _, reason in self._window_reasons()] if rejected else []
+        reasons += [RejectReason.DUPLICATE] if repeated else []
+        rows = self.examples(tuple(dict.fromkeys(reasons)), in_window=rejected).subquery("shown_rows")
+        return sa.select(rows.c.reason, packed([rows.c[name] for name in SHOWN], self.dialect).label("example"))
+
     def _set_aside_for(self, reasons: Collection[RejectReason], *, in_window: bool) -> Iterator[sa.Select[Any]]:
         """The rejected rows, one SELECT for each level at which one of the reasons can occur."""
         levels = ((self._judged, self._window_reasons()), (self._undated, self._date_reasons(in_window=False)))
@@ -100,8 +117,9 @@ class Statements(SharedScanStatements):
                 rows = level()
                 yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
         if RejectReason.DUPLICATE in reasons:
-            rows = self._ranked_of(self._of_repeated())
-            yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
+            rows = self._judged() if self.placed else self._ranked_of(self._of_repeated())
+            place = rows.c[PLACE if self.placed else "place"]
+            yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(place > ONE)
 
     def _of_repeated(self) -> Subquery:
         """The sound rows of the first items with a repeated (item, label): enough to show, and few to sort."""

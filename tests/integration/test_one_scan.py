@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.config.settings import load_settings
 from monitor.core import windows
+from monitor.core.records import Expected
 from monitor.operations.open import warehouse_of
 from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
@@ -243,7 +244,7 @@ def test_rejected_rows_take_a_scan_of_their_own_only_where_none_were_expected(lo
         found = []
         for rejects, scans in ((False, 3), (True, 2)):
             asked.clear()
-            read = plain.read("tickets", source(), WEEK, now=NOW, fingerprint=True, rejects=rejects)
+            read = plain.read("tickets", source(), WEEK, now=NOW, fingerprint=True, expected=Expected(rejects))
             found.append(facts(read))
             assert len(asked) == scans
         assert found[0] == found[1]
@@ -327,7 +328,7 @@ def test_an_empty_window_has_no_counts(load: Loader) -> None:
         ("sqlite:///tickets.sqlite", "beyond counts"),
         ("postgresql://monitor@host/database", "beyond counts"),
         ("clickhouse://monitor:unused@host:8123/database", "never"),
-        ("spark://host:15002/tickets", "of clusters"),
+        ("spark://host:15002/tickets", "beyond counts"),
         ("trino://monitor@host:8080/catalog", "always"),
     ],
 )
