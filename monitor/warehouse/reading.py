@@ -297,6 +297,12 @@ class Reader:
             yield Question(statements.shown(rejected=False, repeated=True), _SHOWN_TEXTS)
         yield from self._of_rows(statements, latest)
 
+    def _of_many_labels(self, statements: Statements, _: bool) -> Iterator[Question]:
+        """The sums of items and how many rows repeat, where labels are too many for a bit each."""
+        items = statements.items_of_every_row([], hashed=self.hashed, hashing=None)
+        yield Question(items, ("hash",) if self.hashed else ())
+        yield Question(statements.repeated())
+
     def _of_rows(self, statements: Statements, latest: bool) -> Iterator[Question]:
         """The sums of items and ranks."""
         yield Question(statements.of_items(latest=latest))
@@ -366,6 +372,8 @@ class Reader:
         named = [str(label) for label in dict.fromkeys(_of_all_rows(grouped.groups)["label"].tolist())]
         labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
+        if len(named) > len(labels):
+            self._ask(self._of_many_labels, latest=False)
         sums = self._fetch(statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing))
         rows, kept, coming, again = (
             _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")

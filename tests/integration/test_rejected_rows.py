@@ -19,7 +19,7 @@ from monitor.alerting.health.issues import WatchReason, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core import windows
-from monitor.core.records import Window
+from monitor.core.records import Expected, Window
 from monitor.core.rejection_records import RejectionCause, Why
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
@@ -258,18 +258,19 @@ def test_the_rows_that_leave_the_warehouse_are_few_however_many_are_rejected(tmp
     assert len(reading.rejected) < 5 * 60
 
 
-def test_a_run_expects_rejected_rows_where_the_newest_window_before_had_some(
+def test_a_run_expects_the_rejected_and_repeated_rows_that_the_newest_window_before_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weeks = ("2026-W33", "2026-W34", WEEK)
     rows = frame(weeks)
-    first = rows["resolved_at"] < week(weeks[1]).start
-    world = world_of(tmp_path, "duckdb", pd.concat([minus_one(rows[first]), rows[~first]]), None)
-    expected: list[bool | None] = []
+    first, last = rows["resolved_at"] < week(weeks[1]).start, rows["resolved_at"] >= week(WEEK).start
+    second = rows[~(first | last)]
+    world = world_of(tmp_path, "duckdb", pd.concat([minus_one(rows[first]), second, second.head(20), rows[last]]), None)
+    expected: list[Expected | None] = []
     read = Warehouse.read
 
     def noted(self: Warehouse, *given: Any, **options: Any) -> Reading:
-        expected.append(options.get("rejects"))
+        expected.append(options.get("expected"))
         return read(self, *given, **options)
 
     monkeypatch.setattr(Warehouse, "read", noted)
@@ -278,4 +279,4 @@ def test_a_run_expects_rejected_rows_where_the_newest_window_before_had_some(
         expected.clear()
         run(world, name, week(name).end)
         found.append(expected[0])
-    assert found == [None, True, False]
+    assert found == [None, Expected(rejects=True, repeats=False), Expected(rejects=False, repeats=True)]
