@@ -26,7 +26,8 @@ from tests.conftest import ENGINES, Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
-AT_ONCE = tuple(engine for engine in ENGINES if engine != "snowflake")
+AT_ONCE = tuple(name for name in ENGINES if name != "snowflake" and (name != "duckdb" or "clickhouse" not in ENGINES))
+"""Engines that share rows. With ClickHouse other tests want DuckDB to compare with; here it would be tried twice."""
 FAULTS: tuple[Mapping[str, Any], ...] = (
     {"label": None}, {"label": "x" * 2_000}, {"score": None}, {"score": 1.5}, {"score": 1e300}, {"score": math.nan},
     {"actual": None}, {"actual": -1.0}, {"actual": 7.0}, {"item": None}, {"predicted": 3},
