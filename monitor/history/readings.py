@@ -284,7 +284,7 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 
 def last_found(connection: Connection, schedule: Schedule, source: str) -> Expected | None:
-    """Which rows that do not count the newest window has that was read of a source; None if none was read."""
+    """Whether the newest window that was read of a source has rejected rows, and repeated ones; None without one."""
     table, bad = tables.readings, tables.quality
     is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
     same = (bad.c.schedule == schedule, bad.c.source == source, bad.c.window_start == table.c.window_start)

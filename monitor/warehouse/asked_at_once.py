@@ -1,10 +1,11 @@
 """Several statements as one, whose rows of the window are read by one scan.
 
-In some kinds of source a row is counted by the other rows of its item, and each thing that is counted takes a statement
-of its own. Where statements can share rows (:attr:`~monitor.warehouse.dialects.Dialect.shares_rows`), they are written
-over the rows that ``WITH ... AS MATERIALIZED`` keeps (``Statements.over_kept_rows``), and their results are put below
-each other (:func:`asked_at_once`). All have the same columns then: two texts, and :data:`NUMBERS` numbers in double
-precision. A result of more numbers has one row for each of them, with its place and its value.
+Where a row is counted by the other rows of its item, or only the latest of repeated rows counts, each thing that is
+counted takes a statement of its own. Where statements can share rows
+(:attr:`~monitor.warehouse.dialects.Dialect.shares_rows`), they are written over rows that are kept
+(``Statements.over_kept_rows``), and their results are put below each other (:func:`asked_at_once`). All have the same
+columns then: two texts, and :data:`NUMBERS` numbers in double precision. A result of more numbers has one row for each
+of them, with its place and its value.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class Dialect:
 
     "always" is for engines in which that costs no more, or in which a scan costs more than a processor's time on its
     rows, since bytes are billed or come from afar. "beyond counts" is for sources with clusters or segments, or of
-    which rejected rows are expected: of others a scan for each takes less of a processor. With "never" nothing else is
-    asked at once either.
+    which rejected rows are expected: of others a scan for each takes less of a processor. (What is asked at once, see
+    :attr:`asks_at_once`, is so unless this is "never".)
     """
     shares_rows: bool = False
     """Whether :meth:`shared` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""

@@ -36,7 +36,7 @@ from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
 from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
-from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, order, unpacked
+from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, as_shown, order, unpacked
 from monitor.warehouse.statements import Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
@@ -157,8 +157,7 @@ class Reader:
         counted = self._counts(grouped.groups, grouped.segments, self._label_effects(grouped.clusters, latest=latest))
         labels = counted.of.get(("", ""), {})
         rows = sum(counts.rows for counts in labels.values())
-        rejected, beside = self._rejected_beside(grouped, found)
-        shown = None if beside is None else {**beside, **self._shown_with(rejected=False, repeated=True)}
+        rejected, shown = self._rejected_beside(grouped, found)
         return Reading(
             source=self.name,
             window=self.statements.window,
@@ -190,10 +189,10 @@ class Reader:
         if repeated and not latest:
             latest = True
             self._ask(partial(_of_numbers, first=False), latest=True)
-            shown = {**shown, **self._shown_with(rejected=False, repeated=True)}
+            shown = _together(shown, self._shown_with(rejected=False, repeated=True))
         total, rejected = self._number(statements.total(latest=latest)), self._rejected(latest=latest)
         rows = self._fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
-        quality = self._quality(repeated, rejected, shown if self._asks_at_once else None)
+        quality = self._quality(repeated, rejected, shown)
         return Reading(
             source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
             versions=self._versions(latest=latest), quality=quality, rows=total,
@@ -227,14 +226,16 @@ class Reader:
     def _grouped_and_items(self) -> tuple[_Grouped, _Items]:
         """The groups of the counts, and the sums of items.
 
-        Usually there are two scans: the groups give the labels, and with these the sums of items show whether an (item,
-        label) repeats. To group the rows by item and label would take more time and memory than both.
+        Usually there are two scans, or one where repeated rows are expected: the groups give the labels, and with these
+        the sums of items show whether an (item, label) repeats. To group the rows by item and label would take more
+        time and memory than both.
         """
         if self._asks_at_once and (self.expected.repeats or not self.statements.items_of_all_rows):
             return self._all_at_once(latest=self.expected.repeats)
         if not self.statements.items_of_all_rows:
             return self._one_by_one()
-        grouped = self._grouped_in_one_scan() if self._few_scans() else self._grouped(latest=False)
+        counted = self._counted_at_once(self.statements)
+        grouped = self._grouped_of(self._fetch(counted)) if self._few_scans() else self._grouped(latest=False)
         found = self._items(grouped)
         if found.repeated and self._asks_at_once:
             return self._all_at_once(latest=True)
@@ -248,10 +249,16 @@ class Reader:
     def _all_at_once(self, *, latest: bool) -> tuple[_Grouped, _Items]:
         """As :meth:`_one_by_one`, by one scan; and by a second one of the ``latest`` rows if rows repeat after all."""
         self._ask(self._of_window, latest=latest)
-        grouped, fingerprint = self._grouped_in_one_scan(), self._fingerprint()
+        counted = self.answers.of(self._counted_at_once(self.statements))
+        if counted is None:
+            raise AssertionError("the counts were not asked, and asked now they would be those of repeated rows too")
+        grouped, fingerprint = self._grouped_of(counted), self._fingerprint()
         repeated = self._number(self.statements.repeated())
         if repeated and not latest:
             return self._all_at_once(latest=True)
+        if latest:
+            shown = _together(grouped.shown, self._shown_with(rejected=False, repeated=True))
+            grouped = replace(grouped, shown=shown)
         return grouped, _Items(self._sums_of_items(latest=latest), repeated, fingerprint, latest=latest)
 
     def _one_by_one(self) -> tuple[_Grouped, _Items]:
@@ -331,10 +338,10 @@ class Reader:
         segments = tuple(segment for segment in source.segments if segment not in crowded)
         return _Grouped(self._groups(segments, latest=latest), segments, tuple(crowded))
 
-    def _grouped_in_one_scan(self) -> _Grouped:
-        """The same with the sums of clusters and the rejected rows, by one statement."""
+    def _grouped_of(self, counted: Arrays) -> _Grouped:
+        """The same with the sums of clusters and the rejected rows, from the result of :meth:`_counted_at_once`."""
         statements, every = self.statements, tuple(self.statements.source.segments)
-        found = CountedAtOnce.of(self._fetch(self._counted_at_once(statements)))
+        found = CountedAtOnce.of(counted)
         crowded = found.crowded(every, SEGMENT_VALUES)
         kept = tuple(name for name in every if name not in crowded)
         groups = completed(found.groups([every.index(name) + 1 for name in kept]))
@@ -369,7 +376,7 @@ class Reader:
     def _items(self, grouped: _Grouped) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
         statements, by_bits = self.statements, self.statements.dialect.counts_bits
-        named = [str(label) for label in dict.fromkeys(_of_all_rows(grouped.groups)["label"].tolist())]
+        named = sorted({str(label) for label in _of_all_rows(grouped.groups)["label"].tolist()})
         labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
         if len(named) > len(labels):
@@ -384,6 +391,8 @@ class Reader:
         if again and self._asks_at_once:
             return _Items(sums, again)  # or fewer: all will be counted with the latest rows
         repeated = self._number(statements.repeated()) if not exactly and (again or (kept and not labels)) else again
+        if repeated and self._asks_at_once:
+            return _Items(sums, repeated)
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
         latest = repeated > 0
@@ -495,17 +504,19 @@ class Reader:
         if reasons:
             examples = self.statements.examples(tuple(reasons), in_window=shown is None)
             for row in self.statements.result(self.connection, examples).mappings():
-                found.setdefault(str(row["reason"]), []).append({name: row[name] for name in SHOWN})
+                found.setdefault(str(row["reason"]), []).append({name: as_shown(row[name]) for name in SHOWN})
         return {
             reason: tuple({name: _shown(row[name]) for name in SHOWN} for row in sorted(rows, key=order)[:EXAMPLES])
             for reason, rows in found.items()
         }
 
-    def _shown_with(self, *, rejected: bool, repeated: bool) -> Shown:
-        """Rows to show that were asked before, by reason; none if they were not."""
+    def _shown_with(self, *, rejected: bool, repeated: bool) -> Shown | None:
+        """Rows to show that were asked before, by reason; None if they were not."""
         columns = self.answers.of(self.statements.shown(rejected=rejected, repeated=repeated))
+        if columns is None:
+            return None
         found: dict[str, list[Mapping[str, str | None]]] = {}
-        for reason, text in zip(*columns.values(), strict=True) if columns else ():
+        for reason, text in zip(*columns.values(), strict=True):
             found.setdefault(str(reason), []).append(unpacked(str(text)))
         return found
 
@@ -675,6 +686,11 @@ def _rejected_cell(
 ) -> RejectedCell:
     place, truth = (None if code is None else int(code) for code in (place, truth))
     return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
+
+
+def _together(one: Shown | None, other: Shown | None) -> Shown | None:
+    """The rows to show of both; None if one of them was not read yet."""
+    return None if one is None or other is None else {**one, **other}
 
 
 def _optional(column: npt.NDArray[Any]) -> list[Any]:

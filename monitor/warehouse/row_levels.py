@@ -36,7 +36,7 @@ from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kin
 NO_VALUE = "(none)"
 PLACE = "calmon_place"
 """The place of a row among the sound ones of its (item, label): 1 is the latest. Of a rejected row it is 1."""
-_BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation")
+_BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 EMPTY: Expression = sa.literal_column("''")
@@ -54,7 +54,7 @@ _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, in
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
 
 LEVELS = 200
-"""How many levels and statements of one source are kept. A reading has about twenty."""
+"""With so many levels and statements of one source the next window begins anew. A reading has twenty to forty."""
 
 Options = ParamSpec("Options")
 Level = TypeVar("Level")
@@ -73,10 +73,7 @@ def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
         key = (build.__qualname__, *map(_hashable, arguments[1:]), *named)
         found = levels.get(key)
         if found is None:
-            found = build(*arguments, **options)
-            if len(levels) >= LEVELS:  # the labels of other windows
-                levels.clear()
-            levels[key] = found
+            found = levels[key] = build(*arguments, **options)
         return cast("Level", found)
 
     return built
@@ -114,6 +111,8 @@ class RowLevels:
         found = replace(self, window=window, now=now)
         if not self.named or found.sees_future != self.sees_future:
             raise ValueError("these statements are about one window only")
+        if len(self.levels) >= LEVELS:  # never within a reading, which knows its statements by their identity
+            object.__setattr__(self, "levels", {})
         object.__setattr__(found, "levels", self.levels)
         return found
 
@@ -157,7 +156,7 @@ class RowLevels:
 
         With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
         """
-        columns = [*self._identity(), *self._values(), *self._extras(), *self._known_place()]
+        columns = [*self._identity(), *self._values(), *self._dated(), *self._extras(), *self._known_place()]
         if features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
         judgment = (sound_unless if sound else first_reason)(self._window_reasons())
@@ -199,7 +198,7 @@ class RowLevels:
     def _with_places(self, columns: Sequence[sa.Label[Any]]) -> sa.Select[Any]:
         """These columns of the rows of the window, and :data:`PLACE`."""
         identity = [column for column in self._identity() if column.name in ("item", "label")]
-        values = [*identity, *self._values(), *self._extras(), sound_unless(self._window_reasons())]
+        values = [*identity, *self._values(), *self._dated(), *self._extras(), sound_unless(self._window_reasons())]
         rows = self._select(*columns, *values).where(self._in_window()).subquery("judged")
         counts = sa.case((rows.c.sound.is_not(None), ONE), else_=ZERO)
         place = self._place(rows, [rows.c.item, rows.c.label, counts], []).element
@@ -343,6 +342,11 @@ class RowLevels:
             values["weight"] = self._number("weight")
         values["resolved"] = self._instant("resolved_at")
         return [value.label(name) for name, value in values.items()]
+
+    def _dated(self) -> list[sa.Label[Any]]:
+        """The date by which a row is in the window, unless that is ``resolved``."""
+        name = self.source.window_on
+        return [] if name == "resolved_at" else [self._instant(name).label("dated")]
 
     def _extras(self) -> list[sa.Label[Any]]:
         extras = [self._text("cluster").label("cluster")] if self.layout.has("cluster") else []

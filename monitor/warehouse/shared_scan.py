@@ -1,8 +1,8 @@
 """The counts, the sums of clusters and the rejected rows from one scan of the window, where statements share rows.
 
-``WITH ... AS MATERIALIZED`` makes the rows of a window once for several SELECTs, whose results are put below each
-other. That takes little more of a processor than a scan for each, or even less, and far less than to group each row
-several times over, as :meth:`~monitor.warehouse.count_statements.CountStatements.in_one_scan` does.
+The rows of a window are made once for several SELECTs (``Dialect.shared``), whose results are put below each other.
+That takes little more of a processor than a scan for each, or even less, and far less than to group each row several
+times over, as :meth:`~monitor.warehouse.count_statements.CountStatements.in_one_scan` does.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class SharedScanStatements(CountStatements):
         self, *, limit: int, segments: Sequence[str] = (), versions: bool = False
     ) -> sa.CompoundSelect[Any]:
         """What :meth:`in_one_scan` finds, with other rows for two divisions. There is no NULL, but "" and 0.
+
+        Repeated rows are counted too, unless the statements are ``placed``.
 
         Rows of :data:`OF_CLUSTERS` have one sum each, as ``hits``; ``key`` is its place in :attr:`sums_of_clusters`.
         Rows of :data:`OF_SEGMENTS` have the number ``n`` of a segment's values, or of ``limit`` + 1 if there are more;

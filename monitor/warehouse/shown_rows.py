@@ -37,6 +37,11 @@ def unpacked(text: str) -> Mapping[str, str | None]:
     return {name: None if part == _NOTHING else part[1:] for name, part in zip(SHOWN, parts, strict=True)}
 
 
+def as_shown(text: str | None) -> str | None:
+    """A text as :func:`packed` keeps it."""
+    return None if text is None else text.replace(_SEPARATOR, " ")
+
+
 def order(row: Mapping[str, str | None]) -> tuple[tuple[bool, bytes], ...]:
     """By what rejected rows of one reason are sorted: item, label, score and date by their bytes, None last."""
     return tuple((row[name] is None, (row[name] or "").encode("utf-8", "surrogatepass")) for name in SHOWN)

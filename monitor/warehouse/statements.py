@@ -48,7 +48,7 @@ class Statements(SharedScanStatements):
         """The same statements over the rows of the window, which several that are asked as one read by one scan.
 
         See ``asked_at_once.py``. They know no row outside the window. If they are ``placed``, which of the rows are the
-        latest is found once for all of them; their :meth:`in_shared_scan` counts only these.
+        latest is found once for all of them; their :meth:`in_shared_scan` leaves out the others.
         """
         made = self._over_kept_rows(placed=placed)
         return made.of_window(self.window, self.now) if self.named else made
@@ -102,7 +102,8 @@ class Statements(SharedScanStatements):
     def shown(self, *, rejected: bool, repeated: bool) -> sa.Select[Any]:
         """(reason, example): at most 20 rows for each reason, each as :func:`packed`.
 
-        Rows that are ``rejected`` (but for their item), ``repeated`` ones, or both.
+        Of rows that are ``rejected`` (not for what other rows of their item have), ``repeated``, or both. Over the rows
+        of the window alone (:meth:`over_kept_rows`).
         """
         reasons = [reason for _, reason in self._window_reasons()] if rejected else []
         reasons += [RejectReason.DUPLICATE] if repeated else []

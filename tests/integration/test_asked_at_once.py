@@ -1,4 +1,4 @@
-"""Kinds of source in which a row depends on the other rows of its item: all questions as one statement."""
+"""Rows that are counted by the other rows of their item, and rows that repeat: all questions as one statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import Expected
-from monitor.warehouse import asked_at_once
+from monitor.warehouse import asked_at_once, row_levels
 from monitor.warehouse.asked_at_once import Question
 from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
@@ -149,6 +149,35 @@ def test_rows_that_repeat_and_items_of_several_clusters_are_read_alike_in_any_ki
             assert facts(found) == facts(theirs), engine
             counting = [each for each in asked if not outside_the_window(each)]
             assert scans_of(counting) == [1] * (scans + apart), engine
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "top_k", "multiclass"])
+def test_statements_that_are_forgotten_between_readings_are_never_forgotten_within_one(
+    load: Loader, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plain,) = load(some_rows(6, weights=False, repeats=True, apart=True)[:150], engines=("sqlite",)).values()
+    config = source(kind, segments=("channel",))
+    theirs = facts(read_both(plain, config)[1])
+    for levels in (1, 5, 15, 25):
+        monkeypatch.setattr(row_levels, "LEVELS", levels)
+        for expected in (Expected(), Expected(rejects=False), Expected(repeats=True)):
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(found) == theirs
+
+
+def test_of_rows_that_repeat_the_same_are_shown_however_they_are_read(load: Loader) -> None:
+    plain = {"label": "billing", "score": 0.7, "actual": 1.0, "resolved_at": WEEK.start + timedelta(days=6)}
+    rows = [
+        plain | {"item": f"a\x01{item}", "predicted_at": WEEK.start + timedelta(hours=hour)}
+        for item in range(30)
+        for hour in ((2, 0, 1) if item % 2 else (1, 2, 0))
+    ]
+    config = source("multilabel", window_on="predicted_at")
+    for engine, warehouse in load(rows, engines=AT_ONCE).items():
+        ours, theirs = read_both(warehouse, config)
+        assert ours.quality == theirs.quality, engine
+        ((reason, n, first),) = [(each.reason, each.rows, each.examples[0]) for each in ours.quality]
+        assert (reason, n, first["item"]) == ("duplicate", 60, "a 0")
 
 
 @pytest.mark.parametrize("repeats", [False, True], ids=["once", "repeated"])
