@@ -7,7 +7,7 @@ read NULL, casts and names as the other engines do; ``readonly`` refuses every w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -53,15 +53,15 @@ class ClickHouse(Dialect):
 
     name: ClassVar[str] = "clickhouse"
     one_state: ClassVar[bool] = False
-    asks_at_once: ClassVar[bool] = True
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def of(self, connection: sa.Connection) -> ClickHouse:
         """With shared rows, where the server has them, and nothing else was chosen."""
         driver: Any = connection.connection.driver_connection
-        if "shares_rows" in vars(self) or _SHARES not in driver.client.server_settings:
+        settings = driver.client.server_settings
+        if "shares_rows" in vars(self) or _SHARES not in settings:
             return self
-        return _sharing(type(self).__name__, vars(self).get("few_scans", "beyond counts"))
+        return _sharing(type(self).__name__, vars(self).get("few_scans", "beyond counts"), takes_long(settings))
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -164,11 +164,16 @@ class ChDB(ClickHouse):
         return int(connection.execute(read).scalar() or 0)
 
 
+def takes_long(settings: Mapping[str, Any]) -> bool:
+    """Whether a session may set how long a statement is, by the settings of its server."""
+    return all(name in settings and not int(settings[name].readonly) for name in _LENGTHS)
+
+
 @lru_cache
-def _sharing(kind: str, few: FewScans) -> ClickHouse:
+def _sharing(kind: str, few: FewScans, asks_at_once: bool) -> ClickHouse:
     """A dialect that shares rows, by the name of its class: one object, since statements are kept by their dialect."""
     found = ChDB() if kind == ChDB.__name__ else ClickHouse()
-    found.shares_rows, found.few_scans = True, few
+    found.shares_rows, found.few_scans, found.asks_at_once = True, few, asks_at_once
     return found
 
 
@@ -227,6 +232,7 @@ def _settle(connection: Any, _: Any) -> None:
         client.set_client_setting(name, value)
     if _SHARES in client.server_settings:
         client.set_client_setting(_SHARES, 1)
+    if takes_long(client.server_settings):
         for name, most in _LENGTHS.items():
             client.set_client_setting(name, most)
     known = client.server_settings.get("readonly")

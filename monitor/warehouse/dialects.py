@@ -108,7 +108,7 @@ class Dialect:
     """
     shares_rows: bool = False
     """Whether :meth:`shared` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
-    asks_at_once: ClassVar[bool] = False
+    asks_at_once: bool = False
     """Whether the engine takes statements as long as ``asked_at_once.py`` makes them, where it shares rows."""
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
