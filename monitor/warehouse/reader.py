@@ -576,12 +576,16 @@ def _opened(error: Exception) -> str:
     return quoted[1] if quoted else message
 
 
+_NO_ROOM = ("temporary file size exceeds", "no space left on device", "memory limit", "out of memory", "outofmemory")
+"""What engines say, in lower case, that have no room for a statement on disk or in memory."""
+
+
 def _what_to_do(message: str) -> str:
     """What to do about a database that does not open, by its message."""
     text = message.lower()
     if "does not exist" in text or "unable to open" in text:
         return "is not there (create or mount it, or correct CALMON_WAREHOUSE_URL; the monitor never creates it)"
-    if "temporary file size exceeds" in text or "no space left on device" in text:
+    if any(each in text for each in _NO_ROOM):
         return "has no room for a statement (give it more, or set CALMON_WAREHOUSE_SCANS=several, which needs less)"
     if "lock" in text:
         return "is held by another process (a DuckDB file has one writer: try again when it is done)"

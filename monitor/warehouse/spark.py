@@ -113,7 +113,7 @@ class Spark(Dialect):
         return sa.func.shiftright(sa.func.xxhash64(*values), sa.literal_column("34"), type_=sa.BigInteger)
 
     def shared(self, rows: sa.Select[Any], name: str) -> CTE:
-        """Spark writes rows that are not the same each time, and are read several times, to disk (a shuffle)."""
+        """With a random column: Spark would make rows without one anew for each SELECT; these it shuffles once."""
         return rows.add_columns(sa.func.rand(sa.literal_column("0")).label("calmon_once")).cte(name)
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:

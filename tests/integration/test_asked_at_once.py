@@ -202,6 +202,12 @@ def test_rows_of_numbers_are_read_alike_and_in_the_same_order(load: Loader, repe
         assert facts(ours) == facts(theirs), engine
         assert ours.numbers is not None
         assert len(ours.numbers.predicted) == ours.rows > 250
+        assert {"deviation_invalid", "outcome_not_finite"} <= {cell.reason for cell in ours.rejected}
+        asked = statements_of(plain)
+        for expected, scans in ((Expected(), 1 + repeats), (Expected(repeats=True), 1)):
+            asked.clear()
+            assert facts(plain.read("tickets", source("regression"), WEEK, now=NOW, expected=expected)) == facts(theirs)
+            assert scans_of([each for each in asked if not outside_the_window(each)]) == [1] * scans, engine
         assert any(each.reason == "duplicate" for each in ours.quality) is repeats
 
 
@@ -297,12 +303,12 @@ def test_answers_are_put_together_from_texts_and_numbers() -> None:
         Question(wide, ("a", "b", "c"))
 
 
-@pytest.mark.skipif("sqlite" not in ENGINES, reason="of SQLite alone")
+@pytest.mark.skipif("sqlite" not in ENGINES, reason="nothing of another engine is tried")
 def test_a_table_may_have_any_name_of_the_statement(load: Loader) -> None:
     rows = some_rows(3, weights=False, repeats=True, apart=True)
     for name in ("facts", "kept_rows", "shared_rows", "part_0", "values_of_segments"):
-        (plain,) = load(rows, table=name, engines=("sqlite",)).values()  # where such names meet soonest
-        config = source("top_k", segments=("channel",)).model_copy(update={"relation": name})
-        ours, theirs = read_both(plain, config)
-        assert facts(ours) == facts(theirs), name
-        assert ours.rows > 400
+        for plain in load(rows, table=name, engines=("duckdb", "sqlite")).values():
+            config = source("top_k", segments=("channel",)).model_copy(update={"relation": name})
+            ours, theirs = read_both(plain, config)
+            assert facts(ours) == facts(theirs), name
+            assert ours.rows > 400

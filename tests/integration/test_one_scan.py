@@ -11,9 +11,11 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+import duckdb
 import pytest
 import sqlalchemy as sa
 
@@ -179,6 +181,20 @@ def test_a_server_without_room_for_the_rows_says_what_helps(load: Loader) -> Non
         pytest.raises(WarehouseFailed, match=r"has no room .*CALMON_WAREHOUSE_SCANS=several"),
     ):
         small.read("tickets", source(segments=("channel",)), WEEK, now=NOW)
+
+
+def test_a_warehouse_without_memory_for_the_rows_says_what_helps(tmp_path: Path) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE resolved_tickets AS SELECT 't' || i // 4 AS item, 'label ' || i % 20 AS label, "
+            "hash(i) % 10000 / 10000 AS score, i % 2 AS actual, 'c' || i // 16 AS cluster, "
+            f"TIMESTAMPTZ '{WEEK.start.isoformat()}' AS resolved_at FROM range(300000) AS r(i)"
+        )
+    with Warehouse.from_url(f"duckdb:///{path}") as small:
+        sa.event.listen(small._engine, "connect", lambda driver, _: driver.execute("SET memory_limit = '30MB'"))
+        with pytest.raises(WarehouseFailed, match=r"has no room .*CALMON_WAREHOUSE_SCANS=several.*Out of Memory"):
+            small.read("tickets", source(), WEEK, now=NOW)
 
 
 PLANS = {

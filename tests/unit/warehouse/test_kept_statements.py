@@ -104,9 +104,9 @@ def test_labels_that_change_from_window_to_window_take_no_more_and_more_memory()
     kept = made(config=source(relation="changing"))
     for number in range(2 * LEVELS):
         statements = kept.of_window(kept.window, kept.now)
+        assert len(statements.levels) < LEVELS
         items = statements.items_of_every_row([f"label {number}"], hashed=False)
         assert statements.items_of_every_row([f"label {number}"], hashed=False) is items
-    assert len(kept.levels) <= LEVELS + 10
 
 
 def test_a_source_of_other_columns_shares_nothing_with_the_one_that_it_was_made_of() -> None:
