@@ -848,7 +848,7 @@ def test_the_watchdogs_heartbeat_reports_what_slack_cannot(
     path, body = heart.made[-1]
     assert path == "/ping/secret-1234/fail"
     assert "token was revoked" in body
-    assert body.endswith("No message reaches Slack now.")
+    assert body.endswith("Nothing has reached Slack so far.")
     workspace.always.clear()
     with world.opened(slack_bot_token=slack.TOKEN, slack_api_url=workspace.url) as monitor:
         deliver(monitor)

@@ -327,7 +327,7 @@ def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, sinc
 
 
 @FINDING.add(
-    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?P<nobody> No message reaches Slack now\.)?"
+    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
 )
 def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str, nobody: Any) -> None:
     if "waited" in what:
@@ -342,7 +342,7 @@ def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str
     known = {d["error"] for d in mine} | {"no error was noted"}
     reader.check(error in known or error.rstrip(".") in known, "error", text, known)
     if nobody:
-        _reaches_nobody(reader, text)
+        _reaches_nobody(reader, text, nobody)
 
 
 def _state(reader: Reader, delivery: Row) -> str:
@@ -372,7 +372,7 @@ def _changes_of_refused(reader: Reader, text: str, _: Any, n: str, channel: str)
 
 
 @FINDING.add(
-    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?P<nobody> No message reaches Slack now\.)?"
+    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
 )
 def _not_sent(reader: Reader, text: str, _: Any, n: str, channel: str, nobody: Any) -> None:
     now = reader.made_at or reader.facts.now
@@ -388,11 +388,20 @@ def _not_sent(reader: Reader, text: str, _: Any, n: str, channel: str, nobody: A
         reader.check(
             mishaps(reader).has_no_token(now, max(sent)), "token that is missing", text, mishaps(reader).tokenless
         )
+    _nothing_since(reader, text, nobody, now)
 
 
-def _reaches_nobody(reader: Reader, text: str) -> None:
+def _nothing_since(reader: Reader, text: str, nobody: str | None, now: datetime) -> None:
+    """When the newest message was sent."""
+    last = max((d["sent_at"] for d in reader.facts.deliveries if d["sent_at"] and d["sent_at"] <= now), default=None)
+    known = "so far" if last is None else f"since {last:%Y-%m-%d %H:%M} UTC"
+    reader.check(nobody in (None, f"Nothing has reached Slack {known}"), "when the last was sent", text, known)
+
+
+def _reaches_nobody(reader: Reader, text: str, nobody: str) -> None:
     """Slack refuses the token, or each channel in which a message ever was has one that waits for an hour."""
     now = reader.made_at or reader.facts.now
+    _nothing_since(reader, text, nobody, now)
     waits = [d for d in _waiting(reader) if now - d["created_at"] > timedelta(hours=1)]
     refused = any(d["error_code"] in ("invalid_auth", "token_revoked", "token_expired") for d in waits)
     reader.check(refused or {d["channel"] for d in waits} >= ROUTED, "that nothing reaches Slack", text, waits)

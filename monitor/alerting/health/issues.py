@@ -53,8 +53,6 @@ WATCHDOG_NOTE, WAITING_NOTE, FAILED_NOTE, SILENT_NOTE = "watchdog", "waiting", "
 when the drain has seen that the watchdog is silent."""
 LISTENER_NOTE = "slack listener"
 """The note of ``calmon slack``: when it was last connected to Slack."""
-NOBODY = " No message reaches Slack now."
-"""What is added where people are notified of nothing."""
 NEVER_RUN = "nothing has been run yet"
 """What is said of a history without a run and without issues: neither that it is healthy nor that nothing is wrong."""
 SCHEDULE_OF: Mapping[str, Schedule] = {"calmon-weekly": "weekly", "calmon-daily": "daily"}
@@ -646,7 +644,7 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
             nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
             severity: Severity = "critical" if nobody else "warning"
-            text = f"{messages} {what}: {error}{NOBODY * nobody}"
+            text = f"{messages} {what}: {error}{_nothing_since(observed) if nobody else ''}"
             yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
     yield from _changes_of_refused(recent, {d.channel for d in dead}, look)
     yield from _not_sent(observed, now)
@@ -668,8 +666,20 @@ def _changes_of_refused(dead: Sequence[Delivery], reported: Collection[str], loo
         )
 
 
+def _nothing_since(observed: Observed) -> str:
+    """What is added where people are notified of nothing: since when, as the history knows it."""
+    since = "so far" if observed.sent is None else f"since {observed.sent[1]:%Y-%m-%d %H:%M} UTC"
+    return f" Nothing has reached Slack {since}."
+
+
 def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
-    """Whether no message reaches Slack: it refuses the token, or messages of every route wait."""
+    """Whether no message reaches Slack: it refuses the token, or messages of every route wait.
+
+    Not where one was sent after these were last tried: they only wait for their next attempt.
+    """
+    tried = max(each.claimed_at or each.created_at for each in waiting)
+    if observed.sent is not None and observed.sent[1] > tried:
+        return False
     refuses_all = any(each.error_code in TOKEN_ERRORS for each in waiting)
     return refuses_all or (bool(observed.channels) and observed.channels <= {each.channel for each in stuck})
 
@@ -690,7 +700,7 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             "critical" if nobody else "warning",
             channel,
             f"{messages} not sent and will not be: a process had no token, although messages had been sent before."
-            f"{NOBODY * nobody}",
+            f"{_nothing_since(observed) if nobody else ''}",
             "set CALMON_SLACK_BOT_TOKEN wherever calmon runs (`calmon check` says whose it is); "
             "`calmon incidents list` shows what the messages were about",
             channel=channel,

@@ -265,8 +265,21 @@ def test_that_no_message_reaches_slack_is_critical_and_another_service_hears_of_
     found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"})), MONDAY)
     assert [each.severity for each in found] == severities
     nobody = severities[0] == "critical"
-    assert all(each.text.endswith("No message reaches Slack now.") == nobody for each in found)
+    assert all(each.text.endswith("Nothing has reached Slack so far.") == nobody for each in found)
     assert not_heard(found) == (found[0].text if nobody else None)
+    sent = (MONDAY - timedelta(days=3), MONDAY - timedelta(days=2))
+    found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"}), sent=sent), MONDAY)
+    since = f"Nothing has reached Slack since {sent[1]:%Y-%m-%d %H:%M} UTC."
+    assert all(each.text.endswith(since) == nobody for each in found)
+
+
+def test_a_message_that_was_sent_after_the_others_were_tried_reached_slack():
+    tried = MONDAY - timedelta(hours=1)
+    waits = replace(message("failed", 2), error_code="token_revoked", claimed_at=tried)
+    for later, severity in ((-1, "critical"), (1, "warning")):
+        sent = (tried + timedelta(minutes=later),) * 2
+        (found,) = findings(seen(deliveries=[waits], channels=frozenset({"#a"}), sent=sent), MONDAY)
+        assert (found.severity, "Nothing has reached" in found.text) == (severity, severity == "critical")
 
 
 def test_messages_that_were_given_up_without_a_token_are_found_where_there_was_one_before():
