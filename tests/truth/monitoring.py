@@ -17,6 +17,7 @@ from tests.truth.texts import Message, Part
 
 N = NUMBER
 FINDING = Grammar("finding of the monitor")
+COUNTED = r"(?:(?P<n>\d+) messages?)?(?: and )?(?:(?P<edits>\d+) changes? of (?:a message|messages))?"
 _SINCE = rf"(?: \(since (?P<since>{WEEK})\))?"
 ROUTED = {"#ml-oncall", "#ml-monitoring"}
 _IN_NO_WINDOW = ("line_unreadable", "date_missing", "date_malformed", "date_in_future")
@@ -327,22 +328,39 @@ def _every_row(reader: Reader, text: str, _: Any, source: str, window: str, sinc
 
 
 @FINDING.add(
-    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
+    COUNTED
+    + r" to (?P<channel>#[\w-]+) (?P<what>(?:have|has) waited for more than an hour|(?:were|was) refused by Slack for good): (?P<error>.+?)(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
 )
-def _messages(reader: Reader, text: str, _: Any, n: str, channel: str, what: str, error: str, nobody: Any) -> None:
+def _messages(
+    reader: Reader,
+    text: str,
+    _: Any,
+    n: str | None,
+    edits: str | None,
+    channel: str,
+    what: str,
+    error: str,
+    nobody: Any,
+) -> None:
     if "waited" in what:
         now, hour = reader.made_at or reader.facts.now, timedelta(hours=1)
         waiting = [d for d in _waiting(reader) if d["channel"] == channel]
         mine = [d for d in waiting if now - d["created_at"] > hour]
-        if len(mine) != int(n):  # the clock moves on until it is told
+        if _by_kind(mine) != (n, edits):  # the clock moves on until it is told
             mine = [d for d in waiting if now + timedelta(seconds=1) - d["created_at"] > hour]
     else:
         mine = [d for d in _refused(reader, channel) if d["attempts"]]
-    reader.equal("messages", text, int(n), len(mine))
+    reader.equal("messages, changes", text, (n, edits), _by_kind(mine))
     known = {d["error"] for d in mine} | {"no error was noted"}
     reader.check(error in known or error.rstrip(".") in known, "error", text, known)
     if nobody:
         _reaches_nobody(reader, text, nobody)
+
+
+def _by_kind(deliveries: list[Row]) -> tuple[str | None, str | None]:
+    """How many post something, and how many edit what was posted."""
+    edits = sum(d["operation"] == "edit" for d in deliveries)
+    return str(len(deliveries) - edits or "") or None, str(edits or "") or None
 
 
 def _state(reader: Reader, delivery: Row) -> str:
@@ -372,18 +390,20 @@ def _changes_of_refused(reader: Reader, text: str, _: Any, n: str, channel: str)
 
 
 @FINDING.add(
-    r"(?P<n>\d+) messages? to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
+    COUNTED
+    + r" to (?P<channel>#[\w-]+) (?:was|were) not sent and will not be: a process had no token, although messages had been sent before\.(?: (?P<nobody>Nothing has reached Slack (?:so far|since [-\d]+ [:\d]+ UTC))\.)?"
 )
-def _not_sent(reader: Reader, text: str, _: Any, n: str, channel: str, nobody: Any) -> None:
+def _not_sent(reader: Reader, text: str, _: Any, n: str | None, edits: str | None, channel: str, nobody: Any) -> None:
     now = reader.made_at or reader.facts.now
     sent = [d["sent_at"] for d in reader.facts.deliveries if d["sent_at"] and d["sent_at"] <= now]
     mine = [
-        d["created_at"] for d in reader.facts.deliveries
+        d for d in reader.facts.deliveries
         if (d["channel"], _state(reader, d)) == (channel, "not_sent") and min(sent) < d["created_at"] < now and d["attempts"]
         and now - d["created_at"] <= timedelta(days=7)
     ]  # fmt: skip
-    reader.equal("messages", text, int(n), len(mine))
-    reader.equal("whether any is sent now", text, bool(nobody), max(mine, default=now) > max(sent))
+    reader.equal("messages, changes", text, (n, edits), _by_kind(mine))
+    newest = max((d["created_at"] for d in mine), default=now)
+    reader.equal("whether any is sent now", text, bool(nobody), newest > max(sent))
     if nobody and mishaps(reader).tokenless:
         reader.check(
             mishaps(reader).has_no_token(now, max(sent)), "token that is missing", text, mishaps(reader).tokenless

@@ -641,13 +641,21 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         for channel in sorted({d.channel for d in group}):
             waiting = [d for d in group if d.channel == channel]
             error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
-            messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
+            messages = f"{_counted(waiting)} to {channel} {one if len(waiting) == 1 else many}"
             nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
             severity: Severity = "critical" if nobody else "warning"
             text = f"{messages} {what}: {error}{_nothing_since(observed) if nobody else ''}"
             yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
     yield from _changes_of_refused(recent, {d.channel for d in dead}, look)
     yield from _not_sent(observed, now)
+
+
+def _counted(deliveries: Sequence[Delivery]) -> str:
+    """``2 messages and 1 change of a message``: what edits a message in place is not one of its own."""
+    edits = sum(each.operation == "edit" for each in deliveries)
+    messages = [count_of(len(deliveries) - edits, "message")] * (edits < len(deliveries))
+    changes = [f"{count_of(edits, 'change')} of {'a message' if edits == 1 else 'messages'}"] * (edits > 0)
+    return " and ".join(messages + changes)
 
 
 def _changes_of_refused(dead: Sequence[Delivery], reported: Collection[str], look: str) -> Iterable[HealthIssue]:
@@ -694,7 +702,7 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for channel in sorted({d.channel for d in lost}):
         mine = [d for d in lost if d.channel == channel]
         nobody = max(d.created_at for d in mine) > last
-        messages = f"{count_of(len(mine), 'message')} to {channel} {'was' if len(mine) == 1 else 'were'}"
+        messages = f"{_counted(mine)} to {channel} {'was' if len(mine) == 1 else 'were'}"
         yield HealthIssue(
             WatchReason.DELIVERY_NOT_SENT,
             "critical" if nobody else "warning",

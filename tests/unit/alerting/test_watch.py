@@ -23,7 +23,18 @@ from monitor.alerting.health.issues import (
 from monitor.alerting.health.message import View
 from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
-from monitor.core.records import Delivery, Identity, Incident, Mark, Note, Recorded, Schedule, SwitchState, Window
+from monitor.core.records import (
+    Delivery,
+    Identity,
+    Incident,
+    Mark,
+    Note,
+    Operation,
+    Recorded,
+    Schedule,
+    SwitchState,
+    Window,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)  # two and a half hours after the weekly run
@@ -271,6 +282,20 @@ def test_that_no_message_reaches_slack_is_critical_and_another_service_hears_of_
     found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"}), sent=sent), MONDAY)
     since = f"Nothing has reached Slack since {sent[1]:%Y-%m-%d %H:%M} UTC."
     assert all(each.text.endswith(since) == nobody for each in found)
+
+
+@pytest.mark.parametrize(
+    ("operations", "text"),
+    [
+        (["post", "reply"], "2 messages to #a have waited"),
+        (["post", "edit"], "1 message and 1 change of a message to #a have waited"),
+        (["edit"], "1 change of a message to #a has waited"),
+        (["edit", "file", "edit"], "1 message and 2 changes of messages to #a have waited"),
+    ],
+)
+def test_what_edits_a_message_is_not_counted_as_one(operations: list[Operation], text: str):
+    waiting = [replace(message("failed", 2 + n), operation=each) for n, each in enumerate(operations)]
+    assert findings(seen(deliveries=waiting), MONDAY)[0].text.startswith(text)
 
 
 def test_a_message_that_was_sent_after_the_others_were_tried_reached_slack():
