@@ -20,6 +20,7 @@ from monitor.core.counts import bin_counts
 from monitor.core.records import Window
 from monitor.core.wording import count_of
 from monitor.evaluation.baseline_checks import Between, Concern
+from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.operations.propose_evaluation import PAIRS, round_pairs
@@ -239,13 +240,14 @@ def list_command(
 
 @baseline_app.command("show", epilog="Example:  calmon baseline show --source tickets --label billing")
 def show_command(
-    source: Annotated[str, typer.Option(help="The source.")],
+    source: Annotated[str | None, typer.Option(help="The source. Default: the only one that has a baseline.")] = None,
     label: cli.LabelOption = None,
     version: Annotated[int | None, typer.Option(help="Default: the newest.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """The bins of one baseline: edges, rows, mean score, hit rate."""
     with cli.store() as store:
+        source = source or _only_source(store)
         found = [b for b in store.baselines(source=source) if b.label == label and version in (None, b.version)]
     if not found:
         raise cli.fail(f"no such baseline of {source}/{label or '(all labels)'}; `calmon baseline list` shows all")
@@ -266,3 +268,13 @@ def show_command(
         means = f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}"
         table.add_row(above, f"{row['to']:.4f}", f"{row['rows']:,}", *means)
     cli.out.print(table)
+
+
+def _only_source(store: Store) -> str:
+    """The source of all baselines. Exits with 1 if there is no baseline, with 2 if they are of several sources."""
+    sources = sorted({baseline.source for baseline in store.baselines()})
+    if not sources:
+        raise cli.fail("no baseline is pinned; `calmon baseline pin` pins one")
+    if len(sources) > 1:
+        raise typer.BadParameter(f"there are baselines of {', '.join(sources)}: name one", param_hint="--source")
+    return sources[0]

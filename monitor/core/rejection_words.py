@@ -109,4 +109,4 @@ def _cause(rejection: Rejection) -> str:
     if rejection.reason == _LINES:
         return ": most of them are lines of a file that cannot be divided into its columns"
     reason = (rejection.reason or "").replace("_", " ")
-    return _CAUSES.get(rejection.cause, f": most of them for {reason}" if reason else "")
+    return _CAUSES.get(rejection.cause, f": most often for {reason}" if reason else "")

@@ -46,10 +46,15 @@ def decide(
     by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
+    beside = _digest_of(family)
+
+    def known_as(evidence: Comparison) -> tuple[str, str]:
+        return verdict_id(rule, evidence, revision, beside), revision
+
     return [
         replace(verdict, detail={**verdict.detail, **shared, **_decision_detail(c, values)})
         for i, c in enumerate(family)
-        for verdict in [_with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, revision), acts_from)]
+        for verdict in [_with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, known_as(c)), acts_from)]
     ]
 
 
@@ -169,17 +174,28 @@ def _with_blocked_ranges(rule: Rule, verdict: Verdict, acts_from: Callable[[str 
     return replace(verdict, severity="warning")
 
 
-def verdict_id(rule: Rule, evidence: Comparison, revision: str) -> str:
-    """A hash of everything that the verdict depends on: equal input gives an equal id."""
+def verdict_id(rule: Rule, evidence: Comparison, revision: str, beside: str) -> str:
+    """A hash of everything that the verdict depends on: equal input gives an equal id.
+
+    ``beside`` is that of the family: p-values are adjusted over it, and small labels are judged together.
+    """
     subject, window = evidence.subject, evidence.window
     parts = (
         subject.source, rule.id, subject.label, window.schedule, window.name,
-        evidence.baseline_version, revision, evidence.data_digest, evidence.problem,
+        evidence.baseline_version, revision, evidence.data_digest, evidence.problem, beside,
     )  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, revision: str) -> Verdict:
+def _digest_of(family: Sequence[Comparison]) -> str:
+    """A hash of the rows of all subjects that are judged together; what was not measured changes nothing."""
+    rows = sorted(repr((each.subject.label, each.data_digest)) for each in family if each.problem is None)
+    return hashlib.sha256(" ".join(rows).encode()).hexdigest()[:16]
+
+
+def _verdict(
+    rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, known_as: tuple[str, str]
+) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed, list(check.numbers)] for check in found.checks]
     certainty = {"certainty": rule.certainty} if rule.is_plain else {}
@@ -188,14 +204,14 @@ def _verdict(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: f
     shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
     segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
     return Verdict(
-        id=verdict_id(rule, evidence, revision), rule=rule.id, subject=evidence.subject, window=evidence.window,
+        id=known_as[0], rule=rule.id, subject=evidence.subject, window=evidence.window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
         threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
         plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
         change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
         p_adjusted=p_adjusted, detectable=shown, n=evidence.n,
         windows=evidence.windows,
-        baseline_version=evidence.baseline_version, rules_revision=revision, data_digest=evidence.data_digest,
+        baseline_version=evidence.baseline_version, rules_revision=known_as[1], data_digest=evidence.data_digest,
         actions=rule.actions if found.outcome == "breach" else (),
         detail={
             **segment, **evidence.detail, **certainty, **out_of_reach, "condition": rule.condition, "checks": checks,

@@ -97,23 +97,26 @@ def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
     for rule in dict.fromkeys(each.rule for each in found):
         of_rule = [each for each in found if each.rule is rule]
         unseen = [each for each in of_rule if not each.within(config.evaluation)]
-        baseless = sum(each.lacks == "baseline" for each in unseen)
-        most = max((each.rows for each in unseen), default=0.0)
-        text = (
-            f"{len(unseen)} of {len(of_rule)} labels"
-            if len(of_rule) > 1
-            else of_rule[0].subject.label or "all labels together"
-        )
+        baseless = [each for each in unseen if each.lacks == "baseline"]
+        seldom = [each for each in unseen if each.lacks != "baseline"]
         unit = "week" if rule.schedule == "weekly" else "day"
         if baseless:
-            needed, weeks = config.baseline.min_pairs, config.baseline.weeks
+            needed, weeks, text = config.baseline.min_pairs, config.baseline.weeks, _which(baseless, of_rule)
             yield f"{rule.id}: no baseline can be pinned for {text}: fewer than {needed:,} pairs in {weeks} weeks"
-        elif unseen:
-            pooled = pooled_at_most(rule, config.evaluation)
+        if seldom:
+            pooled, most = pooled_at_most(rule, config.evaluation), max(each.rows for each in seldom)
+            verb = "is" if len(of_rule) == 1 else "are"
             yield (
-                f"{rule.id}: {text} are not evaluated, having {most:,.0f} rows a {unit} or fewer that it is about: not "
-                f"enough in {pooled} {unit}s"
+                f"{rule.id}: {_which(seldom, of_rule)} {verb} not evaluated, having {most:,.0f} rows a {unit} or fewer "
+                f"that the rule is about: not enough in {pooled} {unit}s"
             )
+
+
+def _which(some: Sequence[Visible], of_rule: Sequence[Visible]) -> str:
+    """``2 of 9 labels``, or the only one by its name."""
+    if len(of_rule) > 1:
+        return f"{len(some)} of {len(of_rule)} labels"
+    return of_rule[0].subject.label or "all labels together"
 
 
 def _evaluated(found: Sequence[Visible], config: Config) -> int:

@@ -74,6 +74,20 @@ def test_the_decision_table(
     assert (decision.outcome, decision.reason) == (outcome, reason)
 
 
+def test_what_is_judged_together_is_part_of_the_id_and_what_was_not_measured_is_not() -> None:
+    def ids(*family: Comparison) -> list[str]:
+        found = decide(RISE, family, rate=RATE, decision_rules=1, revision="r")
+        return [verdict.id for verdict in found]
+
+    login = evidence("login", p_value=1e-3)
+    both = ids(evidence(), login)
+    assert both == ids(evidence(), login)
+    assert ids(evidence())[0] != both[0], "its p-value is adjusted by fewer labels"
+    assert ids(evidence(), evidence("login", p_value=0.5, data_digest="other"))[0] != both[0]
+    lost = evidence("gone", problem=Reason.REJECTED_ROWS)
+    assert ids(evidence(), login, lost)[:2] == both
+
+
 PLAIN = ABOVE.model_copy(update={"certainty": "none"})
 
 
