@@ -18,7 +18,7 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
 from monitor.core.records import Window
-from monitor.core.wording import count_of
+from monitor.core.wording import count_of, from_to
 from monitor.evaluation.baseline_checks import Between, Concern
 from monitor.history.store import Store
 from monitor.metrics.calibration import ece
@@ -113,7 +113,7 @@ def _pinned(baselines: Sequence[Baseline]) -> list[str]:
             least, most = min(each.counts.rows for each in labels), max(each.counts.rows for each in labels)
             first, last = labels[0].first_window, labels[0].last_window
             lines.append(
-                f"pinned {len(labels)} labels of {source}: {least:,} to {most:,} pairs each of {first}..{last}"
+                f"pinned {len(labels)} labels of {source}: {from_to(least, most)} pairs each of {first}..{last}"
             )
             group = [each for each in group if each.label is None]
         lines += [
@@ -139,7 +139,7 @@ def _refused(refusals: Sequence[PinRefusal]) -> list[str]:
         least, most = min(each.rows for each in group), max(each.rows for each in group)
         needed = group[0].needed
         lines.append(
-            f"refused {len(group)} of {source}: {least:,} to {most:,} pairs each, at least {needed:,} are needed"
+            f"refused {len(group)} of {source}: {from_to(least, most)} pairs each, at least {needed:,} are needed"
         )
     return lines
 

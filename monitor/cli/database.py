@@ -121,7 +121,10 @@ def check(
     else:
         mark, text = found.identity.mark if found.identity else None, f"schema revision {found.revision}"
         text += f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
-        cli.out.print(f"{text}; {found.journal_bytes:,} bytes in the journal (-wal)", markup=False, soft_wrap=True)
+        if store_address().startswith("sqlite"):
+            text += f"; {found.journal_bytes:,} bytes in the journal (-wal)"
+        if found.revision is not None:
+            cli.out.print(text, markup=False, soft_wrap=True)
         for name, rows in found.rows.items():
             cli.out.print(f"{name}: {count_of(rows, 'row')}", markup=False)
         for problem in found.problems:

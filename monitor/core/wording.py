@@ -162,6 +162,15 @@ def count_of(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else plural}"
 
 
+def from_to(least: int, most: int) -> str:
+    """Two numbers as a range, or the only one.
+
+    >>> from_to(64, 1200), from_to(64, 64)
+    ('64 to 1,200', '64')
+    """
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def moment(at: datetime) -> str:
     """A time in the form of messages.
 

@@ -106,8 +106,9 @@ def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
         if seldom:
             pooled, most = pooled_at_most(rule, config.evaluation), max(each.rows for each in seldom)
             verb = "is" if len(of_rule) == 1 else "are"
+            rows = f"{most:,.0f} rows a {unit} or fewer" if most >= 1 else f"less than 1 row a {unit}"
             yield (
-                f"{rule.id}: {_which(seldom, of_rule)} {verb} not evaluated, having {most:,.0f} rows a {unit} or fewer "
+                f"{rule.id}: {_which(seldom, of_rule)} {verb} not evaluated, having {rows} "
                 f"that the rule is about: not enough in {pooled} {unit}s"
             )
 

@@ -11,7 +11,7 @@ from monitor.config.problems import closest
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import LABEL_LENGTH, clean, count_of
+from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.relation import is_files
@@ -72,9 +72,8 @@ def window_in_words(reading: Reading) -> str:
     labels = [f"{clean(label)} {counts.rows:,}" for label, counts in by_volume[:SHOWN_LABELS]]
     more = len(by_volume) - SHOWN_LABELS
     if more > 0:
-        least = by_volume[-1][1].rows
-        span = f"{least:,} to {by_volume[SHOWN_LABELS][1].rows:,} rows"
-        labels.append(f"and {more} more {'label' if more == 1 else 'labels'} with {span}")
+        span = from_to(by_volume[-1][1].rows, by_volume[SHOWN_LABELS][1].rows)
+        labels.append(f"and {more} more {'label' if more == 1 else 'labels'} with {span} rows")
     sentence = count_of(reading.rows, "row") + (f": {', '.join(labels)}" if labels else "")
     return "; ".join([sentence, *_rejected(reading.quality, reading.rows)])
 

@@ -105,6 +105,16 @@ def test_a_switch_that_turns_while_a_history_is_checked_makes_it_no_older_copy(
         assert store.switch("tickets", "billing").state == "on"
 
 
+def test_a_database_without_a_history_is_said_to_have_none_and_how_one_is_made(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "history.sqlite"
+    file.touch()
+    told = calmon(url, tmp_path, "check")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "there is no history in it: `calmon db init` makes one" in told.stderr
+    assert calmon(url, tmp_path, "init").returncode == 0
+    assert archive.check(url).problems == ()
+
+
 def test_a_schema_that_is_no_text_any_more_is_damage_like_any_other(tmp_path: Path) -> None:
     url, copy, file = f"sqlite:///{tmp_path / 'history.sqlite'}", tmp_path / "copy.sqlite", tmp_path / "history.sqlite"
     with Store.from_url(url) as store:

@@ -200,7 +200,7 @@ def test_many_labels_are_shown_by_their_volume(load: Loader) -> None:
     data = [row | {"label": f"l{place % 30 * (place % 2):02}", "item": f"t{place}"} for place, row in enumerate(rows())]
     found = described(load(data, engines=["duckdb"])["duckdb"])
     assert found.window == (
-        "120 rows: l00 60, l01 4, l03 4, l05 4, l07 4, l09 4, l11 4, l13 4, and 8 more labels with 4 to 4 rows"
+        "120 rows: l00 60, l01 4, l03 4, l05 4, l07 4, l09 4, l11 4, l13 4, and 8 more labels with 4 rows"
     )
 
 

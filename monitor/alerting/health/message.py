@@ -140,7 +140,8 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""
     if not ends:
         return f"No label acts alone now: {ended}{last}." if over else "No label acts alone now."
-    when = moment(ends[0]) if ends[0] == ends[-1] else f"between {moment(ends[0])} and {moment(ends[-1])}"
+    first, final = moment(ends[0]), moment(ends[-1])
+    when = first if first == final else f"between {first} and {final}"
     still = f"Automation is on for {count_of(len(ends), 'label')}; without an evaluation it ends {when}."
     return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 

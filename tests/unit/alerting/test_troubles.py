@@ -120,10 +120,11 @@ def test_what_comes_back_within_a_day_is_the_same_and_flapping_ends_after_six_qu
         ((-3, -2), "No label acts alone now: automation of 2 labels ended with their leases, the last at "),
         ((-3, 5), "Automation is on for 1 label; without an evaluation it ends 2026-11-16 17:00 UTC. Automation of 1 "),
         ((5, 9), "Automation is on for 2 labels; without an evaluation it ends between 2026-11-16 17:00 UTC and "),
+        ((5, 5 + 30 / 3600), "Automation is on for 2 labels; without an evaluation it ends 2026-11-16 17:00 UTC."),
         ((), "No label acts alone now."),
     ],
 )
-def test_what_may_act_is_computed_from_the_leases_of_that_time(hours: tuple[int, ...], says: str):
+def test_what_may_act_is_computed_from_the_leases_of_that_time(hours: tuple[float, ...], says: str):
     on = [SwitchState("tickets", str(n), "on", lease_until=NOON + h * HOUR) for n, h in enumerate(hours)]
     assert automation_now([*on, SwitchState("tickets", "off", "off")], NOON).startswith(says)
     off = SwitchState("tickets", None, "off")
