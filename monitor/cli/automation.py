@@ -327,6 +327,8 @@ def _change(
             else:
                 follows = _what_follows_of(state, part, config.zone, critical=critical)
                 follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
+            if part is None and hold is not None and not enable and state.hold_until is None:
+                follows += "; --until changes nothing: it was off already, until a person turns it on"
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
             said.append(f"{name}/{_label(each)}: {words}{follows}")

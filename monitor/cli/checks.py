@@ -231,6 +231,9 @@ def check_store(settings: Settings) -> CheckResult:
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
             store.ping()
+            missing = store.only_reads()
+        if missing is not None:
+            return CheckResult("store", "note", f"the history can be read but not written: {address}: {missing}")
         return CheckResult("store", "ok", f"the history can be read: {address}")
     except StoreMissing:
         refused = creation_refused(settings.store_url.get_secret_value())

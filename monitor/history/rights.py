@@ -27,6 +27,7 @@ _OWNER = text(
     "WHERE oid = to_regclass(:table) AND NOT pg_has_role(current_user, relowner, 'USAGE')"
 )
 _ANY_TABLE = tables.runs.name
+_WRITES = text("SELECT has_table_privilege(to_regclass(:table), 'INSERT')")
 _TABLES = text(
     "SELECT quote_ident(current_user), quote_ident(nspname), quote_ident(pg_get_userbyid(relowner)) "
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace "
@@ -64,6 +65,13 @@ def missing_grant(connection: Connection) -> str | None:
     rows = f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"
     numbers = f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}"
     return f"the role {role} may not use the tables of the history as calmon does; as {owner}: {rows}; {numbers}"
+
+
+def only_reads(connection: Connection) -> str | None:
+    """Which rights the role lacks to write into the tables; None if it has them, and in SQLite."""
+    if connection.dialect.name != "postgresql" or connection.scalar(_WRITES, {"table": _ANY_TABLE}) is not False:
+        return None
+    return missing_grant(connection)
 
 
 @contextmanager

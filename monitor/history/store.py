@@ -50,7 +50,7 @@ from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading,
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.readings import StoredReading
-from monitor.history.rights import explained, missing_grant
+from monitor.history.rights import explained, missing_grant, only_reads
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 
@@ -253,6 +253,11 @@ class Store:
         except UnicodeDecodeError as error:  # SQLite's message quotes what it found in place of the schema
             remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
             raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
+
+    def only_reads(self) -> str | None:
+        """Which rights this role lacks to write; None if it has them."""
+        with self._read() as connection:
+            return only_reads(connection)
 
     def now(self) -> datetime | None:
         """The time by the clock of the database server; None for SQLite, which has only this machine's clock."""

@@ -210,6 +210,12 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
     label, whole = json.loads(calmon(world, "automation", "status", "--json").stdout)
     assert (label["label"], label["state"], label["allowed"]) == ("steady", "on", False)
     assert (whole["label"], whole["state"], whole["reason"]) == (None, "off", "audit")
+    later = calmon(
+        world, "automation", "disable", "--source", "tickets", "--reason", "b", "--until", "2100-01-01T00:00Z"
+    )
+    assert "--until changes nothing: it was off already, until a person turns it on" in re.sub(
+        r"\s+", " ", later.stdout
+    )
     again = calmon(world, "automation", "enable", "--label", "steady", "--reason", "again")
     closed = "it does not act yet: the whole source is off (`calmon automation enable --source tickets` opens it)"
     assert closed in re.sub(r"\s+", " ", again.stdout)

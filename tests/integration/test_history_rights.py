@@ -120,10 +120,13 @@ def test_a_role_that_may_only_read_the_tables_reads_what_to_grant(
     )
     what = f'the role "{role}" may not use the tables of the history as calmon does; as postgres: {"; ".join(grants)}'
     assert calmon("automation", "status").exit_code == 0
+    found = check_store(load_settings(os.environ))
+    assert (found.state, "can be read but not written" in found.text, what in found.text) == ("note", True, True)
     for words in CHANGES:
         assert what in refused(*words.split())
     assert f"error: permission denied for table thresholds: {what}" in refused("run", "weekly", "--week", "2026-W34")
     run(fresh_postgres_url, *grants)
+    assert check_store(load_settings(os.environ)).state == "ok"
     for words in CHANGES:
         assert calmon(*words.split()).exit_code == 0, words
 
