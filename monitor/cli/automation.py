@@ -157,6 +157,8 @@ def _still_on(opened: Monitor, switches: Iterable[SwitchState]) -> list[str]:
 def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
     blocked = ranges_text((low, high) for low, high in row.get("blocked_scores", row["blocked"]))
     state, style = ("on", "green") if row["allowed"] else ("off", "red")
+    if row["if_confirmed"]:
+        state, style = "off; on once the history is confirmed", "yellow"
     closed = [f"scores {blocked}"] if blocked else []
     closed += [segment_name(each["column"], each["value"]) for each in row["segments_off"]]
     if row["allowed"] and closed:
@@ -222,6 +224,7 @@ def _status_row(
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
         found = Allowed(False, GateReason.NO_THRESHOLD, no_threshold)
     closed = closed_by_history(snapshot, snapshot.at)  # a restored history closes every gate
+    if_confirmed = None if closed is None else found.allowed
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
     off, blocked = off_segments(state, snapshot.at), [list(r) for r in found.blocked]
     # readers that know no segments must take all scores as blocked
@@ -235,7 +238,7 @@ def _status_row(
         "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
         "changed_at": changed, "against_last_evaluation": against,
         "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
-        "segments_off": [{"column": column, "value": value} for column, value in off],
+        "if_confirmed": if_confirmed, "segments_off": [{"column": column, "value": value} for column, value in off],
     }  # fmt: skip
 
 

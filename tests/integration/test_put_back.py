@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from monitor.alerting.incident_context import IncidentContext
+from monitor.automation.gate.snapshot import snapshot_of
+from monitor.cli.automation import status_rows
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import evaluate
 from monitor.history import archive
@@ -58,6 +60,12 @@ def test_all_that_speaks_of_automation_says_that_a_copy_of_a_history_closes_it(t
     assert dict(on)["steady"] == ("1.0" if confirmed else "0.0")
     told = re.sub(r"\s+", " ", calmon(world, "report", "--week", WEEKS[10]).stdout)
     assert ("put back from a backup" in told) is not confirmed, told
+    with world.opened(lambda: NOW) as monitor:
+        stored = monitor.store.stored_switches()
+        snapshot = snapshot_of(NOW, stored.switches, stored.automate_at, stored.identity)
+        found = {row["label"]: row["if_confirmed"] for row in status_rows(monitor, snapshot, "tickets", None)}
+    on_then = dict.fromkeys(("rare", "steady"), True) | {"slipping": False}
+    assert found == (dict.fromkeys(on_then) if confirmed else on_then)
 
 
 def test_a_run_under_way_while_the_history_is_restored_names_the_command_that_completes_it(

@@ -39,6 +39,9 @@ def check_status(reader: Reader, parts: list[Part]) -> None:
         reader.check(
             row["automation"].startswith("on") == allowed, "automation", text, _true(reader.facts, source, label)
         )
+        would_be = not allowed and reader.facts.own_why_off(source, label) is None
+        once = "off; on once the history is confirmed"
+        reader.equal("whether it will be on", text, row["automation"] == once, would_be)
         _blocked(reader, text, row["automation"], source, label)
         _why(reader, text, row["why"], source, label)
         _status_rest(reader, text, row, source, label)

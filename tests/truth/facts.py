@@ -161,9 +161,11 @@ class Facts:
 
     def why_off(self, source: str, label: str | None, at: datetime | None = None) -> str | None:
         """Why automation may not act: history, source, never, off, lease, or None where it may."""
+        return "history" if self.is_closed(self.now if at is None else at) else self.own_why_off(source, label, at)
+
+    def own_why_off(self, source: str, label: str | None, at: datetime | None = None) -> str | None:
+        """The same, as if the history were confirmed."""
         time = self.now if at is None else at
-        if self.is_closed(time):
-            return "history"
         if label is not None:
             whole = self.switch(source, None, at)
             if whole.state == "off":
