@@ -350,7 +350,7 @@ def _messages(
             mine = [d for d in waiting if now + timedelta(seconds=1) - d["created_at"] > hour]
     else:
         mine = [d for d in _refused(reader, channel) if d["attempts"]]
-    reader.equal("messages, changes", text, (n, edits), _by_kind(mine))
+    reader.equal("messages", text, (n, edits), _by_kind(mine))
     known = {d["error"] for d in mine} | {"no error was noted"}
     reader.check(error in known or error.rstrip(".") in known, "error", text, known)
     if nobody:
@@ -401,7 +401,7 @@ def _not_sent(reader: Reader, text: str, _: Any, n: str | None, edits: str | Non
         if (d["channel"], _state(reader, d)) == (channel, "not_sent") and min(sent) < d["created_at"] < now and d["attempts"]
         and now - d["created_at"] <= timedelta(days=7)
     ]  # fmt: skip
-    reader.equal("messages, changes", text, (n, edits), _by_kind(mine))
+    reader.equal("messages", text, (n, edits), _by_kind(mine))
     newest = max((d["created_at"] for d in mine), default=now)
     reader.equal("whether any is sent now", text, bool(nobody), newest > max(sent))
     if nobody and mishaps(reader).tokenless:
