@@ -236,8 +236,15 @@ def _comparable(sample: RuleSample) -> tuple[DecisionCheck, ...]:
 
 
 def _moved_evidence(sample: RuleSample, rule_input: RuleInput, used: Sequence[Counts]) -> Comparison:
-    """No evidence: the scores cannot be compared with the baseline's."""
+    """No evidence: the scores cannot be compared with the baseline's.
+
+    Of fewer rows than the rule needs nothing is said of their scores: a few rows lie in other places by chance.
+    """
     found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=len(used))
+    if not sample.enough:
+        check = DecisionCheck("enough_rows", False, ("n", "rows_needed"))
+        needed = {**rule_input.reference, "rows_needed": sample.minimum}
+        return replace(found, problem=Reason.TOO_FEW_ROWS, detail=needed, checks=(check,))
     if sample.aligned is None:
         return found
     moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}

@@ -31,7 +31,7 @@ from monitor.metrics.registry import METRICS, WHOLE
 TESTS: tuple[str, ...] = get_args(TestName)
 BINNED = ("ece", "mce")
 _LEAST = 1e-15
-ROWS: Mapping[Where, str] = {"all": "rows", "predicted": "predicted rows", "automated": "automated rows"}
+ROW: Mapping[Where, str] = {"all": "row", "predicted": "predicted row", "automated": "automated row"}
 
 
 def checks_of(verdict: Verdict) -> tuple[DecisionCheck, ...]:
@@ -67,6 +67,13 @@ def numbers_of(verdict: Verdict, check: DecisionCheck) -> dict[str, Any]:
     judged = as_judged(verdict)
     stored = {name: getattr(judged, name, judged.detail.get(name)) for name in check.numbers}
     return {names.get(name, name): number for name, number in stored.items()}
+
+
+def too_few_to_compare(verdict: Verdict) -> bool:
+    """Whether nothing was measured since so few rows were not compared with the baseline's."""
+    if verdict.reason != Reason.TOO_FEW_ROWS or verdict.value is not None or "kept" in verdict.detail:
+        return False
+    return any(check.name == "enough_rows" and not check.passed for check in checks_of(verdict))
 
 
 # --- words that the explanation shares
@@ -188,11 +195,11 @@ def _mature(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 
 def _rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    kind = ROWS[verdict.where]
-    answer = f"{verdict.n:,} {kind if verdict.outcome != 'not_evaluated' else 'rows'}"
+    kind = ROW[verdict.where]
+    answer = count_of(verdict.n, kind if verdict.outcome != "not_evaluated" else "row")
     if not check.passed:
         other = f" (of {count_of(verdict.n, 'row')} of any kind)" if verdict.n else ""
-        answer = f"not one of the {kind} in this window or in those that may be pooled with it{other}"
+        answer = f"not one of the {kind}s in this window or in those that may be pooled with it{other}"
     return "Are there rows to look at?", answer
 
 
@@ -341,14 +348,15 @@ def _newest_within(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
 
 def _rows_words(verdict: Verdict) -> str:
     needed = verdict.detail.get("rows_needed")
-    rows = f"there are {verdict.n:,} {ROWS[verdict.where]}"
+    rows = f"there {'is' if verdict.n == 1 else 'are'} {count_of(verdict.n, ROW[verdict.where])}"
     return rows if needed is None else f"{rows} ({needed:,} are needed)"
 
 
 def _enough_rows(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
-    """Only for rules that need no p-value."""
-    answer = _rows_words(verdict)
-    return "Are there enough rows?", answer if measured(verdict) is not None else f"{answer}, and it is undefined"
+    """Only for rules that need no p-value, and of rows too few to be compared with the baseline's."""
+    answer, needed = _rows_words(verdict), verdict.detail.get("rows_needed")
+    known = measured(verdict) is not None or (needed is not None and verdict.n < needed)
+    return "Are there enough rows?", answer if known else f"{answer}, and it is undefined"
 
 
 _GATES = (_readable, _accepted, _mature, _rows, _outside_baseline, _baseline, _same_settings, _comparable, _test_result)

@@ -35,7 +35,7 @@ from monitor.core.wording import (
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
-    ROWS,
+    ROW,
     TESTS,
     beyond_words,
     chance,
@@ -53,6 +53,7 @@ from monitor.report.decision_checks import (
     size,
     smallest_seen,
     text_of,
+    too_few_to_compare,
     what_is_measured,
 )
 from monitor.report.run_document import verdict_row
@@ -229,13 +230,16 @@ def _seen(context: VerdictContext) -> Step:
         return Step("seen", f"{text} nothing, since the source could not be read.", numbers)
     if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
         return Step("seen", f"{text} {count_of(verdict.n, 'row')}{pooled}, not measured by this rule.", numbers)
+    if too_few_to_compare(verdict):
+        rows = count_of(verdict.n, ROW[verdict.where])
+        return Step("seen", f"{text} {rows}{pooled}, not measured by this rule.", numbers)
     numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
     text += f" {title(verdict.metric)} {number(verdict.value)}"
     if verdict.low is not None and verdict.high is not None:
         level = verdict.detail.get("confidence")
         kind = "interval" if level is None else f"{100 * level:.4g}% interval"
         text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
-    rows, kept = f"{verdict.n:,} {ROWS[verdict.where]}", verdict.detail.get("kept")
+    rows, kept = count_of(verdict.n, ROW[verdict.where]), verdict.detail.get("kept")
     if is_accumulated(verdict) and verdict.metric in _OF_TRUTHS:  # n counts these alone
         rows += f" that {_OF_TRUTHS[verdict.metric]}"
     if verdict.metric == "false_negative_rate" and kept is not None:
@@ -317,7 +321,8 @@ def _effective(context: VerdictContext) -> Step | None:
     if effective is None or effect is None or effective > 0.999 * verdict.n:
         return None
     worth = f"{effective:,.{0 if effective >= 10 else 1}f} independent ones"
-    text = f"Worth: {verdict.n:,} rows count as {'less than one independent row' if effective < 1 else worth}"
+    counts = f"{count_of(verdict.n, 'row')} {'counts' if verdict.n == 1 else 'count'}"
+    text = f"Worth: {counts} as {'less than one independent row' if effective < 1 else worth}"
     alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
     causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
     causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
@@ -609,7 +614,9 @@ def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
     if _failed(checks, "could_be_seen", "enough_rows") is None:
         return "and not ok because silence would look like an all-clear"
     if measured(verdict) is None:
-        return "and not ok because nothing that could be defined was seen: this is no all-clear"
+        few = "so few rows cannot be compared with other ones"
+        what = few if too_few_to_compare(verdict) else "nothing that could be defined was seen"
+        return f"and not ok because {what}: this is no all-clear"
     most, needed = verdict.detail.get("seen_at_most"), verdict.detail.get("rows_needed")
     seen = most is not None and verdict.detectable is not None and verdict.detectable <= most
     sharp = seen or out_of_reach(verdict)

@@ -28,7 +28,7 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
-from monitor.core.wording import as_judged, clean, maturity_words
+from monitor.core.wording import as_judged, clean, count_of, maturity_words
 from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
@@ -203,7 +203,7 @@ def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: i
         worst = Text(report.state.clauses[0].what, style=_STATES[report.state.state])
         table.add_row(worst if brief else state, *rest)
     drawn = min(shown, max((len(trend.points) for trend in trends), default=0))
-    table.caption = f"trend: ECE of the last {drawn} {data.unit}s, one scale for all labels, {scale.words}"
+    table.caption = f"trend: ECE of the last {count_of(drawn, data.unit)}, one scale for all labels, {scale.words}"
     return table
 
 

@@ -75,7 +75,7 @@ def _seen(
 
 
 @EXPLAINED.add(
-    rf"Seen in (?P<window>{WEEK}): (?:nothing, since the source could not be read|(?P<n>{N}) rows?(?:, \d+ windows pooled)?, not measured by this rule)\."
+    rf"Seen in (?P<window>{WEEK}): (?:nothing, since the source could not be read|(?P<n>{N}) (?:predicted |automated )?rows?(?:, \d+ windows pooled)?, not measured by this rule)\."
 )
 def _seen_nothing(reader: Reader, text: str, row: Row, window: str, n: Any) -> None:
     reader.equal("seen in", text, window, row["window_name"])
@@ -427,7 +427,7 @@ def _check(reader: Reader, text: str, row: Row, question: str, said: str, answer
     if "brings less than half" in answer:
         mix = row["detail"]["class_mix"]
         reader.check(2 * mix["expected_rise"] < row["low"], "part of the class mix", text, (mix, row["low"]))
-    rows = re.search(rf"there are (?P<n>{N}) ", answer)
+    rows = re.search(rf"there (?:is|are) (?P<n>{N}) ", answer)
     if rows:
         reader.number("n", text, rows["n"], row["n"])
 

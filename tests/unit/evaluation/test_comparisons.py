@@ -258,6 +258,20 @@ def test_scores_that_moved_too_far_are_not_compared() -> None:
     assert (found.problem, found.n, found.windows) == (Reason.SCORES_MOVED, 10_000, 2)  # rows of as many windows
 
 
+def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
+    rng = np.random.default_rng(3)
+    low = rng.uniform(0.0, 0.4, 20_000)
+    base, few, enough = pinned(counts_from_rows(low, rng.random(20_000) < low)), RISE.min_samples, 500
+    assert few is None, "the rule has evaluation's"
+    for rows_now, reason in ((enough - 1, Reason.TOO_FEW_ROWS), (enough, Reason.SCORES_MOVED)):
+        now = counts_from_rows(np.full(rows_now, 0.9), np.ones(rows_now))
+        found = compare(RISE, material(now, baseline=base), EVALUATION)
+        assert (found.problem, found.n, found.value) == (reason, rows_now, None)
+    found = compare(RISE, material(counts_from_rows([0.9, 0.9], [1, 1]), baseline=base), EVALUATION)
+    assert (found.detail["rows_needed"], "moved_share" in found.detail) == (enough, False)
+    assert [(check.name, check.passed) for check in found.checks if not check.passed] == [("enough_rows", False)]
+
+
 def test_a_level_rule_needs_no_baseline() -> None:
     rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
     found = compare(rule, material(rows(4_000, over=0.3)), EVALUATION)

@@ -130,6 +130,8 @@ def asked(rule: Rule, evidence: Comparison) -> tuple[DecisionCheck, ...]:
     checks, found = gates(rule, material, has_rows=problem is not Reason.NO_ROWS)
     if found is None and rule.test is not None:
         return (*checks, DecisionCheck("test_result", problem is not Reason.TOO_FEW_ROWS, ("value",)))
+    if found is None and problem is Reason.TOO_FEW_ROWS:
+        return (*checks, DecisionCheck("enough_rows", False, ("n", "rows_needed")))
     if found is None and rule.condition == "increase":
         return (*checks, DecisionCheck("comparable", problem is not Reason.SCORES_MOVED, ("moved_share", "comparable")))
     return checks
@@ -293,6 +295,9 @@ KNOWN: dict[str, VerdictContext] = {
         level(AUC, value=None, n=640, beyond=False, adequate=False, detail=behind(640, 0.02, 0.0, seen_at_most=0.2)),
     ),
     "too_few_rows--of_a_test": known(KS, nothing(Reason.TOO_FEW_ROWS, n=41, baseline_version=3)),
+    "too_few_rows--not_compared": known(
+        RISE, nothing(Reason.TOO_FEW_ROWS, n=1, windows=2, baseline_version=3, detail={"rows_needed": 500})
+    ),
     "scores_moved": known(
         RISE, nothing(Reason.SCORES_MOVED, n=2104, baseline_version=3, detail={"moved_share": 0.63, "comparable": 0.42})
     ),
@@ -387,6 +392,9 @@ def test_what_was_not_measured_is_not_called_undefined() -> None:
     ):
         assert "undefined" not in text_of(KNOWN[name]), name
         assert "nothing was measured" in text_of(KNOWN[name]), name
+    few = text_of(KNOWN["too_few_rows--not_compared"])
+    assert "Seen in 2026-W46: 1 row, 2 windows pooled, not measured by this rule." in few
+    assert "undefined" not in few
 
 
 def test_a_test_without_a_p_value_claims_none() -> None:
@@ -459,7 +467,8 @@ def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
         Reason.NO_ROWS, Reason.IN_BASELINE, *UNREAD
     ]  # fmt: skip
     if rule.compares:
-        problems += [Reason.NO_BASELINE, *([Reason.SCORES_MOVED] if rule.condition == "increase" else [])]
+        moved = [Reason.SCORES_MOVED, Reason.TOO_FEW_ROWS] if rule.condition == "increase" else []
+        problems += [Reason.NO_BASELINE, *moved]
     if rule.test is not None:
         problems += [Reason.NO_BASELINE, Reason.TOO_FEW_ROWS]
     problem = draw(st.sampled_from([None] * 12 + problems))
@@ -489,6 +498,7 @@ STOPS = {
     "baseline": Reason.NO_BASELINE,
     "same_settings": Reason.SETTINGS_CHANGED,
     "comparable": Reason.SCORES_MOVED,
+    "enough_rows": Reason.TOO_FEW_ROWS,
     "test_result": Reason.TOO_FEW_ROWS,
     "could_be_seen": Reason.TOO_FEW_ROWS,
     "newest_within": Reason.STREAK_INCOMPLETE,
