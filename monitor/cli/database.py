@@ -68,8 +68,12 @@ def confirm(reason: WhyOption, by: cli.ByOption = None) -> None:
     """
     cli.check_reason(reason)
     with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
+        before = store.identity()
         found = store.confirm(why=reason, by=cli.who(by), now=utc_now())
-    cli.out.print(f"confirmed: gates accept this history again (epoch {found.mark.epoch})", markup=False)
+    again = "again"
+    if before.confirmed and not before.went_back:
+        again = "also where they have seen a newer one; it was confirmed already"
+    cli.out.print(f"confirmed: gates accept this history {again} (epoch {found.mark.epoch})", markup=False)
 
 
 @db_app.command(epilog="Examples:  calmon db backup backups/history-2026-11-22.sqlite")

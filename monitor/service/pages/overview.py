@@ -280,8 +280,8 @@ def _tiles(overview: Overview) -> list[Tile]:
 
 def _oldest(incidents: Sequence[Any], context: PageContext) -> str:
     if not incidents:
-        return "none is open"
-    return f"oldest of {words.day_text(min(each.opened_at for each in incidents), context.config.zone)}"
+        return "no label has one"
+    return f"of labels, oldest of {words.day_text(min(each.opened_at for each in incidents), context.config.zone)}"
 
 
 def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
