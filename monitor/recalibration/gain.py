@@ -11,7 +11,7 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
-from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints, bin_counts, pool
+from monitor.core.counts import CELLS, BinCounts, Bools, Counts, Floats, Ints, bin_counts, pool
 from monitor.core.records import Estimate, Interval, Subject, Window
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
@@ -30,6 +30,8 @@ the worst of 15 populations, an ECE of about .04 at 500 rows; at 2,000 about hal
 _OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff", "kish")
 _EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws
 _COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than drawing by cell
+_MANY_CELLS = 2_000  # from so many on neighbours are taken together, which takes a fifth of the time
+_TOGETHER, _ALONE = 10, 500  # so many cells; but not of those below .05 and above .95, where logits change quickly
 
 METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{method}" for method in METHODS})
 """The metric name of each method's cross-validated ECE in stored estimates."""
@@ -154,6 +156,20 @@ class _Outcomes:
         return replace(whole, **sums, ws2=w * self.square).weighted()
 
 
+def fewer(counts: Counts) -> Counts:
+    """The groups by cell; of very many, those of scores between .05 and .95 are taken together by tens.
+
+    The folds are of these. A line that is fitted to them differs by less than 1e-4 from one fitted to all cells, and an
+    isotonic map is as good a map. (A map that is put to use is fitted to all cells.)
+    """
+    cells = counts.by_cell()
+    if len(cells.cell) <= _MANY_CELLS:
+        return cells
+    middle = (cells.cell >= _ALONE) & (cells.cell < CELLS - _ALONE)
+    tens = cells.cell // _TOGETHER * _TOGETHER + _TOGETHER // 2
+    return replace(cells, cell=np.where(middle, tens, cells.cell)).by_cell()
+
+
 def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
     """The rows of each fold with new scores, by a map fitted on the other folds. Raises :class:`CannotFit`."""
     return [moved(part.held, mapped(fit(method, part.rest), part.held)) for part in parts]
@@ -198,7 +214,7 @@ class _Measured:
 def _held_outs(
     counts: Counts, rng: np.random.Generator, evaluation: EvaluationConfig
 ) -> Iterator[tuple[Method, _Measured | None, str | None]]:
-    parts = folds(counts, FOLDS, rng) if refusal("temperature", counts) is None else []
+    parts = folds(fewer(counts), FOLDS, rng) if refusal("temperature", counts) is None else []
     for method in METHODS:
         reason = refusal(method, counts)
         if reason is not None:

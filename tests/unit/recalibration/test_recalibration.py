@@ -44,6 +44,7 @@ from monitor.recalibration.gain import (
     Gain,
     ScoreQuality,
     cross_validated,
+    fewer,
     folds,
     gains,
     gains_of,
@@ -243,6 +244,33 @@ def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> No
         assert together.n.tolist() == whole_counts.n.tolist()
         for name in ("w", "wy", "w2"):
             np.testing.assert_allclose(getattr(together, name), getattr(whole_counts, name), rtol=1e-9)
+
+
+def test_with_fewer_groups_a_map_is_the_same_line_and_as_good_an_isotonic_one() -> None:
+    grid, worse = np.linspace(0, 1, 10_001), []
+    for population in POPULATIONS:
+        counts = population.draw(rng(22), 20_000)
+        held, cells = fewer(counts), counts.by_cell()
+        assert (len(held.cell) < len(cells.cell)) == (len(cells.cell) > 2_000)
+        assert held.n.sum() == cells.n.sum()
+        for name in ("w", "wy", "ws", "w2", "ws2", "wsy"):
+            assert getattr(held, name).sum() == pytest.approx(getattr(cells, name).sum(), rel=1e-12)
+        for method in ("temperature", "platt"):
+            assert abs(apply(fit(method, counts), grid) - apply(fit(method, held), grid)).max() < 1e-4
+        of_all, of_fewer = (true_ece(recalibrated(whole(population), fit("isotonic", c))) for c in (counts, held))
+        worse.append(of_fewer - of_all)
+    assert abs(np.mean(worse)) < 0.001
+    assert max(worse) < 0.003
+
+
+def test_groups_near_either_end_and_few_groups_stay_apart() -> None:
+    counts = counts_from_rows(np.linspace(0, 1, 10_001), np.tile([0, 1], 5_001)[:10_001])
+    held = fewer(counts)
+    assert held.cell[:501].tolist() == [*range(500), 505]
+    assert held.cell[-502:].tolist() == [9495, *range(9_500, 10_001)]
+    assert set(held.n.tolist()) == {1, 10}
+    few = counts.take(np.arange(10_001) % 6 == 0)
+    assert fewer(few).cell.tolist() == few.cell.tolist()
 
 
 def test_hits_fall_into_folds_as_if_rows_had_been_shuffled() -> None:
