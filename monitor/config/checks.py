@@ -656,9 +656,15 @@ def _against_reasons(document: Document, path: Path) -> Iterator[tuple[str, str]
         yield f"{what} has no reason traffic_mix, which is of a rise of the ECE", "mute: [class_mix]"
     only = document.get(*path, "match", "source")
     sources = [source for source, _ in document.named("sources") if only in (None, source[-1])]
+    if "class_mix" in reasons and document.get(*path, "scope") in OF_SOURCE and not lasts:
+        yield "class_mix is of a label, and this rule is about all labels together", _without_class_mix(lasts or mce)
     if "class_mix" in reasons and sources and all(_is_of_predictions(document, source) for source in sources):
-        remedy = "no mute" if lasts or mce else "mute: [traffic_mix]"
-        yield "class_mix is of scores that are probabilities of a label, and no source of this rule has them", remedy
+        why = "class_mix is of scores that are probabilities of a label, and no source of this rule has them"
+        yield why, _without_class_mix(lasts or mce)
+
+
+def _without_class_mix(has_no_other: bool) -> str:
+    return "no mute" if has_no_other else "mute: [traffic_mix]"
 
 
 def _is_of_predictions(document: Document, source: Path) -> bool:

@@ -414,8 +414,12 @@ def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: I
 
 
 def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
-    """Whether a changed share of true items alone explains a rise; empty unless scores are label probabilities."""
-    found = class_mix(*sample.tables) if sample.counts.score_is == "probability_of_label" else None
+    """Whether a changed share of true items alone explains a label's rise; empty unless scores are its probabilities.
+
+    Of all labels together nothing is said: one label at fault looks like another share of true items among them.
+    """
+    of_label = sample.subject.label is not None and sample.counts.score_is == "probability_of_label"
+    found = class_mix(*sample.tables) if of_label else None
     if found is None:
         return {}
     expected = found.expected_rise(sample.rule.measure)

@@ -258,6 +258,20 @@ def test_scores_that_moved_too_far_are_not_compared() -> None:
     assert (found.problem, found.n, found.windows) == (Reason.SCORES_MOVED, 10_000, 2)  # rows of as many windows
 
 
+@pytest.mark.parametrize("label", ["billing", None])
+def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: str | None) -> None:
+    rng = np.random.default_rng(11)
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), 40_000)
+    truth = rng.random(40_000) < score
+    kept = truth | (rng.random(40_000) < 0.5)  # true items are twice as frequent
+    given = material(counts_from_rows(score[kept], truth[kept]), baseline=pinned(rows(20_000)))
+    found = compare(RISE, replace(given, subject=Subject("tickets", label)), EVALUATION)
+    assert found.beyond
+    assert ("class_mix" in found.detail) == (label is not None)
+    if label is not None:
+        assert found.detail["class_mix"]["explains"]
+
+
 def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
     rng = np.random.default_rng(3)
     low = rng.uniform(0.0, 0.4, 20_000)
