@@ -179,23 +179,29 @@ def of_label(connection: Connection, source: str, label: str | None, *, since: d
 
 
 def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
-    """The newest incident with a message, for each label of a source."""
+    """The newest incident with a message, for each label of a source, and those that were not over when it opened.
+
+    Their messages are about the label as it is now: no newer one has taken their place.
+    """
     return _incidents(connection, _select_newest_of_labels(), {"source": source})
 
 
 @cache
 def _select_newest_of_labels() -> Select[Any]:
-    newest = _table.alias()
+    candidate, newest = _table.alias(), _table.alias()
     label = each_label(tables.verdict_series)  # every label with an incident has a verdict
-    same = and_(newest.c.source == bindparam("source"), newest.c.label == label.c.label, newest.c.root.is_not(None))
-    ids = (
-        select(newest.c.id)
-        .where(same, ~newest.c.rule.startswith(MONITOR_RULE, autoescape=True))
-        .order_by(newest.c.opened_at.desc(), newest.c.id.desc())
+    same = (candidate.c.source == bindparam("source"), candidate.c.label == label.c.label, candidate.c.root.is_not(None))
+    id = (
+        select(candidate.c.id)
+        .where(*same, ~candidate.c.rule.startswith(MONITOR_RULE, autoescape=True))
+        .order_by(candidate.c.opened_at.desc(), candidate.c.id.desc())
         .limit(1)
         .scalar_subquery()
     )
-    return _IN_ORDER.where(_table.c.id.in_(select(ids).select_from(label)))
+    is_of_label = and_(_table.c.label == newest.c.label, _table.c.source == newest.c.source, ~_OF_MONITOR)
+    is_current = or_(_table.c.id == newest.c.id, _table.c.resolved_at >= newest.c.opened_at)
+    chosen = label.join(newest, newest.c.id == id).join(_table, is_of_label)
+    return _IN_ORDER.select_from(chosen).where(is_current, _table.c.root.is_not(None))
 
 
 def messages_resolved_since(connection: Connection, incident: Incident) -> set[str]:

@@ -361,6 +361,29 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
     assert "turned off by ben: again" in read_edit(world, "billing")
 
 
+def test_a_message_that_was_resolved_while_another_of_its_label_was_open_follows_the_switch(world: AlertsWorld) -> None:
+    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    world.evaluate("2026-W02", [REFUND])
+    first = str(world.incident("refund").root)
+    world.evaluate("2026-W03", [REFUND, also])  # critical: a message of its own, which is the newer one
+    for week in ("2026-W04", "2026-W05"):
+        world.evaluate(week, [fine(REFUND), also])
+    other = next(i for i in world.monitor.store.incidents() if i.rule == also.rule)
+    assert [i.state for i in world.monitor.store.incidents_of([first])] == ["resolved"]
+    assert other.root != first
+    for enable, word in ((True, "enabled by ana"), (False, "turned off by ana")):
+        world.clock.now += timedelta(hours=1)
+        change_switch(world.monitor, "tickets", "refund", enable=enable, by="ana", reason="looked at it")
+        assert word in as_read(newest_edit(world, first).payload)
+        assert word in as_read(newest_edit(world, str(other.root)).payload)
+    for week in ("2026-W06", "2026-W07"):
+        world.evaluate(week, [fine(REFUND), fine(also)])
+    world.evaluate("2026-W20", [also])  # a newer incident, in a message of its own: those before are of the past
+    before = newest_edit(world, first)
+    change_switch(world.monitor, "tickets", "refund", enable=True, by="ben", reason="again")
+    assert newest_edit(world, first).sequence == before.sequence
+
+
 def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])
