@@ -144,9 +144,19 @@ def _home(
     if any(_is_open(i) and is_trouble(i, Trouble.AUTOMATION) and i.source == finding.source for i in known):
         return automation
     for home in ((Trouble.NOT_RUNNING, ""), (Trouble.DATA, finding.source)):
-        if home in placed:
+        if home in placed or any(_goes_on(incident, home, finding) for incident in known):
             return home
     return None if any(_has_reported(incident, finding) for incident in known) else automation
+
+
+def _goes_on(incident: Incident, home: tuple[Trouble, str], finding: HealthIssue) -> bool:
+    """Whether an open incident says already that labels are off: it goes on until they are on, whatever else is over.
+
+    The end of a lease is no such state: the next evaluation renews it.
+    """
+    trouble, subject = home
+    is_home = is_trouble(incident, trouble) and incident.source == subject and _is_open(incident)
+    return is_home and finding.until is None and finding.reason.value in incident.reasons
 
 
 def _has_reported(incident: Incident, finding: HealthIssue) -> bool:

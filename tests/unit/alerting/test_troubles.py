@@ -71,6 +71,20 @@ def test_what_was_open_when_a_lease_ended_and_did_not_say_so_has_not_reported_it
     assert [g.rule for g in groups([ended], [over])] == ["monitor:automation"]
 
 
+@pytest.mark.parametrize(("reason", "source"), [(R.SOURCE_NOT_READ, "tickets"), (R.RUN_MISSING, "")])
+def test_labels_that_an_outage_turned_off_stay_its_trouble_until_they_are_on(reason: WatchReason, source: str):
+    off = found(R.TURNED_OFF, "tickets")
+    opened = one([], NOON, found(reason, source), off).after
+    again = one([opened], NOON + HOUR, off)  # the source can be read again
+    assert (again.after.id, again.after.state, again.after.reasons) == (opened.id, "open", ("turned_off_unjudged",))
+    assert not again.calls
+    over = one([again.after], NOON + 2 * HOUR)
+    assert (over.event, over.after.id) == ("resolved", opened.id)
+    assert [g.rule for g in groups([off], [over.after])] == ["monitor:automation"]  # turned off later
+    mails = [g.rule for g in groups([found(R.TURNED_OFF, "mails")], [opened])]
+    assert mails == (["monitor:automation"] if source else ["monitor:not-running"])
+
+
 def test_it_opens_goes_on_and_ends():
     opened = one([], NOON, found(R.DATA_SMALL, "tickets", "warning"))
     assert (opened.event, opened.after.state, opened.after.severity) == ("opened", "open", "warning")
