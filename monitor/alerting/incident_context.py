@@ -25,6 +25,7 @@ from monitor.core.records import (
     Incident,
     IncidentEvent,
     Interval,
+    Schedule,
     SwitchEvent,
     Verdict,
     Window,
@@ -195,11 +196,11 @@ class IncidentContext:
         on = self._time_on(source, label, verdict.window)
         as_configured = self._acted_as_configured(verdict, on)
         if as_configured and verdict.rules_revision == self.monitor.config.revision:
-            return Harm(found.interval.value * found.n, on, schedule, rows=found.n)
+            return _harm_of(found, on, schedule)
         reading = self._reading(verdict.window, source)
         if reading is not None and label in reading.labels:
             return self._harm_of_rows(verdict, on, reading)
-        return Harm(found.interval.value * found.n, on, schedule, rows=found.n) if as_configured else None
+        return _harm_of(found, on, schedule) if as_configured else None
 
     def _acted_as_configured(self, verdict: Verdict, on: TimeOn) -> bool:
         """Whether gates acted from ``automate_at`` of the present alerts.yaml, all through the verdict's window."""
@@ -353,4 +354,14 @@ def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | No
 def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | None:
     """How many more of the items from ``automate_at`` on were wrong than their scores claimed."""
     found = _automated(verdict, estimates)
-    return None if found is None or found.interval.value is None else found.interval.value * found.n
+    return None if found is None or found.interval.value is None else found.interval.value * _items_of(found)
+
+
+def _harm_of(shortfall: Estimate, on: TimeOn, schedule: Schedule) -> Harm:
+    items = _items_of(shortfall)
+    return Harm((shortfall.interval.value or 0.0) * items, on, schedule, rows=round(items))
+
+
+def _items_of(shortfall: Estimate) -> float:
+    """The number of items for which the automated rows stand: each for one, unless they have weights."""
+    return float(shortfall.detail.get("items", shortfall.n))

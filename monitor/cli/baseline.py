@@ -18,7 +18,7 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
 from monitor.core.records import Window
-from monitor.core.wording import count_of, from_to
+from monitor.core.wording import count_of, from_to, moment
 from monitor.evaluation.baseline_checks import Between, Concern
 from monitor.history.store import Store
 from monitor.metrics.calibration import ece
@@ -233,7 +233,7 @@ def list_command(
     for b in found:
         about = b.source, "(all)" if b.label is None else b.label, str(b.version)
         rows = f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}"
-        table.add_row(*cli.cells(*about, *rows, f"{b.pinned_at:%Y-%m-%d %H:%M}", b.pinned_by, b.reason))
+        table.add_row(*cli.cells(*about, *rows, moment(b.pinned_at), b.pinned_by, b.reason))
     nothing = "no such baseline; `calmon baseline list` shows all" if is_any else NO_BASELINE
     cli.out.print(table if found else nothing)
 

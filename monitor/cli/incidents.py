@@ -80,6 +80,8 @@ def _shown(
     top = f"{incident.id}: {_subject(incident)}, {incident.rule} ({incident.severity})"
     if breach is None:
         since = f"{_state(incident)}, since {moment(incident.opened_at)}"
+        if incident.state == "resolved" and incident.resolved_at is not None:
+            since = f"resolved, from {moment(incident.opened_at)} to {moment(incident.resolved_at)}"
         return top, ", ".join(incident.reasons).replace("_", " "), since, f"message: {message}; calmon health"
     state_now = (
         incident_state(incident, breach, last_reported(incident, events)) or f"Open since {incident.opened_window}"

@@ -91,7 +91,8 @@ def recalibrate_command(
     elif found.score_map is None:
         raise cli.fail(f"there is no map to print: {found.choice.sentence}")
     else:
-        typer.echo(as_sql(found.score_map, sql))
+        scale = config.sources[material.subject.source].score_scale
+        typer.echo(as_sql(found.score_map, sql, scale=scale))
     if out is not None and found.score_map is None:
         cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
     elif out is not None and found.score_map is not None:

@@ -219,6 +219,12 @@ def textbook_mces(
     return mce_intervals(tables, rngs, confidence=evaluation.confidence, resamples=evaluation.resamples)
 
 
+def _items_of(metric: str, counts: Counts) -> dict[str, float]:
+    """Of a shortfall, the number of items for which weighted rows stand; nothing where each row is one item."""
+    weight = float(counts.w.sum())
+    return {"items": weight} if metric == "shortfall" and weight != counts.rows else {}
+
+
 def _of_population(
     sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float, kind: SourceKind
 ) -> Iterable[Estimate]:
@@ -235,6 +241,7 @@ def _of_population(
             interval = UNKNOWN
         else:
             interval = level_interval(metric, counts, confidence)
+            detail = _items_of(metric, counts)
         yield Estimate(sample.subject, window, metric, where, interval, rows, positives, detail)
 
 

@@ -190,7 +190,11 @@ def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
 def _select_newest_of_labels() -> Select[Any]:
     candidate, newest = _table.alias(), _table.alias()
     label = each_label(tables.verdict_series)  # every label with an incident has a verdict
-    same = (candidate.c.source == bindparam("source"), candidate.c.label == label.c.label, candidate.c.root.is_not(None))
+    same = (
+        candidate.c.source == bindparam("source"),
+        candidate.c.label == label.c.label,
+        candidate.c.root.is_not(None),
+    )
     id = (
         select(candidate.c.id)
         .where(*same, ~candidate.c.rule.startswith(MONITOR_RULE, autoescape=True))

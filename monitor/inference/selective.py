@@ -147,13 +147,17 @@ def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: fl
 
 @dataclass(frozen=True, slots=True)
 class ExcessErrors:
-    """Observed errors of the automated rows, those that their scores claimed, and limits of the difference; in rows."""
+    """Observed errors of the automated rows, those that their scores claimed, and limits of the difference; in items.
+
+    ``items`` is the number of items for which the ``rows`` stand: the sum of their weights, where they have any.
+    """
 
     observed: float
     promised: float
     low: float
     high: float
     rows: int
+    items: float
 
     @property
     def excess(self) -> float:
@@ -178,4 +182,4 @@ def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors |
     if weight <= 0 or shortfall.low is None or shortfall.high is None:
         return None
     observed, promised = weight - float(chosen.wy.sum()), weight - float(chosen.ws.sum())
-    return ExcessErrors(observed, promised, shortfall.low * weight, shortfall.high * weight, chosen.rows)
+    return ExcessErrors(observed, promised, shortfall.low * weight, shortfall.high * weight, chosen.rows, weight)

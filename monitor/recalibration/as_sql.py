@@ -7,17 +7,21 @@ from itertools import pairwise
 from monitor.recalibration.score_map import CLIP, ScoreMap
 
 
-def as_sql(score_map: ScoreMap, column: str) -> str:
-    """SQL for the new score of the old one in ``column`` (a name or an expression, not quoted); NULL stays NULL.
+def as_sql(score_map: ScoreMap, column: str, *, scale: float = 1) -> str:
+    """SQL for the new score, in [0, 1], of the old one in ``column``; NULL stays NULL.
 
-    Scores must be numbers in [0, 1]: exclude all others before.
+    ``column`` is a name or an expression as the engine reads it: a name with a blank in quotes. Old scores must be
+    numbers from 0 to ``scale``: exclude all others before.
 
     >>> as_sql(ScoreMap("isotonic", knots=((0.2, 0.1), (0.6, 0.5))), "s")
     'CASE WHEN s <= 0.2 THEN 0.1 WHEN s <= 0.6 THEN 0.1 + (s - 0.2) * 1.0 WHEN s > 0.6 THEN 0.5 END'
+    >>> as_sql(ScoreMap("isotonic", knots=((0.2, 0.1),)), "percent", scale=100)
+    'CASE WHEN (percent / 100.0) <= 0.2 THEN 0.1 WHEN (percent / 100.0) > 0.2 THEN 0.1 END'
     >>> as_sql(ScoreMap("temperature", slope=0.5), "s").startswith("1.0 / (1.0 + EXP(-(0.5 * LN((CASE WHEN s < ")
     True
     """
     score = column if column.isidentifier() else f"({column})"
+    score = score if scale == 1 else f"({score} / {_number(scale)})"
     return _between(score_map.knots, score) if score_map.method == "isotonic" else _logistic(score_map, score)
 
 

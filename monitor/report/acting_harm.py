@@ -95,7 +95,7 @@ def counted_together(labels: Iterable[ActingLabel], schedule: Schedule, confiden
     whole = ExcessErrors(*(sum(getattr(excess, name) for _, excess in found) for name in ExcessErrors.__slots__))
     made = sum(each.made(excess) for each, excess in found)
     always = all(each.on.share >= 1 and len(each.on.scores) == 1 for each, _ in found)
-    on = together((excess.rows, each.on) for each, excess in found)
+    on = together((excess.items, each.on) for each, excess in found)
     return CountedHarm(whole, _harm(whole, on, schedule, EACH_ITS_OWN, None if always else made))
 
 
@@ -106,5 +106,5 @@ def _made(counts: Counts, on: TimeOn, configured: float) -> float:
 
 
 def _harm(found: ExcessErrors, on: TimeOn, schedule: Schedule, counted: str, made: float | None) -> Harm:
-    numbers = found.low, found.high, found.observed, found.promised, found.rows
+    numbers = found.low, found.high, found.observed, found.promised, round(found.items)
     return Harm(found.excess, on, schedule, *numbers, counted_from=counted, made=made)

@@ -32,7 +32,7 @@ def sentence(estimates: Iterable[Estimate]) -> str:
     if first is None:
         return ""
     values = [f"{name} {_value_text(found[key].interval, key[0])}" for key, name in SHOWN.items() if key in found]
-    waiting = f"{count_of(first.n, 'row')} {'waits' if first.n == 1 else 'wait'} for the truth"
+    waiting = f"{count_of(first.n, 'row')} had no truth at the end of {first.window.name}"
     return f"{waiting}; expected, an estimate: {', '.join(values)}"
 
 

@@ -366,8 +366,8 @@ def test_a_message_that_was_resolved_while_another_of_its_label_was_open_follows
     world.evaluate("2026-W02", [REFUND])
     first = str(world.incident("refund").root)
     world.evaluate("2026-W03", [REFUND, also])  # critical: a message of its own, which is the newer one
-    for week in ("2026-W04", "2026-W05"):
-        world.evaluate(week, [fine(REFUND), also])
+    for name in ("2026-W04", "2026-W05"):
+        world.evaluate(name, [fine(REFUND), also])
     other = next(i for i in world.monitor.store.incidents() if i.rule == also.rule)
     assert [i.state for i in world.monitor.store.incidents_of([first])] == ["resolved"]
     assert other.root != first
@@ -376,8 +376,8 @@ def test_a_message_that_was_resolved_while_another_of_its_label_was_open_follows
         change_switch(world.monitor, "tickets", "refund", enable=enable, by="ana", reason="looked at it")
         assert word in as_read(newest_edit(world, first).payload)
         assert word in as_read(newest_edit(world, str(other.root)).payload)
-    for week in ("2026-W06", "2026-W07"):
-        world.evaluate(week, [fine(REFUND), fine(also)])
+    for name in ("2026-W06", "2026-W07"):
+        world.evaluate(name, [fine(REFUND), fine(also)])
     world.evaluate("2026-W20", [also])  # a newer incident, in a message of its own: those before are of the past
     before = newest_edit(world, first)
     change_switch(world.monitor, "tickets", "refund", enable=True, by="ben", reason="again")

@@ -141,7 +141,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult
         console.print(run_summary(run.evaluated, run.actions, monitor.config))
         printed = console.export_text()
         data: ReportData = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), NOW)
-    assert "wait for the truth; expected, an estimate: accuracy" in printed
+    assert f"had no truth at the end of {WEEK}; expected, an estimate: accuracy" in printed
     table = next(element for element in of_all(data) if element.title == "Before the truth (estimates)")
     assert {row[0] for row in table.rows} == {
         Subject("tickets", label) for label in ("rare", "slipping", "steady", None)
@@ -151,7 +151,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult
         lines = list(csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={WEEK}&csv=trend").text)))
     assert 'class="estimate"' in page
     assert "estimate of rows without a truth" in page
-    assert "wait for the truth; expected, an estimate" in page
+    assert f"had no truth at the end of {WEEK}; expected, an estimate" in page
     assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_shortfall", "expected_accuracy"}
 
 

@@ -55,3 +55,11 @@ def test_sql_gives_the_scores_of_a_router(engine: str, name: str, engines: dict[
 def test_an_expression_in_the_place_of_a_column_is_put_in_brackets() -> None:
     made = as_sql(ScoreMap("isotonic", knots=((0.5, 0.25),)), "score / 100")
     assert made == "CASE WHEN (score / 100) <= 0.5 THEN 0.25 WHEN (score / 100) > 0.5 THEN 0.25 END"
+
+
+def test_scores_of_another_scale_are_divided_by_it() -> None:
+    score_map = ScoreMap("temperature", slope=0.5)
+    made = as_sql(score_map, "percent", scale=100)
+    with duckdb.connect() as connection:
+        (row,) = connection.execute(f"SELECT {made} FROM (SELECT 90.0 AS percent)").fetchall()
+    assert row[0] == pytest.approx(apply_one(score_map, 0.9), abs=1e-12)

@@ -328,9 +328,12 @@ def check_incident_show(reader: Reader, parts: list[Part], id: str) -> None:
 def _show_of_monitor(reader: Reader, lines: list[str], i: Row) -> None:
     reasons = ", ".join([i["reason"], *(i["further_reasons"] or ())])
     reader.equal("reason", lines[1], lines[1], reasons.replace("_", " "))
-    state, _, since = lines[2].rpartition(", since ")
+    over = re.fullmatch(r"resolved, from (.+) to (.+)", lines[2])
+    state, _, since = ("resolved", "", over[1]) if over else lines[2].rpartition(", since ")
     INCIDENT_STATE.read(reader, state, i)
     reader.check(same_minute(since, i["opened_at"]), "since", lines[2], i["opened_at"])
+    if over:
+        reader.check(same_minute(over[2], i["resolved_at"]), "to", lines[2], i["resolved_at"])
     post = [d for d in reader.facts.deliveries if d["id"] == i["root"]]
     said = (
         lines[3].removeprefix("message: ").removesuffix("; calmon health").split(":")[0].replace("not sent", "not_sent")

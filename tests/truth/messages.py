@@ -995,9 +995,12 @@ def _n(reader: Reader, text: str, row: Row, n: str, windows: Any) -> None:
     reader.equal("windows", text, int(windows or 1), row["windows"])
 
 
-@NUMBERS.add(rf"adjusted p (?P<p>{N})")
-def _p(reader: Reader, text: str, row: Row, p: str) -> None:
-    reader.number("adjusted p", text, p, row["p_adjusted"])
+@NUMBERS.add(rf"adjusted p (?:below (?P<most>1e-15)|(?P<p>{N}))")
+def _p(reader: Reader, text: str, row: Row, most: Any, p: Any) -> None:
+    if most is not None:
+        reader.check(row["p_adjusted"] < float(most), "adjusted p", text, row["p_adjusted"])
+    else:
+        reader.number("adjusted p", text, p, row["p_adjusted"])
 
 
 @NUMBERS.add(rf"evidence (?P<found>{N}) of the (?P<needed>{N}) needed")
@@ -1094,7 +1097,7 @@ def check_repeat(reader: Reader, message: Message, living: Living) -> None:
 
 REPEAT = Grammar("reminder")
 REPEAT.add(
-    r"(?:Press Acknowledge above, or run|Run) `calmon incidents ack ID` with an id of this list; that ends these reminders\."
+    r"(?:Press Acknowledge above, or run|Run) `calmon incidents ack ID` with (?:each|the) id of this list; that ends these reminders\."
     r"|<!subteam\^S0123>"
 )(nothing)
 

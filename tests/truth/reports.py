@@ -1282,13 +1282,15 @@ def _run_rejected(reader: Reader, text: str, schedule: str, source: str, window:
 
 
 @RUN.add(
-    rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<n>[\d,]+) rows? waits? for the truth; expected, an estimate: accuracy "
+    rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<n>[\d,]+) rows? had no truth at the end of (?P<end>{WEEK}); expected, an estimate: accuracy "
     rf"(?P<accuracy>{NUMBER})% \({NUMBER}% to {NUMBER}%\)(?:, shortfall \(automated\) (?P<shortfall>{NUMBER}) \(.+?\))?"
     rf"(?:, ECE (?P<ece>{NUMBER}) \(.+?\))?"
 )
 def _expected_line(
-    reader: Reader, text: str, schedule: str, source: str, window: str, n: str, accuracy: str, shortfall: Any, ece: Any
+    reader: Reader, text: str, schedule: str, source: str, window: str, n: str, end: str, accuracy: str, shortfall: Any,
+    ece: Any,
 ) -> None:  # fmt: skip
+    reader.equal("window", text, end, window)
     for name, where, said, scale in (
         ("expected_accuracy", "all", accuracy, 100), ("expected_shortfall", "automated", shortfall, 1),
         ("expected_ece", "all", ece, 1),

@@ -594,7 +594,11 @@ def excess_of(facts: Facts, row: Row) -> float | None:
     found = facts.estimate(
         row["schedule"], row["window_name"], row["source"], row["label"] or None, "shortfall", "automated"
     )
-    return None if found is None or found["value"] is None else found["value"] * found["n"]
+    return (
+        None
+        if found is None or found["value"] is None
+        else found["value"] * (found["detail"] or {}).get("items", found["n"])
+    )
 
 
 # --- the state of an incident, and what just happened to it

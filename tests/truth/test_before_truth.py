@@ -74,7 +74,7 @@ class OneEstimate:
 @pytest.mark.parametrize(("old", "new"), [("", ""), ("566", "567"), ("0.003", "0.004"), ("W45", "W44"), ("93%", "92%")])
 def test_the_line_that_a_run_prints_of_waiting_rows_is_read(old: str, new: str) -> None:
     text = (
-        "tickets 2026-W45: 566 rows wait for the truth; expected, an estimate: accuracy 93% (90% to 95%), "
+        "tickets 2026-W45: 566 rows had no truth at the end of 2026-W45; expected, an estimate: accuracy 93% (90% to 95%), "
         "shortfall (automated) 0.003 (−0.067–0.127), ECE 0.001 (0.000–0.019)"
     )
     reader = Reader(cast("Facts", OneEstimate()))

@@ -70,6 +70,7 @@ from monitor.core.wording import (
     title,
 )
 
+_LEAST_P = 1e-15  # below it a p-value is a rounding error, and no chance is 0
 IN_FULL = 5  # labels; the rest has one line each
 _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
 _NO_LINKS = Links()
@@ -197,13 +198,15 @@ def repeat_message(
     labels = by_label(findings)
     with_buttons = {each.key for each in labels[: in_full(labels)]}
     waiting = [each for each in labels if each.state == "open"]
+    opened = {each.key: each for each in by_label([one for one in findings if one.incident.state == "open"])}
     names = ", ".join(escape(each.name) for each in waiting)
     lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*"]
     for each in waiting:
-        ids = ", ".join(f"`{one.incident.id[:8]}`" for one in each.findings if one.incident.state == "open")
-        lines += [f"• {_line(each)}: {ids}", *_switch_lines(each)]
+        ids = ", ".join(f"`{one.incident.id[:8]}`" for one in opened[each.key].findings)
+        lines += [f"• {_line(opened[each.key])}: {ids}", *_switch_lines(each)]
     presses = "Press *Acknowledge* above, or run" if {e.key for e in waiting} & with_buttons else "Run"
-    last = f"{presses} `calmon incidents ack ID` with an id of this list; that ends these reminders."
+    which = "each" if sum(len(opened[each.key].findings) for each in waiting) > 1 else "the"
+    last = f"{presses} `calmon incidents ack ID` with {which} id of this list; that ends these reminders."
     blocks = [*mention_block(mention), *map(section, sections([*lines, last]))]
     text = cut(f"{names}: not acknowledged yet {mention_text(mention)}".strip(), FALLBACK)
     return payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
@@ -525,7 +528,8 @@ def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
     parts = [found, *textbook, f"limit {verdict.threshold:g}"]
     parts.append(f"n = {verdict.n:,}{f' of {verdict.windows} windows' if verdict.windows > 1 else ''}")
     if verdict.p_adjusted is not None:
-        parts.append(f"adjusted p {verdict.p_adjusted:.2g}")
+        small = verdict.p_adjusted < _LEAST_P
+        parts.append(f"adjusted p below {_LEAST_P:.0e}" if small else f"adjusted p {verdict.p_adjusted:.2g}")
     if "evidence" in verdict.detail:
         parts.append(evidence_words(verdict))
     if verdict.detail.get("segment") is not None:

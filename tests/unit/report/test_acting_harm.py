@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
 from monitor.automation.harm import HarmKind, TimeOn
+from monitor.config.model import EvaluationConfig
+from monitor.core.baseline import edges_of
 from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.records import Subject, Window
+from monitor.evaluation.estimates import Sample, estimate
 from monitor.report.acting_harm import ActingLabel, acted_from, counted_harm, counted_together
 
+WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
 SCORES = np.repeat([0.5, 0.75, 0.85, 0.95], 100)
 OUTCOMES = np.concatenate([np.repeat([1, 0], [hits, 100 - hits]) for hits in (50, 75, 65, 90)])
 
@@ -51,6 +58,26 @@ def test_of_two_scores_in_a_week_automation_made_its_share_of_each() -> None:
         "from higher scores for some of it)"
     )
     assert found.harm.sentence.endswith("; counted from 0.8, the lowest score from which gates acted")
+
+
+def test_weighted_rows_are_counted_as_the_items_for_which_they_stand() -> None:
+    weight = np.tile([1.0, 3.0], 200)  # of every other item a third was checked
+    counts = counts_from_rows(SCORES, OUTCOMES, weight=weight, automate_at=0.8)
+    found = counted_harm(counts, TimeOn(1.0), 0.8, "weekly", 0.95)
+    acted = SCORES >= 0.8
+    wrong, items = float((weight * (1 - OUTCOMES))[acted].sum()), float(weight[acted].sum())
+    assert found is not None
+    assert (found.excess.rows, found.excess.items, found.harm.rows) == (200, items, items)
+    assert found.harm.wrong == pytest.approx(wrong)
+    assert found.harm.excess == pytest.approx(float((weight * (SCORES - OUTCOMES))[acted].sum()))
+    assert f": {wrong:,.0f} of {items:,.0f} automated were wrong" in found.harm.sentence
+    subject = Subject("tickets", "billing")
+    stored = estimate([Sample(subject, counts, edges_of(counts, EvaluationConfig()))], WEEK, EvaluationConfig())
+    shortfall = next(e for e in stored if (e.metric, e.where) == ("shortfall", "automated"))
+    assert shortfall.detail == {"items": items}  # a message works out the same
+    assert (shortfall.interval.value or 0) * items == pytest.approx(found.harm.excess)
+    plain = estimate([Sample(subject, read(0.8), edges_of(counts, EvaluationConfig()))], WEEK, EvaluationConfig())
+    assert all("items" not in e.detail for e in plain)
 
 
 def test_where_nothing_acted_the_configured_score_counts() -> None:
