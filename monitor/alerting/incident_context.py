@@ -363,5 +363,5 @@ def _harm_of(shortfall: Estimate, on: TimeOn, schedule: Schedule) -> Harm:
 
 
 def _items_of(shortfall: Estimate) -> float:
-    """The number of items for which the automated rows stand: each for one, unless they have weights."""
+    """The number of items that the automated rows represent: one each, unless they have weights."""
     return float(shortfall.detail.get("items", shortfall.n))

@@ -64,7 +64,7 @@ class Harm:
     """Errors beyond those that scores claimed, among the rows with scores from ``automate_at`` on, whoever decided.
 
     ``excess`` is a number of rows (negative: fewer errors than claimed), with its limits; ``wrong`` of ``rows`` were
-    wrong, ``expected`` were expected. Rows with weights count as the items for which they stand. None: not known.
+    wrong, ``expected`` were expected. Rows with weights count as the items that they represent. None: not known.
     ``on`` says how long automation was on. Where gates acted from another score, the rows are those from that score on
     (of several the lowest), and ``counted_from`` names it. Where they acted from several, ``made`` is how many of the
     excess errors automation made.

@@ -55,7 +55,7 @@ def history(
     ] = None,
     last_window: Annotated[str | None, typer.Option("--to", help="The last window, included.")] = None,
     as_of: Annotated[
-        str | None, typer.Option(help="As it was known then, before later truths; a date or a time.")
+        str | None, typer.Option(help="As it was then, before windows were judged again since; a date or a time.")
     ] = None,
     format: Annotated[HistoryFormat, typer.Option("--format", help="How to print it.")] = "table",
     output: Annotated[

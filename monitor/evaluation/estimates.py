@@ -220,7 +220,7 @@ def textbook_mces(
 
 
 def _items_of(metric: str, counts: Counts) -> dict[str, float]:
-    """Of a shortfall, the number of items for which weighted rows stand; nothing where each row is one item."""
+    """Of a shortfall, the number of items that weighted rows represent; nothing where each row is one item."""
     weight = float(counts.w.sum())
     return {"items": weight} if metric == "shortfall" and weight != counts.rows else {}
 

@@ -149,7 +149,7 @@ def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: fl
 class ExcessErrors:
     """Observed errors of the automated rows, those that their scores claimed, and limits of the difference; in items.
 
-    ``items`` is the number of items for which the ``rows`` stand: the sum of their weights, where they have any.
+    ``items`` is the number of items that the ``rows`` represent: the sum of their weights, where they have any.
     """
 
     observed: float

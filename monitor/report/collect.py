@@ -28,7 +28,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import count_of
+from monitor.core.wording import clean, count_of
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.label_state import State
 from monitor.evaluation.other_thresholds import at_present_threshold
@@ -36,9 +36,11 @@ from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import gap_matrix
+from monitor.metrics.names import CONTRACT
 from monitor.report import words
 from monitor.report.acting_harm import ActingLabel
 from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchRow, switch_line
+from monitor.report.decision_checks import ROW
 from monitor.report.detail import TARGET_ACCURACY, LabelContext, detail_of
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
@@ -428,6 +430,33 @@ def _switch_now(material: _Material, subject: Subject) -> SwitchRow | None:
     return switch_line(state, material.now, whole, material.identity)
 
 
+def _read_again(material: _Material, source: str) -> Iterable[str]:
+    """That rows which came late changed the numbers after the verdicts, where those on this window alone show it."""
+    changed = [
+        (abs(estimate.n - verdict.n), subject.name, verdict.n, estimate.n, ROW[verdict.where])
+        for subject, verdicts in material.verdicts.items()
+        if subject.source == source
+        for verdict in verdicts
+        if verdict.window.start == material.window.start and _is_of_window_alone(verdict)
+        for estimate in material.current.get(subject, ())
+        if (estimate.metric, estimate.where) == (verdict.metric, verdict.where) and estimate.n != verdict.n
+    ]
+    if changed:
+        (_, name, then, now, row), window = max(changed), material.window
+        option = "week" if window.schedule == "weekly" else "date"
+        command = f"calmon run {window.schedule} --{option} {window.name} --dry-run"
+        yield (
+            f"{clean(source)}: rows of {window.name} were read again after its verdicts, which stay as they are: "
+            f"{clean(name)} had {count_of(then, row)} then and has {now:,} now. `{command}` judges these"
+        )
+
+
+def _is_of_window_alone(verdict: Verdict) -> bool:
+    """Whether a verdict measured all rows of its window and population, and no others."""
+    of_others = {"segment", "small_labels", "before_truth", "path"} & set(verdict.detail)
+    return verdict.metric in CONTRACT and verdict.value is not None and verdict.windows == 1 and not of_others
+
+
 def _notes(material: _Material) -> Iterable[str]:
     if material.removed:
         yield f"estimates of segments and further metrics of {material.window.name} were removed since they are old"
@@ -441,6 +470,7 @@ def _notes(material: _Material) -> Iterable[str]:
             yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
         yield from words.not_read_words(reading.source, reading.quality)
         yield from words.rows_gone_words(reading.source, reading.quality, reading.rows)
+        yield from _read_again(material, reading.source)
         if found := sentence(reading.rejected):
             yield f"{reading.source}, {found}"
         if reading.versions:

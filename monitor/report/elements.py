@@ -240,7 +240,7 @@ def boxes(found: Iterable[Detailed]) -> Element:
             scores += f"\n{box.outlying:,.0f} outliers" if box.outlying else ""
             rows.append((report.subject, name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
     note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
-    note += "prediction. Items: rows, or what they stand for by their weights. Outliers: those farther from the "
+    note += "prediction. Items: rows, or what they represent by their weights. Outliers: those farther from the "
     note += "quartiles than 1.5 times the distance of these."
     head = ("label", "", "items", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
     plain, whole, drawn = frozenset({2}), frozenset({1, 3}), frozenset({4})

@@ -23,6 +23,7 @@ from monitor.core.records import Window
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
+from monitor.report.collect import collect_report
 from monitor.run import run_window
 from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
 from tests.fakes import forked
@@ -541,3 +542,28 @@ def test_a_caller_that_will_try_again_gets_the_error_and_nothing_pinned(world: W
         assert monitor.store.baselines() == []
     assert found.baselines == ()
     assert "is not there" in found.unread["tickets"]
+
+
+def test_a_report_says_that_rows_were_read_again_after_the_verdicts(tmp_path: Path) -> None:
+    world = pinned_world(tmp_path)
+    first, following = (week(name, UTC) for name in WEEKS[8:10])
+    with world.opened(clock=lambda: first.end + timedelta(hours=7)) as monitor:
+        run_window(monitor, first)
+        assert not _read_again(monitor, first)
+    late = worlds.rows()
+    late = late[late["resolved_at"].between(first.start, first.end) & (late["label"] == "steady")].head(50)
+    late["item"] = "late-" + late["item"]
+    worlds.write_duckdb(tmp_path / "warehouse.duckdb", pd.concat([worlds.rows(), late], ignore_index=True))
+    with world.opened(clock=lambda: following.end + timedelta(hours=7)) as monitor:
+        run_window(monitor, following)
+        (note,) = _read_again(monitor, first)
+        assert not _read_again(monitor, following)
+    assert note == (
+        f"tickets: rows of {first.name} were read again after its verdicts, which stay as they are: tickets/steady had "
+        f"246 automated rows then and has 268 now. `calmon run weekly --week {first.name} --dry-run` judges these"
+    )
+
+
+def _read_again(monitor: Monitor, window: Window) -> list[str]:
+    report = collect_report(monitor.store, monitor.config, window, monitor.clock())
+    return [note for note in report.notes if "were read again" in note]

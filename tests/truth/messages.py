@@ -774,8 +774,9 @@ def _one_line(reader: Reader, text: str, living: Living) -> None:
     else:
         _ending(reader, text, told, label, breach=True)
     if told not in ("resolved", "resolved in part", AGAIN):
-        unresolved = sum(i["state"] != "resolved" for i in label.incidents)
-        reader.equal("other rules", text, int(found["more"] or 0), unresolved - 1)
+        # a reminder, which has ids, is about those that nobody has acknowledged
+        shown = sum(i["state"] == "open" if found["ids"] else i["state"] != "resolved" for i in label.incidents)
+        reader.equal("other rules", text, int(found["more"] or 0), shown - 1)
     if found["ids"] is not None:
         said = set(re.findall(r"[0-9a-f]{8}", found["ids"]))
         true = {i["id"][:8] for i in label.incidents if i["state"] == "open"}

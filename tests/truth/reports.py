@@ -718,6 +718,24 @@ def _rows_gone(reader: Reader, text: str, of: Tables, source: str, before: str, 
     reader.number("rows when read last", text, rows, told.readings[key][-1])
 
 
+@LINES.add(
+    rf"(?:note: |- )?(?P<source>[\w-]+): rows of (?P<window>{WEEK}) were read again after its verdicts, which stay as they "
+    rf"are: (?P<name>.+) had (?P<then>{N}) (?:automated |predicted )?rows? then and has (?P<now>{N}) now\. `calmon run .+ --dry-run` judges these"
+)
+def _read_again(
+    reader: Reader, text: str, of: Tables, source: str, window: str, name: str, then: str, now: str
+) -> None:
+    label = None if name == f"{source} (all labels)" else name.removeprefix(f"{source}/")
+    mine = [
+        (v, reader.facts.estimate(of.week.schedule, window, source, label, v["metric"], v["population"]))
+        for v in reader.facts.current(of.week.schedule, window, source)
+        if (v["label"] or None) == label and v["windows"] == 1
+    ]
+    pairs = [(v["n"], e["n"]) for v, e in mine if e is not None]
+    said = tuple(int(number.replace(",", "")) for number in (then, now))
+    reader.check(said in pairs and said[0] != said[1], "rows read again", text, pairs)
+
+
 @LINES.add(r"(?:note: |- )?(?P<source>[\w-]+) was not evaluated: (?P<error>.+)")
 def _not_evaluated(reader: Reader, text: str, of: Tables, source: str, error: str) -> None:
     start = window_start(of.week.name).replace(tzinfo=UTC)

@@ -60,7 +60,7 @@ def test_of_two_scores_in_a_week_automation_made_its_share_of_each() -> None:
     assert found.harm.sentence.endswith("; counted from 0.8, the lowest score from which gates acted")
 
 
-def test_weighted_rows_are_counted_as_the_items_for_which_they_stand() -> None:
+def test_weighted_rows_are_counted_as_the_items_that_they_represent() -> None:
     weight = np.tile([1.0, 3.0], 200)  # of every other item a third was checked
     counts = counts_from_rows(SCORES, OUTCOMES, weight=weight, automate_at=0.8)
     found = counted_harm(counts, TimeOn(1.0), 0.8, "weekly", 0.95)
