@@ -233,9 +233,12 @@ class _Composer:
         return roots, groups
 
     def _host(self, incident: Incident, route: Route) -> str | None:
-        """The open message about this label: of the same or a higher severity, or in the same channel."""
-        key = (incident.source, incident.label)
-        for other in self.context.unresolved():
+        """The open message about this label: of the same or a higher severity, or in the same channel.
+
+        One whose incident comes back in the same evaluation is open again.
+        """
+        key, again = (incident.source, incident.label), (i for i in self.after.values() if i.state != "resolved")
+        for other in (*self.context.unresolved(), *again):
             if other.root is None or (other.source, other.label) != key or not self.context.lives(other.root):
                 continue
             as_severe = SEVERITY_RANK[other.severity] <= SEVERITY_RANK[incident.severity]

@@ -123,7 +123,7 @@ class Harm:
         return self._counted() + source
 
     def _counted(self) -> str:
-        limits = "" if self.low is None or self.high is None else f" ({self.low:,.0f} to {self.high:,.0f})"
+        limits = "" if self.low is None or self.high is None else f" ({round(self.low):,} to {round(self.high):,})"
         text = self._clause(limits)
         if self.wrong is None or self.rows is None or self.expected is None:
             return text

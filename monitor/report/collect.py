@@ -242,9 +242,11 @@ def _label_context(material: _Material, report: SubjectReport) -> LabelContext:
     pairs = None  # of (item, label), over all labels of the source
     if reading is not None:
         pairs = sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
+    left_out = reading is not None and reading.rejected.of(subject.label) is not None
+    without_rule = state.state is State.NO_RULE and report.rows >= evaluation.min_samples and not left_out
     return LabelContext(
         automate_at=1.0 if source is None else source.automate_from(subject.label),
-        evaluated=state.evaluated or (state.state is State.NO_RULE and report.rows >= evaluation.min_samples),
+        evaluated=state.evaluated or without_rule,
         confidence=evaluation.confidence,
         ece_rise=report.change.change,
         mce_rise=report.change_of("mce").change,

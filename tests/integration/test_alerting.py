@@ -107,6 +107,21 @@ def test_a_lesser_finding_on_a_label_that_has_a_message_joins_its_message_and_a_
     assert "new" in as_read(world.deliveries()[-1].payload)
 
 
+def test_a_new_finding_joins_the_message_that_comes_back_in_the_same_evaluation(world: AlertsWorld) -> None:
+    also = Judged("billing", "ece-increase", "breach", 0.07)
+    world.evaluate("2026-W02", [BILLING, fine(also)])
+    for name in ("2026-W03", "2026-W04"):
+        world.evaluate(name, [fine(BILLING), fine(also)])
+    assert {i.state for i in world.monitor.store.incidents()} == {"resolved"}
+    world.evaluate("2026-W05", [BILLING, also])
+    assert [kind for kind in kinds(world) if kind[0] == "post"] == [("post", "#ml-oncall")]
+    assert [(i.rule, i.reopened) for i in world.monitor.store.unresolved_incidents()] == [
+        ("automated-shortfall", 1), ("ece-increase", 0),
+    ]  # fmt: skip
+    assert len({i.root for i in world.monitor.store.incidents()}) == 1
+    assert "Also failing: ece-increase." in as_read(newest_edit(world, str(world.incident("billing").root)).payload)
+
+
 def test_a_rule_that_was_resolved_and_fails_again_is_named_once_in_the_message_of_its_label(
     world: AlertsWorld,
 ) -> None:

@@ -21,6 +21,7 @@ from monitor.automation.state import effective
 from monitor.core import windows
 from monitor.core.records import Expected, Window
 from monitor.core.rejection_records import RejectionCause, Why
+from monitor.evaluation.label_state import State
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import RunResult, run_window
@@ -173,7 +174,11 @@ def test_run_explain_and_report_name_cause_labels_and_remedy(tmp_path: Path) -> 
     assert "most of their truths (`actual`) are -1. Find out what -1 means." in told
     with world.opened(lambda: NOW) as monitor:
         verdict = next(v for v in monitor.store.verdicts(schedule="weekly") if v.subject.label == "billing")
-        report = report_markdown(collect_report(monitor.store, monitor.config, week(WEEK), NOW))
+        data = collect_report(monitor.store, monitor.config, week(WEEK), NOW)
+        report = report_markdown(data)
+    (whole,) = (each for each in data.subjects if each.subject.label is None)
+    assert whole.state.state is State.NO_RULE
+    assert whole.level == "grey", "its rows were not accepted either"
     why = said("explain", verdict.id)
     assert "Were the rows accepted? No: what is left of 2026-W35 says nothing about the rest: " in why
     assert "What to do: Find out what -1 means." in why
