@@ -96,11 +96,17 @@ def _subject(incident: Incident) -> str:
     return Subject(incident.source, incident.label).name
 
 
-@incidents_app.command("ack", epilog="Example:  calmon incidents ack 4f1c9a02 --by ana")
-def ack_command(id: IdArgument, by: cli.ByOption = None) -> None:
-    """You have it: nobody is called for it any more."""
+@incidents_app.command(
+    "ack", epilog="Examples:  calmon incidents ack 4f1c9a02 --by ana  ·  calmon incidents ack 4f1c9a02 7dbc73d8"
+)
+def ack_command(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of incidents, or how they begin.")],
+    by: cli.ByOption = None,
+) -> None:
+    """You have them: nobody is called for them any more. The button in Slack is about all of a label."""
     with cli.monitor() as opened:
-        _print_result(opened, incident_actions.acknowledge(opened, id, cli.who(by)))
+        known = [opened.store.incident(id).id for id in ids]  # a wrong id acknowledges nothing
+        _print_results(opened, [incident_actions.acknowledge(opened, id, cli.who(by)) for id in known])
 
 
 @incidents_app.command(
@@ -146,11 +152,19 @@ def resolve_command(
 
 
 def _print_result(opened: Monitor, done: incident_actions.Outcome) -> None:
-    """Print the result; its edit goes out at once, where Slack can be reached."""
-    if done.refused:
-        raise cli.UsageError(done.words)
-    _deliver(opened)
-    cli.out.print(cli.cells(done.words)[0])
+    _print_results(opened, [done])
+
+
+def _print_results(opened: Monitor, all_done: Sequence[incident_actions.Outcome]) -> None:
+    """Print the results; their edits go out at once, where Slack can be reached."""
+    refused = [done.words for done in all_done if done.refused]
+    if len(refused) < len(all_done):
+        _deliver(opened)
+    for done in all_done:
+        if not done.refused:
+            cli.out.print(cli.cells(done.words)[0])
+    if refused:
+        raise cli.UsageError("; ".join(refused))
 
 
 def _deliver(opened: Monitor) -> None:

@@ -59,6 +59,17 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
     assert shown["message"] == "not sent: no token"
 
 
+def test_several_incidents_are_acknowledged_by_one_command_or_none_of_them(world: World) -> None:
+    ids = [row["id"][:8] for row in json.loads(calmon(world, "list", "--json").stdout)]
+    assert len(ids) > 1
+    wrong = calmon(world, "ack", *ids, "nosuch", "--by", "ana")
+    assert (wrong.exit_code, "begins with 'nosuch'" in wrong.output) == (1, True)
+    assert {row["state"] for row in listed(world).values()} == {"open"}
+    done = calmon(world, "ack", *ids, "--by", "ana")
+    assert (done.exit_code, done.stdout.count("acknowledged")) == (0, len(ids))
+    assert {row["acknowledged_by"] for row in listed(world).values()} == {"ana"}
+
+
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
