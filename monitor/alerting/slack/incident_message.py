@@ -70,6 +70,10 @@ from monitor.core.wording import (
     title,
 )
 
+_SEGMENTS_ON = (
+    "*Tomorrow:* check that the cause is fixed, then turn each segment on: "
+    "`calmon automation enable --label LABEL --segment COLUMN=VALUE`."
+)
 _LEAST_P = 1e-15  # below it a p-value is a rounding error, and no chance is 0
 IN_FULL = 5  # labels; the rest has one line each
 _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
@@ -403,7 +407,8 @@ def _resolved_blocks(label: LabelFindings, labels: Sequence[LabelFindings]) -> l
         return [divider(), section("\n".join([line, *_switch_lines(label), f"{escape(label.elsewhere_words)}."]))]
     acts = any(_acts(each) for each in label.findings)
     if switch is None or switch.button != "off" or not acts:
-        return [divider(), section("\n".join([line, *_switch_when_resolved(label)]))]
+        parts = [_SEGMENTS_ON] if switch is not None and switch.allowed and switch.segments and acts else []
+        return [divider(), section("\n".join([line, *_switch_when_resolved(label), *parts]))]
     todo = "*Tomorrow:* check that the cause is fixed, then turn automation on."
     return [
         divider(),

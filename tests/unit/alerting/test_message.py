@@ -192,6 +192,16 @@ def test_a_rule_that_was_resolved_and_fails_again_is_named_once_by_what_it_is_no
     assert label.others() == ""  # the rule of the first sentence
 
 
+def test_segments_that_stay_off_come_with_the_command_that_turns_them_on() -> None:
+    resolved = replace(SHORTFALL.incident, state="resolved", resolved_window="2026-W48")
+    for off, said in ((("channel", "web"),), True), ((), False):
+        on = SwitchLine("Automation is on, until Sun", "on", allowed=True, segments=off)
+        acting = replace(SHORTFALL.verdict, actions=("slack", "disable_automation"))
+        item = replace(SHORTFALL, incident=resolved, switch=on, verdict=acting, rule=None)
+        read = as_read(incident_message([item], window=WEEK, route=ONCALL))
+        assert ("turn each segment on: `calmon automation enable --label LABEL --segment COLUMN=VALUE`" in read) == said
+
+
 def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be_resolved() -> None:
     mine = replace(ENDED, open_elsewhere=(ENDED.incident.rule,))
     read = as_read(incident_message([mine], window=WEEK, route=QUIET))
