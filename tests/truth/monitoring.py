@@ -557,7 +557,7 @@ ENDINGS = Grammar("the monitor is well again")
 
 @ENDINGS.add(
     rf"(?:(?P<work>Back at work)|Data of [\w-]+: nothing wrong|Scores of [\w-]+ can be compared again"
-    rf"|(?P<open>Neither the history nor the clock closes every gate)|No message to (?P<channel>#[\w-]+) waits|(?P<buttons>Buttons of messages answer again)|Automation of [\w-]+: no lease ends without an evaluation) since (?P<since>{TIME}) UTC"
+    rf"|(?P<open>Neither the history nor the clock closes every gate)|No message to (?P<channel>#[\w-]+) waits|(?P<buttons>Buttons of messages answer again)|Automation of [\w-]+: no lease ends and no label is turned off unjudged) since (?P<since>{TIME}) UTC"
     rf"|alerts\.yaml has no source [\w-]+ any more \(seen (?P<seen>{TIME}) UTC\)"
 )
 def _well_again(

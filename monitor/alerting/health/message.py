@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
@@ -71,7 +71,7 @@ _ENDS: Mapping[Trouble, str] = {
     Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
     Trouble.DELIVERY: "No message to {subject} waits since {at}",
     Trouble.BUTTONS: "Buttons of messages answer again since {at}",
-    Trouble.AUTOMATION: "Automation of {subject}: no lease ends without an evaluation since {at}",
+    Trouble.AUTOMATION: "Automation of {subject}: no lease ends and no label is turned off unjudged since {at}",
 }
 
 
@@ -107,7 +107,8 @@ class View:
         first = self.findings[0] if self.findings else None
         reason = WatchReason(self.incident.reason) if first is None else first.reason
         titles = _TITLES | _CLOSED_TITLES if first is not None and first.gates_closed else _TITLES
-        return f"Monitor: {titles[reason].format(clean(self.incident.source))}"
+        subject = self.incident.source or ("" if first is None else first.source)
+        return f"Monitor: {titles[reason].format(clean(subject))}"
 
 
 def end_of(view: View) -> str:
@@ -191,7 +192,8 @@ def reminder(view: View, *, channel: str, root: str, number: int, mention: str |
 def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str, mention: str | None) -> Payload:
     """A reply that says what is new in a trouble that goes on, or that it came back; ``mention``: whom to call."""
     back = view.incident.reopened and not findings
-    top = f"It is back: {escape(view.title)}" if back else f"New: {escape(view.title)}"
+    new = replace(view, findings=findings) if findings else view  # what is new may be the lesser of two
+    top = f"It is back: {escape(view.title)}" if back else f"New: {escape(new.title)}"
     lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
     once = [stage_of(finding) for finding in findings]  # each is reported once in a thread
     id = hashed("stage", root, *once) if once else hashed("news", root, str(view.incident.version))
