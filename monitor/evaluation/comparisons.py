@@ -297,7 +297,7 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
     ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
-    rows where they are not all.
+    rows where they are not all, and ``of_rows`` is their number.
     """
     automated = counts.where("automated") if metric in OF_AUTOMATED else counts
     measured = automated if automated.w.any() else counts
@@ -307,7 +307,7 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
         "kept": float(measured.wy.sum()) / total,
         "effective_rows": counts.effective_rows,
         "design_effect": counts.design_effect,
-        **({} if measured is counts else {"of": "automated"}),
+        **({} if measured is counts else {"of": "automated", "of_rows": measured.rows}),
     }
 
 

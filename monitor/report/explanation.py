@@ -240,6 +240,8 @@ def _seen(context: VerdictContext) -> Step:
         kind = "interval" if level is None else f"{100 * level:.4g}% interval"
         text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
     rows, kept = count_of(verdict.n, ROW[verdict.where]), verdict.detail.get("kept")
+    if "of_rows" in verdict.detail and verdict.where != "automated":
+        rows = f"{count_of(verdict.detail['of_rows'], ROW['automated'])} of {rows}"
     if is_accumulated(verdict) and verdict.metric in _OF_TRUTHS:  # n counts these alone
         rows += f" that {_OF_TRUTHS[verdict.metric]}"
     if verdict.metric == "false_negative_rate" and kept is not None:
@@ -319,6 +321,8 @@ def _effective(context: VerdictContext) -> Step | None:
     verdict = context.verdict
     effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
     if effective is None or effect is None or effective > 0.999 * verdict.n:
+        return None
+    if "of_rows" in verdict.detail:  # these numbers are of all rows
         return None
     worth = f"{effective:,.{0 if effective >= 10 else 1}f} independent ones"
     counts = f"{count_of(verdict.n, 'row')} {'counts' if verdict.n == 1 else 'count'}"

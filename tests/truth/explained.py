@@ -61,11 +61,13 @@ def _about(reader: Reader, text: str, row: Row, name: str, window: str, schedule
 
 @EXPLAINED.add(
     rf"Seen in (?P<window>{WEEK}): (?P<title>{TITLE}) (?P<value>{N}|undefined)(?: \((?:95% )?interval (?P<low>{N}) to (?P<high>{N})\))?"
-    rf", from (?P<n>{N}) [\w ]+?(?:, (?P<windows>\d+) windows pooled)?\."
+    rf", from (?:(?P<of>{N}) automated rows? of )?(?P<n>{N}) [\w ]+?(?:, (?P<windows>\d+) windows pooled)?\."
 )
 def _seen(
-    reader: Reader, text: str, row: Row, window: str, title: str, value: str, low: Any, high: Any, n: str, windows: Any
-) -> None:
+    reader: Reader, text: str, row: Row, window: str, title: str, value: str, low: Any, high: Any, of: Any, n: str,
+    windows: Any,
+) -> None:  # fmt: skip
+    reader.number("automated rows", text, of, row["detail"].get("of_rows"))
     reader.equal("seen in", text, (window, TITLES[title]), (row["window_name"], row["metric"]))
     reader.number("value", text, value, row["value"])
     reader.number("low", text, low, row["low"])

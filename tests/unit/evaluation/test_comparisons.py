@@ -492,7 +492,7 @@ def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_loo
     acted = now.where("automated")
     rule = Rule(id="acts", metric=metric, condition="above", threshold=0.5)
     found = compare(rule, material(now), EVALUATION)
-    assert found.detail["of"] == "automated"
+    assert (found.detail["of"], found.detail["of_rows"]) == ("automated", acted.rows)
     assert found.detail["promised"] == pytest.approx(acted.ws.sum() / acted.w.sum())
     assert found.detail["kept"] == pytest.approx(acted.wy.sum() / acted.w.sum())
     assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail

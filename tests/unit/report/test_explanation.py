@@ -397,6 +397,14 @@ def test_what_was_not_measured_is_not_called_undefined() -> None:
     assert "undefined" not in few
 
 
+def test_a_metric_of_automated_rows_says_how_many_these_are() -> None:
+    rule = Rule(id="floor", metric="automated_accuracy", condition="below", threshold=0.95)
+    detail = behind(1_200, 0.93, 0.71, of="automated", of_rows=111)
+    text = text_of(known(rule, level(rule, value=0.71, low=0.62, high=0.79, n=1_500, p_value=1e-9, detail=detail)))
+    assert "(95% interval 0.62 to 0.79), from 111 automated rows of 1,500 rows." in text
+    assert "independent" not in text  # that is known of all rows
+
+
 def test_a_test_without_a_p_value_claims_none() -> None:
     text = text_of(KNOWN["distribution_shifted--psi"])
     assert "PSI has no p-value" in text
