@@ -32,6 +32,7 @@ from monitor.report.markdown import report_markdown
 from monitor.report.words import metric_name
 from monitor.run import RunResult, run_window
 from tests.conftest import new_postgres_database
+from tests.fakes.in_process import in_process
 from tests.fakes.world import World, make_world
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -222,6 +223,17 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
         assert found.exit_code == 0, found.stderr
         assert f",{name},all," in found.stdout, name
     assert_classes_are_shown(world.environment, page)
+
+
+def test_of_numbers_no_page_says_from_which_score_they_act(
+    judged: Callable[[str], tuple[World, RunResult]],
+) -> None:
+    world, _ = judged("duckdb")
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        for kind, acts in (("regression", False), ("multiclass", True)):
+            page = asked.get(f"/label/{kind}/?week={WEEK}").text
+            assert "Automation now: " in page, kind
+            assert ("; acts from score " in page) == acts, kind
 
 
 def assert_classes_are_shown(environment: dict[str, str], page: str) -> None:

@@ -327,7 +327,8 @@ def make(context: PageContext) -> PageContent:
         "events": events[::-1], "segments": _segments(history), "reliability": reliability, "bars": bars,
         "drawn_reliability": reliability and reliability_svg(reliability, (history.week.name, name)),
         "drawn_scores": bars and histogram_svg(bars, _automate_at(history), (history.week.name, name)),
-        "automate_at": _automate_at(history), "items": f"{label_path(subject.source, subject.label)}",
+        "automate_at": _automate_at(history), "has_scores": _has_scores(history),
+        "items": f"{label_path(subject.source, subject.label)}",
         "shifts": history.shifts[0], "shifted": [found.result for found in history.shifts[1]],
         "shift_sentence": shift_sentence(*history.shifts), "drift": history.drift,
         "step": history.step and step_sentence(history.step),
@@ -358,6 +359,11 @@ def _truths(history: LabelHistory) -> str:
 
 def _automate_at(history: LabelHistory) -> float:
     return 1.0 if history.source is None else history.source.automate_from(history.subject.label)
+
+
+def _has_scores(history: LabelHistory) -> bool:
+    """Whether anything can act from a score: numbers, as of a regression, have none."""
+    return history.source is None or history.source.kind != "regression"
 
 
 def _of_week(history: LabelHistory) -> list[Explanation]:
