@@ -279,6 +279,7 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
         [v for part in evaluated for v in part.verdicts],
         [s for part in evaluated for s in part.shifts],
         monitor.clock(),
+        unread=[part.source for part in evaluated if part.problem],
     )
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
 

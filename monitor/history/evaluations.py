@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
@@ -126,16 +126,19 @@ def save(
     verdicts: Sequence[Verdict],
     shifts: Sequence[ShiftResult],
     now: datetime,
+    unread: Collection[str] = (),
 ) -> None:
     """Replace the estimates and shift tests of these sources in this window, and add the verdicts.
 
-    Verdicts are never removed; older ones only lose ``current``.
+    Verdicts are never removed; older ones only lose ``current``. Of ``unread`` sources, which have no numbers now,
+    those of an earlier evaluation stay.
     """
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     rows = [_estimate_row(estimate) for estimate in estimates]
-    estimate_rows.replace(connection, window.schedule, window.start, sources, rows)
+    read = [source for source in sources if source not in unread]
+    estimate_rows.replace(connection, window.schedule, window.start, read, rows)
     tested = [_shift_row(shift) for shift in shifts]
-    shift_rows.replace(connection, window.schedule, window.start, sources, tested)
+    shift_rows.replace(connection, window.schedule, window.start, read, tested)
     _save_verdicts(connection, window, sources, verdicts, now)
 
 

@@ -110,7 +110,8 @@ def read(world: AlertsWorld, name: str, error: str = "") -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "says"), [("", ":large_green_circle: *Data of tickets"), ("no column score", "*New: Monitor: tickets")]
+    ("error", "says"),
+    [("", ":large_green_circle: *Data of tickets"), ("no column score", "*New: Monitor: automation of tickets ended")],
 )
 def test_the_end_of_a_trouble_of_the_monitor_and_that_of_a_lease_in_it_are_found_after_a_restore(
     world: AlertsWorld, slack: FakeSlack, tmp_path: Path, error: str, says: str
