@@ -157,7 +157,7 @@ def _worst(
 
 
 @EXPLAINED.add(
-    rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK}) to (?P<last>{WEEK}), (?P<rows>{N}) rows?, pinned by (?P<by>.+?)\))?"
+    rf"Against baseline version (?P<version>\d+)(?: \((?P<first>{WEEK})(?: to (?P<last>{WEEK}))?, (?P<rows>{N}) rows?, pinned by (?P<by>.+?)\))?"
     rf"(?:: (?P<title>{TITLE}) (?P<value>{N}) then)?"
     r"(?:\. Renamed since, and taken for the same rows: (?P<renamed>.+))?\."
 )
@@ -178,7 +178,7 @@ def _against(
     )
     if first is not None:
         true = (stored[0]["first_window"], stored[0]["last_window"], stored[0]["pinned_by"]) if stored else None
-        reader.equal("baseline", text, (first, last, by), true)
+        reader.equal("baseline", text, (first, last or first, by), true)
         reader.number("rows of the baseline", text, rows, stored[0]["rows"] if stored else None)
 
 
