@@ -43,7 +43,7 @@ from monitor.evaluation.other_thresholds import at_present_threshold, segments_a
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
-from monitor.history.readings import COUNTS_REMOVED, LastRead, StoredReading
+from monitor.history.readings import LastRead, StoredReading
 from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import (
@@ -164,7 +164,8 @@ def collect_one(
     except (RelationError, WarehouseFailed) as error:
         problem = problem_of(error)
         if store:
-            _store_unread(monitor, window, name, problem, str(error))
+            unread = StoredReading(name, problem.value, str(error), last_read=_last_read_of(monitor, window, name))
+            monitor.store.save_reading(window, unread, monitor.clock())
         data = SourceData(
             name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched,
             references=references,
@@ -316,15 +317,11 @@ def _to_remember(reading: Reading, known: LastRead | None) -> LastRead | None:
     return known if known is not None and 2 * reading.rows < known.rows else None
 
 
-def _store_unread(monitor: Monitor, window: Window, name: str, problem: Reason, error: str) -> None:
-    """Store that a window could not be read; where it was read before, that reading stays, with its counts."""
+def _last_read_of(monitor: Monitor, window: Window, name: str) -> LastRead | None:
+    """What was read of a window before a reading that failed; None if nothing was."""
     kept = monitor.store.load_reading(window.schedule, window.start, name)
-    if kept is not None and kept.state in ("ok", COUNTS_REMOVED):
-        return
     known = None if kept is None else _most_rows_of(kept)
-    last_read = known if known is not None and known.rows else None
-    unread = StoredReading(name, problem.value, error, last_read=last_read)
-    monitor.store.save_reading(window, unread, monitor.clock())
+    return known if known is not None and known.rows else None
 
 
 def kept_of(
