@@ -199,8 +199,8 @@ def recalibration(found: Iterable[Detailed]) -> Element:
     ]
     head = ("label", "ECE as it is", *METHODS, "level")
     note = (
-        "After each method: cross-validated, on rows that its map had not seen. ECEs here are in bins of the scores "
-        "that they are of; elsewhere in the baseline's, where there is one. Reasons: docs/recalibration.md. Level: "
+        "After each method: cross-validated, on rows that its map had not seen. ECEs here are in bins made from these "
+        "very scores, elsewhere in the baseline's, where there is one. Reasons: docs/recalibration.md. Level: "
     )
     note += (
         "the handbook's bands of ECE, ROC AUC and MCE, after the method that was chosen, or that lowers the ECE most."
