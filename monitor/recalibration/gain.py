@@ -30,7 +30,7 @@ the worst of 15 populations, an ECE of about .04 at 500 rows; at 2,000 about hal
 _OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff", "kish")
 _EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws
 _COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than drawing by cell
-_MANY_CELLS = 2_000  # from so many on neighbours are taken together, which takes a fifth of the time
+_MANY_CELLS = 2_000  # from so many on neighbours are taken together, so that a trial takes less than half as long
 _TOGETHER, _ALONE = 10, 500  # so many cells; but not of those below .05 and above .95, where logits change quickly
 
 METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{method}" for method in METHODS})
@@ -156,7 +156,7 @@ class _Outcomes:
         return replace(whole, **sums, ws2=w * self.square).weighted()
 
 
-def fewer(counts: Counts) -> Counts:
+def coarser(counts: Counts) -> Counts:
     """The groups by cell; of very many, those of scores between .05 and .95 are taken together by tens.
 
     The folds are of these. A line that is fitted to them differs by less than 1e-4 from one fitted to all cells, and an
@@ -214,7 +214,7 @@ class _Measured:
 def _held_outs(
     counts: Counts, rng: np.random.Generator, evaluation: EvaluationConfig
 ) -> Iterator[tuple[Method, _Measured | None, str | None]]:
-    parts = folds(fewer(counts), FOLDS, rng) if refusal("temperature", counts) is None else []
+    parts = folds(coarser(counts), FOLDS, rng) if refusal("temperature", counts) is None else []
     for method in METHODS:
         reason = refusal(method, counts)
         if reason is not None:

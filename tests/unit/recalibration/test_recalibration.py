@@ -43,8 +43,8 @@ from monitor.recalibration.gain import (
     METRIC_OF,
     Gain,
     ScoreQuality,
+    coarser,
     cross_validated,
-    fewer,
     folds,
     gains,
     gains_of,
@@ -250,7 +250,7 @@ def test_with_fewer_groups_a_map_is_the_same_line_and_as_good_an_isotonic_one() 
     grid, worse = np.linspace(0, 1, 10_001), []
     for population in POPULATIONS:
         counts = population.draw(rng(22), 20_000)
-        held, cells = fewer(counts), counts.by_cell()
+        held, cells = coarser(counts), counts.by_cell()
         assert (len(held.cell) < len(cells.cell)) == (len(cells.cell) > 2_000)
         assert held.n.sum() == cells.n.sum()
         for name in ("w", "wy", "ws", "w2", "ws2", "wsy"):
@@ -265,12 +265,12 @@ def test_with_fewer_groups_a_map_is_the_same_line_and_as_good_an_isotonic_one() 
 
 def test_groups_near_either_end_and_few_groups_stay_apart() -> None:
     counts = counts_from_rows(np.linspace(0, 1, 10_001), np.tile([0, 1], 5_001)[:10_001])
-    held = fewer(counts)
+    held = coarser(counts)
     assert held.cell[:501].tolist() == [*range(500), 505]
     assert held.cell[-502:].tolist() == [9495, *range(9_500, 10_001)]
     assert set(held.n.tolist()) == {1, 10}
     few = counts.take(np.arange(10_001) % 6 == 0)
-    assert fewer(few).cell.tolist() == few.cell.tolist()
+    assert coarser(few).cell.tolist() == few.cell.tolist()
 
 
 def test_hits_fall_into_folds_as_if_rows_had_been_shuffled() -> None:
