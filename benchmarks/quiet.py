@@ -35,6 +35,7 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
 from monitor.core.records import SCORE_BAND, Verdict
+from monitor.evaluation.comparisons import looks_from
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
@@ -349,8 +350,9 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
     for depth in range(1, deepest + 1):
         for place, name in enumerate(names):
             n, hits, effect = played.sums(name, depth)
-            # a run uses fewer rows than needed only if there are no more
-            needed = least if depth < deepest and not played.world.versions else 0
+            # a run uses fewer rows than needed only if there are no more, or if it judges the newest window alone
+            fewest = looks_from(rule, config.evaluation) if depth == 1 else least
+            needed = min(fewest, least) if depth < deepest and not played.world.versions else 0
             enough = n @ _population(rule, played.world.labels[name]) >= needed
             p_values = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
             p = p_values(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)

@@ -18,18 +18,25 @@ from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Comparison, DecisionCheck, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.rule_metrics import (
+    BINNED,
     Measurement,
     RuleSample,
     beyond_alone,
     exceeds_threshold,
+    in_bins,
     measurements,
+    p_values_of,
     rows_needed,
     rows_of,
     textbook_detail,
     with_detectability,
 )
 from monitor.inference.memory import kept_with
+from monitor.inference.merging import FULL_BIN
 from monitor.metrics.selective import OF_AUTOMATED
+
+LOOKS_FROM = 1 / 4
+"""The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +84,22 @@ def compare(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> 
     return compare_family(rule, [rule_input], evaluation)[0]
 
 
-def compare_family(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[Comparison]:
+def compare_family(
+    rule: Rule,
+    rule_inputs: Sequence[RuleInput],
+    evaluation: EvaluationConfig,
+    *,
+    level: float | None = None,
+) -> list[Comparison]:
     """The evidence for one rule on each of several subjects, computed together.
 
     Windows are pooled until the rows could show a change that matters, and each of the windows running that a rule asks
     for has its part of them. Where even all windows do not suffice, the evidence of all of them is returned, with
     ``adequate`` False where they could not show a change. The result of a subject does not depend on the others.
+
+    Older windows may hide what the newest one shows: with ``level``, a p-value that is significant in whatever
+    family, the newest window is judged alone as well (:func:`_looks_alone`), and is the evidence where it alone is
+    a breach in any family and the pooled windows are not. None: it is not looked at.
     """
     found: dict[int, Comparison] = {}
     gated = [gates(rule, rule_input, has_rows=_has_rows(rule, rule_input)) for rule_input in rule_inputs]
@@ -95,7 +112,10 @@ def compare_family(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: Eva
     measurable = [place for place in range(len(rule_inputs)) if place not in found]
     inputs = [rule_inputs[place] for place in measurable]
     samples = _samples(rule, inputs, evaluation)
-    found |= dict(zip(measurable, _evidence(list(zip(samples, inputs, strict=True))), strict=True))
+    evidence = _evidence(list(zip(samples, inputs, strict=True)), looks=level is not None)
+    if level is not None:
+        evidence = _or_of_newest(list(zip(samples, inputs, evidence, strict=True)), level)
+    found |= dict(zip(measurable, evidence, strict=True))
     return [replace(found[place], checks=(*gated[place][0], *found[place].checks)) for place in range(len(rule_inputs))]
 
 
@@ -214,15 +234,26 @@ def digest_of(counts: Sequence[Counts]) -> str:
     return hashlib.sha256(" ".join(c.digest() for c in counts).encode()).hexdigest()[:16]
 
 
-def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]]) -> list[Comparison]:
-    """The comparison of each subject over the windows that were chosen for it."""
+def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) -> list[Comparison]:
+    """The comparison of each subject over the windows that were chosen for it.
+
+    ``looks``: the newest of several is judged alone as well, once more for each of its rows.
+    """
     used = [rule_input.counts[: sample.depth * sample.rule.for_windows] for sample, rule_input in chosen]
     usable = [place for place, (sample, _) in enumerate(chosen) if sample.usable]
     seen = dict(zip(usable, measurements([chosen[place][0] for place in usable]), strict=True))
     alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
     newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
+    more = [int(looks and sample.rule.compares and _looks_alone(sample, each)) for sample, each in chosen]
     return [
-        _comparison_of(sample, rule_input, used[place], seen[place], {"groups": alone[place], **newest.get(place, {})})
+        _comparison_of(
+            sample,
+            rule_input,
+            used[place],
+            seen[place],
+            {"groups": alone[place], **newest.get(place, {})},
+            times_judged(sample.rule, len(used[place])) + more[place],
+        )
         if place in seen
         else _moved_evidence(sample, rule_input, used[place])
         for place, (sample, rule_input) in enumerate(chosen)
@@ -260,11 +291,75 @@ def times_judged(rule: Rule, windows: int) -> int:
     return windows if rule.compares and not rule.is_plain else 1
 
 
+def _looks_alone(sample: RuleSample, rule_input: RuleInput) -> bool:
+    """Whether the newest of the pooled windows is judged alone as well: where it has rows enough (:func:`looks_from`).
+
+    A rule on several windows running is about these.
+    """
+    is_one = sample.depth > 1 and sample.rule.for_windows == 1
+    newest = rows_of(sample.rule, rule_input.counts[0])
+    return is_one and newest.effective_rows >= looks_from(sample.rule, sample.evaluation)
+
+
+def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
+    """The number of independent rows from which the newest of several windows is judged alone as well.
+
+    With fewer rows than fill a bin, the far tail of the law of an ECE is heavier than its p-values say.
+    """
+    share = rows_needed(rule, evaluation) * LOOKS_FROM
+    return max(share, FULL_BIN) if rule.measure in BINNED else share
+
+
+def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], level: float) -> list[Comparison]:
+    """The evidence, or that of the newest window alone where only that is a breach in any family.
+
+    Both are looks at the same rows, so the p-value of the newest is multiplied by one more than the pooled windows.
+    """
+    evidence = [comparison for _, _, comparison in found]
+    asked = {
+        place: in_bins(replace(sample, counts=rows_of(sample.rule, rule_input.counts[0]), depth=1))
+        for place, (sample, rule_input, comparison) in enumerate(found)
+        if _looks_alone(sample, rule_input) and not _is_breach(comparison, level)
+    }
+    usable = {place: sample for place, sample in asked.items() if sample.usable and sample.counts.w.any()}
+    for place, p_value in zip(usable, p_values_of(list(usable.values())), strict=True):
+        sample, (pooled_sample, rule_input, pooled_evidence) = usable[place], found[place]
+        times = pooled_sample.depth + 1
+        if p_value is None or p_value * times >= level:
+            continue
+        evidence[place] = _of_newest(sample, rule_input, pooled_evidence, times)
+    return evidence
+
+
+def _is_breach(evidence: Comparison, level: float) -> bool:
+    return evidence.beyond and evidence.p_value is not None and evidence.p_value < level
+
+
+def _of_newest(sample: RuleSample, rule_input: RuleInput, together: Comparison, times: int) -> Comparison:
+    """The evidence of the newest window alone; ``together`` where that is not beyond the threshold.
+
+    Its significance is kept then too: a value near the threshold may be beyond it by another interval.
+    """
+    seen = measurements([sample])[0]
+    if not exceeds_threshold(sample.rule, seen.now, seen.then):
+        return replace(together, detail={**together.detail, "newest_p": seen.p_value})
+    shown = with_detectability([sample], [True])[0]
+    beside = {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value}
+    if sample.rule.compares:
+        beside["change"] = together.change
+    made = _comparison_of(shown, rule_input, rule_input.counts[:1], seen, {"groups": [], "together": beside}, times)
+    return replace(made, data_digest=together.data_digest)
+
+
 def _comparison_of(
-    sample: RuleSample, rule_input: RuleInput, used: Sequence[Counts], seen: Measurement, parts: dict[str, Any]
+    sample: RuleSample,
+    rule_input: RuleInput,
+    used: Sequence[Counts],
+    seen: Measurement,
+    parts: dict[str, Any],
+    times: int,
 ) -> Comparison:
     rule, now, then, alone = sample.rule, seen.now, seen.then, parts["groups"]
-    times = times_judged(rule, len(used))
     repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
     return Comparison(
         rule_input.subject, rule_input.window,

@@ -281,7 +281,14 @@ def verdicts_of(
     if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
         return _outcomes(rule, rule_inputs, data, config)
     tests = () if rule.test is None else p_values_of(shifts)
-    return _decided(rule, compare_family(rule, rule_inputs, config.evaluation), data, config, tests)
+    found = compare_family(rule, rule_inputs, config.evaluation, level=_level_in_family(rule_inputs, data, config))
+    return _decided(rule, found, data, config, tests)
+
+
+def _level_in_family(family: Sequence[RuleInput], data: SourceData, config: Config) -> float:
+    """A p-value that is significant in the family, whatever the others in it are."""
+    rules = config.decision_rules(data.current.window.schedule)
+    return config.evaluation.false_discovery_rate / max(1, rules * len(family))
 
 
 def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
@@ -324,11 +331,17 @@ def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
     """Verdicts on an ECE; only labels that may be in breach get the configured interval, the others an analytic one."""
-    quick = compare_family(rule, family, config.evaluation.model_copy(update={"interval": "analytic"}))
+    analytic = config.evaluation.model_copy(update={"interval": "analytic"})
+    rate, level = config.evaluation.false_discovery_rate, _level_in_family(family, data, config)
+    quick = compare_family(rule, family, analytic, level=level)
     adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
-    rate = config.evaluation.false_discovery_rate
-    likely = [place for place, p in enumerate(adjusted) if p is not None and p < rate]
-    exact = dict(zip(likely, compare_family(rule, [family[at] for at in likely], config.evaluation), strict=True))
+    likely = [
+        place
+        for place, p in enumerate(adjusted)
+        if (p is not None and p < rate) or quick[place].detail.get("newest_p") is not None
+    ]
+    configured = compare_family(rule, [family[at] for at in likely], config.evaluation, level=level)
+    exact = dict(zip(likely, configured, strict=True))
     return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
 
 

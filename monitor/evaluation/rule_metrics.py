@@ -167,7 +167,7 @@ def with_detectability(samples: Sequence[RuleSample], last: Sequence[bool]) -> l
     Where more windows can be pooled (not ``last``), ``detectable`` may stay None once it is known to exceed what is
     allowed: such a sample is not used anyway, and that much is known in a fraction of the time.
     """
-    found = [_in_bins(sample) for sample in samples]
+    found = [in_bins(sample) for sample in samples]
     usable = [place for place, sample in enumerate(found) if sample.usable]
     if not usable or found[usable[0]].rule.is_plain:
         return found
@@ -187,6 +187,15 @@ def measurements(samples: Sequence[RuleSample]) -> list[Measurement]:
     return (_binned_increases if samples[0].rule.measure in BINNED else _plain_changes)(samples)
 
 
+def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
+    """The p-values of :func:`measurements` without values and intervals, which take more time."""
+    if not samples or not samples[0].rule.compares:
+        return _level_ps(samples) if samples else []
+    if samples[0].rule.measure in BINNED:
+        return _binned_increase_ps(samples)
+    return [_change_test(sample)[0].p_value for sample in samples]
+
+
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
     """For each group of rows alone: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
@@ -195,7 +204,7 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     each_counts = [rows_of(sample.rule, group) for sample, group in groups]
     found: list[dict[str, Any]] = [{"n": counts.rows, "value": None, "beyond": False} for counts in each_counts]
     alone = {
-        place: _in_bins(replace(sample, counts=counts, depth=0))
+        place: in_bins(replace(sample, counts=counts, depth=0))
         for place, ((sample, _), counts) in enumerate(zip(groups, each_counts, strict=True))
         if counts.w.any()
     }
@@ -264,7 +273,7 @@ def _increase(now: Interval, then: Interval | None) -> float | None:
     return None if then is None or now.value is None or then.value is None else now.value - then.value
 
 
-def _in_bins(sample: RuleSample) -> RuleSample:
+def in_bins(sample: RuleSample) -> RuleSample:
     """The sample with the bins of a binned metric: the baseline's, where there is one."""
     if sample.rule.measure not in BINNED:
         return sample
@@ -391,13 +400,16 @@ def _blocked(sample: RuleSample) -> dict[str, Any]:
 
 
 def _binned_increases(samples: Sequence[RuleSample]) -> list[Measurement]:
-    pairs = [sample.pair for sample in samples]
-    if samples[0].rule.measure == "mce":
-        p_values = mce_increase_ps(pairs)
-    else:
-        p_values = ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence)
+    p_values = _binned_increase_ps(samples)
     found = zip(samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), p_values, strict=True)
     return [_increased(sample, now, worst, then, p_value) for sample, (now, worst), (then, _), p_value in found]
+
+
+def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
+    pairs = [sample.pair for sample in samples]
+    if samples[0].rule.measure == "mce":
+        return mce_increase_ps(pairs)
+    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence)
 
 
 def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
@@ -441,14 +453,18 @@ def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:
     for sample, (now, _), (then, _) in zip(
         samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), strict=True
     ):
-        arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
-        if sample.rule.condition == "decrease":
-            accepted = accepted_fall(sample.rule)
-            test, detail = levels.decrease_test(*arguments, accepted=accepted), {"accepted": accepted}
-        else:
-            test, detail = levels.increase_test(*arguments), {}
+        test, detail = _change_test(sample)
         found.append(Measurement(now, test.p_value, then, (test.low, test.high), detail=detail))
     return found
+
+
+def _change_test(sample: RuleSample) -> tuple[levels.ChangeTest, dict[str, Any]]:
+    """The test of a change of a metric without bins, and the fall that it accepts where it is about a fall."""
+    arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
+    if sample.rule.condition != "decrease":
+        return levels.increase_test(*arguments), {}
+    accepted = accepted_fall(sample.rule)
+    return levels.decrease_test(*arguments, accepted=accepted), {"accepted": accepted}
 
 
 def _detectables(samples: Sequence[RuleSample], within: Limits) -> list[float | None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
 from monitor.core.cause_words import cause_line, causes_of, split_words
@@ -275,6 +276,23 @@ def _why_pooled(context: VerdictContext) -> Step | None:
     return Step("pooled", text, numbers)
 
 
+def _not_pooled(context: VerdictContext) -> Step | None:
+    """What the windows show together that would have been judged, had the newest not shown more by itself."""
+    verdict, together = context.verdict, context.verdict.detail.get("together")
+    if together is None:
+        return None
+    before = count_of(together["windows"] - 1, UNITS[verdict.window.schedule])
+    found = together.get("change", together["value"])
+    shown = f"a change of {number(found)}" if "change" in together else number(found)
+    chance = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
+    rows = count_of(together["n"], "row")
+    text = (
+        f"Not pooled: together with the {before} before it that held rows this window shows {shown}, from {rows}"
+        f"{chance}. Older windows may not hide what the newest shows by itself."
+    )
+    return Step("not_pooled", text, dict(together))
+
+
 def _of_window_alone(verdict: Verdict, stored: Estimate | None) -> tuple[str, dict[str, Any]] | None:
     """The value of the verdict's window alone, in words and as numbers; None where it is not known.
 
@@ -437,7 +455,7 @@ def _chance(context: VerdictContext) -> Step | None:
     extreme = "as little or less" if is_floor(verdict) else "as much or more"
     text = f"Chance: {if_so}, {extreme} would be seen with probability {equals('p', verdict.p_value)}"
     times = verdict.detail.get("times_judged")
-    text += "." if times is None else f", counted for each of the {times} windows that judge these rows."
+    text += "." if times is None else f", counted for each of the {times} times that these rows are judged."
     return Step("p_value", text, {"p_value": verdict.p_value} | ({} if times is None else {"times_judged": times}))
 
 
@@ -550,7 +568,7 @@ def _detectable(context: VerdictContext) -> Step | None:
     return Step("detectable", f"{text} (the threshold is {number(verdict.threshold)}).", numbers)
 
 
-_DATA = (_rule, _population, _seen, _why_pooled, _effective, _promise, _textbook, _worst)
+_DATA = (_rule, _population, _seen, _why_pooled, _not_pooled, _effective, _promise, _textbook, _worst)
 _COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, _family, _detectable)
 
 

@@ -115,6 +115,20 @@ def _pooled(
         reader.number("this window alone", text, high, alone.get("high"))
 
 
+@EXPLAINED.add(
+    r"Not pooled: together with the (?P<before>\d+) (?:weeks?|days?) before it that held rows this window shows (?P<change>a change of )?"
+    rf"(?P<value>{N}|undefined), from (?P<n>{N}) rows?(?:, {_P})?\. Older windows may not hide what the newest shows by itself\."
+)
+def _not_pooled(reader: Reader, text: str, row: Row, before: str, change: Any, value: str, n: str, p: Any) -> None:
+    together = row["detail"]["together"]
+    reader.equal("windows", text, (int(before) + 1, row["windows"]), (together["windows"], 1))
+    reader.number("together", text, value, together["change" if change else "value"])
+    reader.number("rows together", text, n, together["n"])
+    reader.equal("judged once more", text, row["detail"]["times_judged"], int(before) + 2)
+    if p is not None:
+        _probability(reader, text, p, together["p_value"])
+
+
 @EXPLAINED.add(rf"Mean score and hit rate: .*?the mean score is (?P<promised>{N}%), the hit rate (?P<kept>{N}%)\.")
 def _promised(reader: Reader, text: str, row: Row, promised: str, kept: str) -> None:
     reader.number("promised", text, promised, row["detail"]["promised"], scale=100)
@@ -208,7 +222,7 @@ def _change(reader: Reader, text: str, row: Row, change: str, low: Any, high: An
 
 @EXPLAINED.add(
     rf"Chance: if .+?, as (?:much|little) or (?:more|less) would be seen with probability {_P}"
-    rf"(?:, counted for each of the (?P<times>\d+) windows that judge these rows)?\."
+    rf"(?:, counted for each of the (?P<times>\d+) times that these rows are judged)?\."
 )
 def _chance(reader: Reader, text: str, row: Row, p: str, times: str | None) -> None:
     reader.equal("times judged", text, int(times) if times else None, row["detail"].get("times_judged"))

@@ -15,8 +15,8 @@ from scipy import stats
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
-from monitor.core.records import Reason, ShiftResult, Subject, Window
-from monitor.evaluation.comparisons import RuleInput, compare, pooled
+from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
+from monitor.evaluation.comparisons import RuleInput, compare, compare_family, pooled
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
 from monitor.evaluation.verdicts import decide
@@ -223,6 +223,97 @@ def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_n
     assert (one.beyond, one.windows, within.beyond) == (True, 1, False)
     assert "newest_alone" not in one.detail
     assert "newest_alone" not in within.detail
+
+
+SIGNIFICANT = 1e-4
+
+
+def looked(rule: Rule, rule_input: RuleInput, level: float = SIGNIFICANT) -> tuple[Comparison, Comparison]:
+    """The evidence with a look at the newest window alone, and without."""
+    return compare_family(rule, [rule_input], EVALUATION, level=level)[0], compare(rule, rule_input, EVALUATION)
+
+
+ABOVE = Rule(id="above", metric="ece", condition="above", threshold=0.1)
+LESS_SHARP = Rule(id="fall", metric="roc_auc", condition="decrease", threshold=0.03)
+GOOD = tuple(rows(500, seed=seed) for seed in range(3))
+
+
+@pytest.mark.parametrize("rule", [RISE, ABOVE], ids=lambda rule: rule.id)
+def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule) -> None:
+    rule_input = material(rows(130, over=0.5, seed=9), *GOOD, baseline=pinned(rows(20_000)))
+    found, together = looked(rule, rule_input)
+    by_itself = compare(rule, replace(rule_input, counts=rule_input.counts[:1]), EVALUATION)
+    assert (found.windows, found.n, found.beyond, found.value) == (1, 130, True, by_itself.value)
+    assert (found.change, found.detectable) == (by_itself.change, by_itself.detectable)
+    beside = found.detail["together"]
+    assert together.p_value is not None
+    assert by_itself.p_value is not None
+    assert (beside["windows"], beside["n"], beside["value"]) == (together.windows, together.n, together.value)
+    assert together.p_value > SIGNIFICANT
+    assert found.detail["times_judged"] == together.windows + 1
+    assert found.p_value == pytest.approx(by_itself.p_value * (together.windows + 1))
+    assert found.data_digest == together.data_digest != by_itself.data_digest
+
+
+def test_a_fall_of_the_newest_window_is_not_hidden_either() -> None:
+    rng = np.random.default_rng(3)
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), 200)
+    by_chance = counts_from_rows(score, rng.random(200) < 0.5, automate_at=0.8)
+    few = EVALUATION.model_copy(update={"min_samples": 800})
+    rule_input = material(by_chance, *GOOD, baseline=pinned(rows(20_000)))
+    found = compare_family(LESS_SHARP, [rule_input], few, level=SIGNIFICANT)[0]
+    assert (found.windows, found.n, found.beyond) == (1, 200, True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ((rows(130, seed=9), *GOOD), "the newest is well"),
+        ((rows(120, over=0.5, seed=9), *GOOD), "the newest has fewer rows than a quarter of those needed"),
+        ((rows(130, over=0.9, seed=9), rows(600, over=0.9, seed=8)), "all together are a breach"),
+        ((rows(130, over=0.3, seed=9), *GOOD), "the newest may be bad by chance"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_else_the_pooled_windows_are_the_evidence(counts: tuple[Counts, ...], why: str) -> None:
+    rule_input = material(*counts, baseline=pinned(rows(20_000)))
+    found, together = looked(RISE, rule_input)
+    assert found.windows == together.windows > 1, why
+    looks = counts[0].rows >= EVALUATION.min_samples / 4
+    assert found.detail["times_judged"] == found.windows + looks
+    assert together.detail["times_judged"] == together.windows
+    assert (found.value, found.n, found.detectable) == (together.value, together.n, together.detectable)
+
+
+def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothing() -> None:
+    many, rule = EVALUATION.model_copy(update={"min_samples": 60_000}), RISE.model_copy(update={"threshold": 0.05})
+    rule_input = material(*(rows(30_000, over=0.06, seed=seed) for seed in range(2)), baseline=pinned(rows(90_000)))
+    found = compare_family(rule, [rule_input], many, level=SIGNIFICANT)[0]
+    assert (found.windows, found.beyond) == (2, False)
+    assert found.detail["newest_p"] < SIGNIFICANT
+
+
+def test_a_rule_on_several_windows_running_is_not_judged_on_fewer() -> None:
+    twice = ABOVE.model_copy(update={"for_windows": 2})
+    found, together = looked(twice, material(rows(130, over=0.9, seed=9), rows(130, over=0.9, seed=8), *GOOD))
+    assert found == together
+
+
+def test_what_the_newest_window_shows_alone_is_a_breach_in_its_family() -> None:
+    base, counts = pinned(rows(20_000)), (rows(130, over=0.5, seed=9), *GOOD)
+    config = Config(
+        version=1,
+        sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+        evaluation=EVALUATION,
+        rules=(RISE, ABOVE),
+        automation=AutomationConfig(when_not_evaluated="keep"),
+    )
+    windows = [WindowCounts(window(back), {"billing": each}) for back, each in enumerate(counts)]
+    data = SourceData("tickets", windows[0], tuple(windows[1:]), baselines={"billing": base})
+    for outcomes_only in (False, True):
+        verdicts = [verdicts_of(rule, data, config, (), outcomes_only=outcomes_only)[0] for rule in config.rules]
+        assert [verdict.outcome for verdict in verdicts] == ["breach", "breach"]
+        assert {verdict.windows for verdict in verdicts} == {1}
 
 
 def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen() -> None:

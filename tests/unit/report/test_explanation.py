@@ -209,6 +209,11 @@ KNOWN: dict[str, VerdictContext] = {
             "n": 613, "value": 0.004, "beyond": False, "too_few": False}, times_judged=4)),
         alone=of_window(0.023, 0.0, 0.06, 613),
     ),
+    "increased--of_the_newest_week": known(
+        RISE,
+        risen(n=214, detail=behind(214, 0.412, 0.371, seen_at_most=0.04, together={
+            "windows": 4, "n": 1912, "value": 0.031, "change": 0.012, "p_value": 0.31}, times_judged=5)),
+    ),
     "decreased": known(
         FALL,
         risen(value=0.851, low=0.83, high=0.871, plug_in=0.851, baseline=0.947, change=-0.096, change_low=-0.118,
