@@ -32,11 +32,12 @@ from monitor.evaluation.rule_metrics import (
     with_detectability,
 )
 from monitor.inference.memory import kept_with
-from monitor.inference.merging import FULL_BIN
 from monitor.metrics.selective import OF_AUTOMATED
 
 LOOKS_FROM = 1 / 4
 """The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
+LOOKS_AT_BINS_FROM = 125
+"""The same as a number of rows of an ECE or MCE: below it very small p-values of an ECE are too frequent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -304,10 +305,10 @@ def _looks_alone(sample: RuleSample, rule_input: RuleInput) -> bool:
 def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
     """The number of independent rows from which the newest of several windows is judged alone as well.
 
-    With fewer rows than fill a bin, the far tail of the law of an ECE is heavier than its p-values say.
+    Measured by ``python -m benchmarks.newest``.
     """
     share = rows_needed(rule, evaluation) * LOOKS_FROM
-    return max(share, FULL_BIN) if rule.measure in BINNED else share
+    return max(share, LOOKS_AT_BINS_FROM) if rule.measure in BINNED else share
 
 
 def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], level: float) -> list[Comparison]:

@@ -10,11 +10,8 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Floats
 
-FULL_BIN = 100
-"""The number of rows in each window that a bin of an MCE has at least: thin bins are merged up to it."""
 
-
-def merge_thin(tables: Sequence[BinCounts], min_rows: int = FULL_BIN) -> list[BinCounts]:
+def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCounts]:
     """Adjacent bins merged until each holds ``min_rows`` rows in *every* table; the rest joins the last.
 
     All tables must have the same edges and get the same merging, so that their bins stay

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -39,7 +39,7 @@ from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.names import CONTRACT
 from monitor.report import words
 from monitor.report.acting_harm import ActingLabel
-from monitor.report.data import BaselineLine, ReportData, SegmentLine, SubjectReport, SwitchRow, switch_line
+from monitor.report.data import BaselineLine, ReportData, ReportNote, SegmentLine, SubjectReport, SwitchRow, switch_line
 from monitor.report.decision_checks import ROW
 from monitor.report.detail import TARGET_ACCURACY, LabelContext, detail_of
 from monitor.report.figures.reliability import Reliability, reliability_data
@@ -117,7 +117,7 @@ def collect_report(
         switched_at=material.ran,
         shifts=shifts,
         shifted=findings(shifts, config.evaluation.false_discovery_rate),
-        notes=tuple(_notes(material)),
+        noted=tuple(_notes(material)),
         target=target,
         gaps=gap_matrix(_tables(material, subjects)),
         ranges=gap_matrix(_in_tenths(material, subjects)),
@@ -459,29 +459,35 @@ def _is_of_window_alone(verdict: Verdict) -> bool:
     return verdict.metric in CONTRACT and verdict.value is not None and verdict.windows == 1 and not of_others
 
 
-def _notes(material: _Material) -> Iterable[str]:
+def _notes(material: _Material) -> Iterator[ReportNote]:
     if material.removed:
-        yield f"estimates of segments and further metrics of {material.window.name} were removed since they are old"
+        yield ReportNote(
+            f"estimates of segments and further metrics of {material.window.name} were removed since they are old"
+        )
     for reading in sorted(material.readings.values(), key=lambda r: r.source):
-        if reading.state == COUNTS_REMOVED:
-            yield (
-                f"the counts of {reading.source} in {material.window.name} were removed since they are old: "
-                "no curves and no tables by score"
-            )
-        elif reading.state != "ok":
-            yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
-        yield from words.not_read_words(reading.source, reading.quality)
-        yield from words.rows_gone_words(reading.source, reading.quality, reading.rows)
-        yield from _read_again(material, reading.source)
-        if found := sentence(reading.rejected):
-            yield f"{reading.source}, {found}"
-        if reading.versions:
-            version_rows = ", ".join(
-                f"{version} ({count_of(rows, 'row')})" for version, rows in sorted(reading.versions.items())
-            )
-            yield f"{reading.source}, model versions in this window: {version_rows}."
+        yield from (ReportNote(text, reading.source) for text in _notes_of(material, reading))
     shown = {window.start for window in material.windows}
     other_zone = {e.window for of in material.estimates.values() for e in of if e.window.start not in shown}
     if other_zone:
         first, last = min(other_zone).name, max(other_zone).name
-        yield f"Not in the trends: {count_of(len(other_zone), 'window')} of another time zone, {first} to {last}."
+        other = count_of(len(other_zone), "window")
+        yield ReportNote(f"Not in the trends: {other} of another time zone, {first} to {last}.")
+
+
+def _notes_of(material: _Material, reading: StoredReading) -> Iterator[str]:
+    """What is to be known about the rows of one source."""
+    if reading.state == COUNTS_REMOVED:
+        yield (
+            f"the counts of {reading.source} in {material.window.name} were removed since they are old: "
+            "no curves and no tables by score"
+        )
+    elif reading.state != "ok":
+        yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
+    yield from words.not_read_words(reading.source, reading.quality)
+    yield from words.rows_gone_words(reading.source, reading.quality, reading.rows)
+    yield from _read_again(material, reading.source)
+    if found := sentence(reading.rejected):
+        yield f"{reading.source}, {found}"
+    if reading.versions:
+        rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in sorted(reading.versions.items()))
+        yield f"{reading.source}, model versions in this window: {rows}."

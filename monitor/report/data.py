@@ -215,6 +215,14 @@ class SubjectReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportNote:
+    """A sentence about a source in the window; ``source`` None: about the report."""
+
+    text: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReportData:
     """Everything about one window, as the page, the Markdown and the terminal show it.
 
@@ -236,12 +244,17 @@ class ReportData:
     shifts: tuple[ShiftResult, ...] = ()
     shifted: tuple[ShiftFinding, ...] = ()
     """The tests among ``shifts`` that found a shift; all tests of a source are one family."""
-    notes: tuple[str, ...] = ()
+    noted: tuple[ReportNote, ...] = ()
     target: float = TARGET_ACCURACY
     gaps: GapMatrix | None = None
     ranges: GapMatrix | None = None
     nothing: str = NOTHING
     """What a report without subjects says, without the full stop."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The texts of the notes."""
+        return tuple(note.text for note in self.noted)
 
     @property
     def tz(self) -> ZoneInfo:
@@ -290,7 +303,7 @@ AS_A_WHOLE = "*"
 def only(data: ReportData, source: str | None = None, label: str | None = None) -> ReportData:
     """The report of one source, one label, or one label of one source. None: all of them; "*": sources as a whole.
 
-    What concerns a source as a whole (rejected rows, notes) stays.
+    What concerns a source as a whole (rejected rows, notes) stays in the reports of its labels.
     """
 
     def chosen(of: str, about: str | None) -> bool:
@@ -307,6 +320,7 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         shifts=tuple(s for s in data.shifts if chosen(s.subject.source, s.subject.label)),
         shifted=tuple(f for f in data.shifted if chosen(f.result.subject.source, f.result.subject.label)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
+        noted=tuple(note for note in data.noted if source is None or note.source in (None, source)),
         gaps=_of(data.gaps, names),
         ranges=_of(data.ranges, names),
     )

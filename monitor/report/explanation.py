@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from monitor.automation.evidence import segments_off
 from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
@@ -113,10 +114,17 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     yield from (f"  {i}. {text_of(verdict, check)}" for i, check in enumerate(explanation.checks, start=1))
     yield explanation.therefore
     if verdict.actions:
-        yield f"It asks for: {', '.join(_ACTIONS[action] for action in verdict.actions)}."
+        yield f"It asks for: {', '.join(_asked(verdict, action) for action in verdict.actions)}."
     yield f"What to do: {advice(verdict)}"
     of_rule = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
     yield f"More: docs/runbook/{verdict.reason.value}.md{of_rule}"
+
+
+def _asked(verdict: Verdict, action: ActionKind) -> str:
+    """What an action of a breach asks for; to turn off segments leaves the rest of the label on."""
+    segments = segments_off(verdict) if action == "disable_automation" else ()
+    names = "; ".join(segment_name(*segment) for segment in segments)
+    return _ACTIONS[action] + (f" for {names}" if names else "")
 
 
 def document(explanation: Explanation) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.windows import span, week
-from monitor.report.data import BaselineLine, ReportData, SubjectReport, switch_line
+from monitor.report.data import BaselineLine, ReportData, ReportNote, SubjectReport, switch_line
 from monitor.report.detail import LabelContext, detail_of
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.trend import trend_data
@@ -188,5 +188,5 @@ def report_data(stories: Sequence[Story] = STORIES, *, weeks: int = 26) -> Repor
         automation_now=tuple(part.switch_now for part in parts if part.switch_now is not None),
         switched_at=NOW,
         shifts=(shift,),
-        notes=("Model versions in this window: v7 (2,310 rows), v6 (190 rows).",),
+        noted=(ReportNote("Model versions in this window: v7 (2,310 rows), v6 (190 rows)."),),
     )

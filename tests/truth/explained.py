@@ -472,6 +472,10 @@ def _asks_for(reader: Reader, text: str, row: Row, what: str) -> None:
     said = ("a message" in what, "automation off" in what, "score ranges" in what)
     true = tuple(kind in row["actions"] for kind in ("slack", "disable_automation", "block_scores"))
     reader.equal("actions", text, said, true)
+    named = re.search(r"automation off for (.+?)(?:, no automation in|$)", what)
+    off = row["detail"].get("turns_off") or () if "disable_automation" in row["actions"] else ()
+    places = "; ".join(str(segment_words({"detail": {"segment": list(segment)}})) for segment in off)
+    reader.equal("segments turned off", text, named[1] if named else "", places)
 
 
 @EXPLAINED.add(r"More: docs/runbook/(?P<reason>\w+)\.md(?: and docs/rules/(?P<rule>[\w-]+)\.md)?")

@@ -671,6 +671,21 @@ def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored()
     assert "from 31 rows of channel = \u2068شكوى\u2069." in json.dumps(found, ensure_ascii=False)
 
 
+@pytest.mark.parametrize(
+    ("turns_off", "said"),
+    [
+        ([["channel", "mail"], ["score_band", "from 0.9"]], "automation off for channel = mail; scores from 0.9."),
+        ([], "automation off."),
+    ],
+    ids=["segments", "the label"],
+)
+def test_a_breach_that_turns_segments_off_asks_for_these_alone(turns_off: list[list[str]], said: str) -> None:
+    detail = ACTING | {"segment": ["channel", "mail"], "turns_off": turns_off}
+    found = list(sentences(explain(known(SHORTFALL, level(SHORTFALL, value=0.3, p_value=1e-9, detail=detail)))))
+    (asked,) = [line for line in found if line.startswith("It asks for: ")]
+    assert asked.endswith(said)
+
+
 def test_of_a_segment_whose_newest_window_is_not_stored_no_window_alone_is_shown() -> None:
     detail = ACTING | {"segment": ["channel", "mail"]}
     one = known(

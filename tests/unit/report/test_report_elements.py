@@ -23,7 +23,7 @@ from monitor.metrics.selective import risk_coverage
 from monitor.recalibration.gain import Gain, ScoreQuality, gains
 from monitor.report import elements, words
 from monitor.report.conclusions import level_after
-from monitor.report.data import ReportData, SubjectReport, only
+from monitor.report.data import ReportData, ReportNote, SubjectReport, only
 from monitor.report.detail import Detail, LabelContext, detail_of
 from monitor.report.document import report_document
 from monitor.report.markdown import element_markdown, report_markdown
@@ -271,6 +271,13 @@ def test_only_one_label_or_source_can_be_asked_for(data: ReportData) -> None:
     assert found.quality == data.quality
     assert only(data, source="post").subjects == ()
     assert only(data, source="tickets").subjects == data.subjects
+
+
+def test_the_report_of_one_source_has_its_notes_and_those_of_no_other(data: ReportData) -> None:
+    noted = (ReportNote("of the report"), ReportNote("of tickets", "tickets"), ReportNote("of mail", "mail"))
+    found = only(replace(data, noted=noted), source="tickets")
+    assert found.notes == ("of the report", "of tickets")
+    assert only(replace(data, noted=noted), label="billing").notes == ("of the report", "of tickets", "of mail")
 
 
 def test_a_report_without_counts_still_says_its_numbers() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from monitor.core.records import Interval, Reason, RejectedRows, Subject, SwitchState
-from monitor.report.data import ReportData, SegmentLine, headline, switch_line
+from monitor.report.data import ReportData, ReportNote, SegmentLine, headline, switch_line
 from monitor.report.html import html_report, script_json, threshold_note, trend_summary
 from tests.fakes.report_data import HOSTILE, NOW, STORIES, Story, report_data
 
@@ -105,7 +105,7 @@ def test_a_hostile_label_is_text_and_nothing_else(page: Page) -> None:
 def test_hostile_notes_sources_and_reasons_are_text(data: ReportData) -> None:
     bad = '<script>alert("x")</script>'
     line = switch_line(SwitchState(bad, bad, "off", reason=bad, actor=bad), NOW)
-    hostile = replace(data, notes=(bad,), quality=(RejectedRows(bad, bad, 1),), automation=(line,))
+    hostile = replace(data, noted=(ReportNote(bad),), quality=(RejectedRows(bad, bad, 1),), automation=(line,))
     seen = Page(html_report(hostile))
     assert len(seen.scripts) == 4
     assert seen.text.count(bad) >= 6
@@ -151,7 +151,7 @@ def test_rows_set_aside_shifts_and_switches_are_shown(page: Page) -> None:
 
 def test_a_report_without_a_single_label_says_so_and_draws_nothing() -> None:
     data = report_data([])
-    seen = Page(html_report(replace(data, subjects=(), verdicts=(), automation=(), shifts=(), quality=(), notes=())))
+    seen = Page(html_report(replace(data, subjects=(), verdicts=(), automation=(), shifts=(), quality=(), noted=())))
     assert "No label was read in this window." in seen.text
     assert seen.json("calmon-figures") == {}
 

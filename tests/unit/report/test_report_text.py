@@ -291,7 +291,7 @@ def test_a_run_shows_some_of_many_alike_verdicts_that_are_not_confirmed_and_coun
 
 
 def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: ReportData) -> None:
-    empty = replace(data, subjects=(), verdicts=(), quality=(), notes=())
+    empty = replace(data, subjects=(), verdicts=(), quality=(), noted=())
     assert "calmon run weekly --week 2026-W46" in drawn(report_view(empty))
 
 
