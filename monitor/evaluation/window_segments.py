@@ -89,7 +89,7 @@ def compare_segments(
     A comparison has the numbers of one segment: the named one with the smallest p, else the one closest to a breach
     among those that could have shown a change. ``rules`` is the number of decision rules of the schedule.
     """
-    compared = _compared(rule, family, source, evaluation)
+    compared = _compared(rule, family, source, evaluation, rules)
     gated = [
         gates(rule, each.label, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
         for each, parts in zip(family, compared, strict=True)
@@ -108,24 +108,37 @@ def compare_segments(
 
 
 def _compared(
-    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig
+    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig, rules: int
 ) -> list[dict[Segment, Comparison]]:
-    """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates."""
+    """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates.
+
+    The newest window of a segment is judged alone as well, where it is significant among all segments of all labels.
+    """
+    most = max((len(each.parts) for each in family), default=0)
+    level = evaluation.false_discovery_rate / max(1, rules * len(family) * most)
     inputs = [part for each in family for part in each.parts.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
     found = special_comparisons(rule, inputs, WholeSource(), source, analytic)
-    made = iter(compare_family(rule, inputs, analytic) if found is None else found)
+    made = iter(compare_family(rule, inputs, analytic, level=level) if found is None else found)
     return [{segment: next(made) for segment in each.parts} for each in family]
 
 
 def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
-    """The p-value of each segment with enough rows; 1 for one that is not beyond the threshold in every window."""
+    """The p-value of each segment with enough rows; 1 for one that is not beyond the threshold in every window.
+
+    Of a segment whose newest window is judged alone the windows together have enough.
+    """
     needed = rows_needed(rule, evaluation)
     return {
         segment: part.p_value if part.beyond and part.streak else 1.0
         for segment, part in parts.items()
-        if part.problem is None and part.p_value is not None and part.n >= needed
+        if part.problem is None and part.p_value is not None and _rows_together(part) >= needed
     }
+
+
+def _rows_together(part: Comparison) -> int:
+    together = part.detail.get("together")
+    return part.n if together is None else int(together["n"])
 
 
 def _of_label(

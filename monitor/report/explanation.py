@@ -293,7 +293,8 @@ def _not_pooled(context: VerdictContext) -> Step | None:
     found = together.get("change", together["value"])
     shown = f"a change of {number(found)}" if "change" in together else number(found)
     chance = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
-    rows = count_of(together["n"], "row")
+    rows, segment = count_of(together["n"], "row"), verdict.detail.get("segment")
+    rows += "" if segment is None else f" of {segment_name(*segment)}"
     text = (
         f"Not pooled: together with the {before} before it that held rows this window shows {shown}, from {rows}"
         f"{chance}. Older windows may not hide what the newest shows by itself."

@@ -127,6 +127,18 @@ def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_n
     assert thin.detail["segments_judged"] == 0
 
 
+def test_weeks_before_do_not_hide_that_the_newest_week_of_a_segment_is_in_breach_by_itself() -> None:
+    known = data({**FINE, "web": 0.3}, FINE, FINE, FINE, rows=24)
+    verdict = verdicts(known, min_samples=80)["label 0"]
+    assert verdict.outcome == "breach"
+    assert verdict.detail["segments_found"] == [["channel", "web"]]
+    assert (verdict.windows, verdict.n, verdict.detail["together"]["windows"]) == (1, 24, 4)
+    said = "\n".join(step.text for step in explain(VerdictContext(verdict, "r")).steps)
+    assert "Not pooled: together with the 3 weeks before it that held rows this window shows" in said
+    assert "rows of channel = web" in said
+    assert verdicts(data(FINE, FINE, FINE, FINE, rows=24), min_samples=80)["label 0"].outcome != "breach"
+
+
 def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several() -> None:
     first = verdicts(data({**FINE, "web": 0.6}, FINE, rows=400), for_windows=2)["label 0"]
     assert first.outcome != "breach"
