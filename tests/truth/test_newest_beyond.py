@@ -10,7 +10,9 @@ import pytest
 
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.wording import plain_words
+from monitor.report.explanation import VerdictContext, explain
 from tests.truth.claims import Reader
+from tests.truth.explained import EXPLAINED
 from tests.truth.facts import Facts
 from tests.truth.sentences import VERDICT
 
@@ -58,3 +60,31 @@ def test_what_is_said_of_the_newest_window_is_what_was_stored(given: Verdict) ->
     other = replace(given, detail={**given.detail, "groups": [{**newest, "value": 0.2}, before]})
     assert [claim.kind for claim in claims_of(sentence, other).false] == ["newest window"]
     assert claims_of(sentence, replace(given, value=0.5, change=0.4)).false
+
+
+TOGETHER = {"windows": 4, "n": 1_912, "value": 0.031, "p_value": 0.31}
+ALONE = [
+    verdict("above", "ece", 0.117, value=0.117, threshold=0.08, windows=1),
+    verdict("increase", "ece", 0.031, value=0.06, threshold=0.02, change=0.041, baseline=0.019, windows=1),
+    verdict("above", "shortfall", 0.3, value=0.3, threshold=0.05, windows=1, segment=["channel", "web"]),
+]
+
+
+@pytest.mark.parametrize("given", ALONE, ids=plain_words)
+def test_what_is_said_of_the_windows_together_is_what_was_stored(given: Verdict) -> None:
+    together = TOGETHER | ({"change": 0.012} if given.detail["condition"] == "increase" else {})
+    of = replace(given, outcome="breach", detail={**given.detail, "together": together, "times_judged": 5})
+    (sentence,) = [step.text for step in explain(VerdictContext(of, "r")).steps if step.name == "not_pooled"]
+
+    def false_of(**changes: Any) -> list[str]:
+        reader = Reader(cast("Facts", None))
+        detail = {**of.detail, "together": {**together, **changes.pop("together", {})}, **changes}
+        EXPLAINED.read(reader, sentence, {"windows": of.windows, "detail": detail})
+        return [claim.kind for claim in reader.false]
+
+    assert false_of() == []
+    assert false_of(together={"n": 1_913}) == ["rows together"]
+    assert false_of(together={"windows": 3}) == ["windows"]
+    assert false_of(together={"p_value": 0.4}) == ["probability"]
+    assert false_of(together={"change" if "change" in together else "value": 0.02}) == ["together"]
+    assert false_of(times_judged=4) == ["judged once more"]
