@@ -75,6 +75,10 @@ def test_a_source_whose_own_switch_was_never_set_has_the_automation_of_its_label
     assert of_source(asked) == ("the whole source is off", "the whole source is off")
 
 
+def test_a_star_in_place_of_a_label_is_the_source_as_a_whole_as_on_the_command_line(asked: ServiceClient) -> None:
+    assert asked.get("/label/tickets/*").text == asked.get("/label/tickets/").text
+
+
 def test_the_band_of_a_source_is_on_while_a_label_of_it_is(asked: ServiceClient, world: World) -> None:
     assert "on for some labels or all from" not in asked.get("/label/tickets/").text
     with world.opened() as monitor:

@@ -43,6 +43,7 @@ from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
+from monitor.report.data import AS_A_WHOLE
 from monitor.report.decision_checks import text_of
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, VerdictContext, explain
@@ -303,9 +304,11 @@ def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequenc
 
 def make(context: PageContext) -> PageContent:
     """The page of a label, also of one without data. Raises RequestRefused for an unknown source."""
-    subject = Subject(context.text("source"), context.text("label") or None)
+    source, label = context.text("source"), context.text("label")
     newest, week = context.weeks(), context.week()
-    labels = context.store.known_labels(subject.source)
+    labels = context.store.known_labels(source)
+    is_whole = not label or (label == AS_A_WHOLE and label not in labels)
+    subject = Subject(source, None if is_whole else label)
     if subject.source not in context.config.sources and not labels:
         raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
     unknown = PageContent("label_unknown.html.j2", subject.name, {"subject": subject, "week": week})
