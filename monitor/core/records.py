@@ -180,13 +180,15 @@ class ScorePlace(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Whether a window is expected to have rejected rows, and rows that repeat an (item, label).
+    """Whether a window is expected to have rejected rows, rows that repeat an (item, label), and items that are apart.
 
-    By default, as for a first reading, it has rejected rows and none that repeat.
+    An item is apart if its rows are of several clusters, or only some of them of one. By default, as for a first
+    reading, a window has rejected rows, and neither of the others.
     """
 
     rejects: bool = True
     repeats: bool = False
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

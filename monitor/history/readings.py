@@ -65,7 +65,7 @@ class StoredReading:
     by segment, ``segment_counts`` their counts: None if they are not stored or were not requested. ``settings`` are
     those of the source by which it was read; None if an older version read it, which stored none. ``last_read`` is what
     was read of the window before, where this reading has less than half of these rows, so that a later one can say that
-    they are gone.
+    they are gone. ``apart`` says whether rows of one item were of several clusters, for :func:`last_found`.
     """
 
     source: str
@@ -84,6 +84,7 @@ class StoredReading:
     fingerprint: str | None = None
     settings: Settings | None = None
     last_read: LastRead | None = None
+    apart: bool = False
 
     @property
     def automated_rows(self) -> list[tuple[str, float]]:
@@ -110,7 +111,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "versions": plain(reading.versions),
         "digest": reading.digest,
         "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)),
+        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read) | _of_apart(reading)),
         "fingerprint": reading.fingerprint,
         "settings": None if reading.settings is None else dict(reading.settings),
     }
@@ -138,6 +139,15 @@ def _as_json(found: LastRead | None) -> Row:
     """What was read before, beside the rejected rows that a reading has instead; {} if there is nothing to remember."""
     settings = None if found is None or found.settings is None else dict(found.settings)
     return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": settings}}
+
+
+def _of_apart(reading: StoredReading) -> Row:
+    """That items were apart, beside the rejected rows: {} if none were, as of older readings, which stored neither."""
+    return {"apart": True} if reading.apart else {}
+
+
+def _is_apart(kept: Row | None) -> bool:
+    return bool((kept or {}).get("apart", False))
 
 
 def _last_read(kept: Row | None) -> LastRead | None:
@@ -193,6 +203,7 @@ def load(
         fingerprint=row["fingerprint"],
         settings=row["settings"],
         last_read=_last_read(row["rejected"]),
+        apart=_is_apart(row["rejected"]),
     )
     if any(data is None for _, data, _ in stored):
         promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()
@@ -284,14 +295,17 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 
 def last_found(connection: Connection, schedule: Schedule, source: str) -> Expected | None:
-    """Whether the newest window that was read of a source has rejected rows, and repeated ones; None without one."""
+    """Whether the newest window that was read of a source has rejected and repeated rows, and items that are apart.
+
+    None if no window was read.
+    """
     table, bad = tables.readings, tables.quality
     is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
     same = (bad.c.schedule == schedule, bad.c.source == source, bad.c.window_start == table.c.window_start)
     repeats = exists().where(*same, bad.c.reason == RejectReason.DUPLICATE.value)
     newest = select(table.c.rejected, repeats).where(is_read).order_by(table.c.window_start.desc()).limit(1)
     found = connection.execute(newest).first()
-    return None if found is None else Expected(bool(from_json(found[0])[0]), bool(found[1]))
+    return None if found is None else Expected(bool(from_json(found[0])[0]), bool(found[1]), _is_apart(found[0]))
 
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:

@@ -381,6 +381,7 @@ def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = Non
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, counts.labels, rows),
         cells=reading.rejected, segments=counts.segments, segment_counts=counts.segment_counts if with_parts else None,
         fingerprint=reading.fingerprint, settings=settings_of(monitor.config.sources[reading.source]),
+        apart=reading.apart,
     )  # fmt: skip
 
 

@@ -267,9 +267,8 @@ class Warehouse:
             hashed = fingerprint and has_fingerprint(source)
             reader = Reader(connection, name, statements, whole, hashed, expected or self._found.get(name, Expected()))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-            self._found[name] = Expected(
-                bool(found.rejected), any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
-            )
+            repeats = any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
+            self._found[name] = Expected(bool(found.rejected), repeats, found.apart)
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)

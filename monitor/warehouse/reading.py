@@ -33,7 +33,7 @@ from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.asked_at_once import Answers, Question
 from monitor.warehouse.counted_at_once import CountedAtOnce, Shown
-from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays
+from monitor.warehouse.dialects import COUNTED_BY_BITS, Arrays, Hashing
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.near_sums import completed
 from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, as_shown, order, unpacked
@@ -74,6 +74,7 @@ class Reading:
     ``rejected`` has the rejected rows of the window by label, score and outcome, without duplicates.
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if it was requested and the source has one.
+    ``apart`` says whether the rows of some item are of several clusters, or only some of them of one.
     """
 
     source: str
@@ -91,6 +92,7 @@ class Reading:
     rejected: tuple[RejectedCell, ...] = ()
     unresolved: UnresolvedRows | None = None
     fingerprint: str | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class Reader:
             whole=self._whole(latest=latest),
             rejected=rejected,
             fingerprint=found.fingerprint,
+            apart=self._are_apart(found.sums),
         )
 
     def numbers(self) -> Reading:
@@ -231,14 +234,14 @@ class Reader:
         time and memory than both.
         """
         if self._asks_at_once and (self.expected.repeats or not self.statements.items_of_all_rows):
-            return self._all_at_once(latest=self.expected.repeats)
+            return self._all_at_once(latest=self.expected.repeats, apart=self.expected.apart)
         if not self.statements.items_of_all_rows:
             return self._one_by_one()
         counted = self._counted_at_once(self.statements)
         grouped = self._grouped_of(self._fetch(counted)) if self._few_scans() else self._grouped(latest=False)
         found = self._items(grouped)
         if found.repeated and self._asks_at_once:
-            return self._all_at_once(latest=True)
+            return self._all_at_once(latest=True, apart=self.expected.apart or self._are_apart(found.sums))
         same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
@@ -246,38 +249,43 @@ class Reader:
             grouped = grouped if same else replace(grouped, rejected=None, shown=None)
         return grouped, found
 
-    def _all_at_once(self, *, latest: bool) -> tuple[_Grouped, _Items]:
-        """As :meth:`_one_by_one`, by one scan; and by a second one of the ``latest`` rows if rows repeat after all."""
-        self._ask(self._of_window, latest=latest)
+    def _all_at_once(self, *, latest: bool, apart: bool) -> tuple[_Grouped, _Items]:
+        """As :meth:`_one_by_one`, by one scan; and by a second one of the ``latest`` rows if rows repeat after all.
+
+        The sums of clusters are asked too if items are expected to be ``apart``; else by one more scan, if some are.
+        """
+        self._ask(partial(self._of_window, apart=apart), latest=latest)
         counted = self.answers.of(self._counted_at_once(self.statements))
         if counted is None:
             raise AssertionError("the counts were not asked, and asked now they would be those of repeated rows too")
         grouped, fingerprint = self._grouped_of(counted), self._fingerprint()
-        repeated = self._number(self.statements.repeated())
+        repeated, sums = self._number(self.statements.repeated()), self._fetch(self.statements.of_items(latest=latest))
         if repeated and not latest:
-            return self._all_at_once(latest=True)
+            return self._all_at_once(latest=True, apart=apart or self._are_apart(sums))
         if latest:
             shown = _together(grouped.shown, self._shown_with(rejected=False, repeated=True))
             grouped = replace(grouped, shown=shown)
-        return grouped, _Items(self._sums_of_items(latest=latest), repeated, fingerprint, latest=latest)
+        sums = self._with_clusters(sums, latest=latest, asked=apart)
+        return grouped, _Items(sums, repeated, fingerprint, latest=latest)
 
     def _one_by_one(self) -> tuple[_Grouped, _Items]:
         """One scan for each thing, for a source in which a row is counted by the other rows of its item."""
         fingerprint = self._fingerprint()  # first, so that rows which arrive meanwhile are seen as a change later
         repeated = self._number(self.statements.repeated())
         latest = repeated > 0
-        return self._grouped(latest=latest), _Items(
-            self._sums_of_items(latest=latest), repeated, fingerprint, latest=latest
-        )
+        grouped = self._grouped(latest=latest)
+        sums = self._fetch(self.statements.of_items(latest=latest))
+        return grouped, _Items(sums, repeated, fingerprint, latest=latest)
 
-    def _sums_of_items(self, *, latest: bool) -> Arrays:
-        """The sums of items, after which those of clusters are asked, if rows of one item are of several clusters."""
-        return self._with_clusters(self._fetch(self.statements.of_items(latest=latest)), latest=latest)
-
-    def _with_clusters(self, sums: Arrays, *, latest: bool) -> Arrays:
-        if self.statements.layout.has("cluster") and _are_apart(sums):
+    def _with_clusters(self, sums: Arrays, *, latest: bool, asked: bool) -> Arrays:
+        """The sums of items, after which those of clusters are asked, if items are apart and they were not ``asked``."""
+        if not asked and self._are_apart(sums):
             self._ask(_of_clusters, latest=latest)
         return sums
+
+    def _are_apart(self, sums: Arrays) -> bool:
+        """Whether rows of one item are of different clusters: the sums of items say nothing about clusters then."""
+        return self.statements.layout.has("cluster") and _whole_number(sums["apart"]) > 0
 
     # --- several questions at once
 
@@ -294,7 +302,7 @@ class Reader:
             known_as = tuple(questions(self.statements, latest))
             self.answers.ask(self.connection, kept, tuple(questions(kept, latest)), known_as)
 
-    def _of_window(self, statements: Statements, latest: bool) -> Iterator[Question]:
+    def _of_window(self, statements: Statements, latest: bool, *, apart: bool) -> Iterator[Question]:
         """What depends on no other answer, and what is right of all rows only if none repeats."""
         yield Question(self._counted_at_once(statements), ("value", "label"))
         yield Question(statements.repeated())
@@ -303,12 +311,17 @@ class Reader:
         if latest:
             yield Question(statements.shown(rejected=False, repeated=True), _SHOWN_TEXTS)
         yield from self._of_rows(statements, latest)
+        yield from _of_clusters(statements, latest) if apart else ()
 
-    def _of_many_labels(self, statements: Statements, _: bool) -> Iterator[Question]:
-        """The sums of items and how many rows repeat, where labels are too many for a bit each."""
-        items = statements.items_of_every_row([], hashed=self.hashed, hashing=None)
+    def _of_every_row(
+        self, statements: Statements, latest: bool, *, labels: Sequence[str], hashing: Hashing | None
+    ) -> Iterator[Question]:
+        """The sums of items; how many rows repeat, where ``labels`` are none; those of clusters, if items are apart."""
+        items = statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing)
         yield Question(items, ("hash",) if self.hashed else ())
-        yield Question(statements.repeated())
+        if not labels:
+            yield Question(statements.repeated())
+        yield from _of_clusters(statements, latest) if self.expected.apart else ()
 
     def _of_rows(self, statements: Statements, latest: bool) -> Iterator[Question]:
         """The sums of items and ranks."""
@@ -379,8 +392,8 @@ class Reader:
         named = sorted({str(label) for label in _of_all_rows(grouped.groups)["label"].tolist()})
         labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
-        if len(named) > len(labels):
-            self._ask(self._of_many_labels, latest=False)
+        if len(named) > len(labels) or self.expected.apart:
+            self._ask(partial(self._of_every_row, labels=labels, hashing=hashing), latest=False)
         sums = self._fetch(statements.items_of_every_row(labels, hashed=self.hashed, hashing=hashing))
         rows, kept, coming, again = (
             _whole_number(sums.pop(name, None)) for name in ("seen", "kept", "coming", "again")
@@ -396,7 +409,8 @@ class Reader:
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
         latest = repeated > 0
-        return _Items(self._with_clusters(sums, latest=latest), repeated, fingerprint, rows, kept, latest)
+        sums = self._with_clusters(sums, latest=latest, asked=self.expected.apart)
+        return _Items(sums, repeated, fingerprint, rows, kept, latest)
 
     def _fingerprint(self) -> str | None:
         if not self.hashed:
@@ -426,7 +440,7 @@ class Reader:
         metrics = self.statements.item_metrics
         if not self.statements.layout.has("cluster"):
             return {}
-        if _are_apart(sums):
+        if self._are_apart(sums):
             sums = self._fetch(self.statements.item_dependence(latest=latest))
             return {name: _effect_of(sums, name, 0) for name in metrics}
         row = _row(sums, 0)
@@ -439,7 +453,7 @@ class Reader:
         within_items = ClusterSums.of(rows)
         if not self.statements.layout.has("cluster"):
             return _effect_within(within_items)
-        if _are_apart(sums):
+        if self._are_apart(sums):
             asked = (self.statements.dependence(*keys, latest=latest) for keys in _WAYS[1:])
             return _effect_within(within_items, *(ClusterSums.of(_row(self._fetch(each), 0)) for each in asked))
         squares = ({name: row[f"{part}_{name}"] for name in ("aa", "aw", "cc")} for part in ("clusters", "both"))
@@ -632,7 +646,9 @@ def _of_numbers(statements: Statements, latest: bool, *, first: bool) -> Iterato
 
 
 def _of_clusters(statements: Statements, latest: bool) -> Iterator[Question]:
-    """The sums within clusters, which those of items do not give if rows of one item are of several clusters."""
+    """The sums within clusters, which those of items do not give if items are apart."""
+    if not statements.layout.has("cluster"):
+        return
     yield Question(statements.item_dependence(latest=latest))
     yield from (Question(statements.dependence(*keys, latest=latest)) for keys in _WAYS[1:])
 
@@ -715,11 +731,6 @@ def _row(sums: Arrays, index: int) -> dict[str, float]:
 
 def _part(sums: Arrays, part: str) -> Arrays:
     return {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
-
-
-def _are_apart(sums: Arrays) -> bool:
-    """Whether rows of one item are of different clusters, so that the sums of items say nothing about clusters."""
-    return _whole_number(sums["apart"]) > 0
 
 
 def _of_item_values(row: Mapping[str, float], metric: str) -> ClusterSums:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import Expected
-from monitor.warehouse import asked_at_once, row_levels
+from monitor.warehouse import asked_at_once, reading, row_levels
 from monitor.warehouse.asked_at_once import Question
 from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
@@ -125,8 +125,10 @@ def test_one_statement_finds_what_several_do(
     for engine, plain in load(rows, engines=AT_ONCE).items():
         ours, theirs = read_both(plain, config)
         assert facts(ours) == facts(theirs), engine
-        expecting = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=Expected(repeats=True))
-        assert facts(expecting) == facts(theirs), engine
+        for others in (False, True):
+            expected = Expected(repeats=True, apart=others)
+            expecting = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(expecting) == facts(theirs), engine
         reasons = {cell.reason for cell in ours.rejected}
         assert ({"no_true_label", "several_true_labels"} <= reasons) is (kind == "multiclass")
         assert len(ours.ranked) > 0
@@ -145,12 +147,48 @@ def test_rows_that_repeat_and_items_of_several_clusters_are_read_alike_in_any_ki
         ours, theirs = read_both(plain, config)
         assert facts(ours) == facts(theirs), engine
         asked = statements_of(plain)
-        for expected, scans in ((Expected(), 2 + repeats), (None if repeats else Expected(repeats=True), 1)):
+        for expected, scans in (
+            (Expected(), 2 + (repeats or apart)),  # both are found by the sums of items, and asked together
+            (None, 1 if repeats else 2),  # as they were found: never one more
+            (Expected(apart=True), 2 + repeats),
+            (Expected(repeats=True, apart=True), 1),
+            (Expected(repeats=True), 1 + apart),
+        ):
             asked.clear()
             found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
-            assert facts(found) == facts(theirs), engine
+            assert facts(found) == facts(theirs), (engine, expected)
+            assert found.apart is apart
             counting = [each for each in asked if not outside_the_window(each)]
-            assert scans_of(counting) == [1] * (scans + apart), engine
+            assert scans_of(counting) == [1] * scans, (engine, expected)
+
+
+@pytest.mark.parametrize("repeats", SOME, ids=lambda repeats: "repeated" if repeats else "once")
+def test_items_of_several_clusters_are_expected_too_where_labels_are_too_many_for_bits(
+    load: Loader, repeats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "COUNTED_BY_BITS", 2)
+    for engine, plain in load(some_rows(4, weights=True, repeats=repeats, apart=True), engines=AT_ONCE).items():
+        config = source("multilabel", segments=("channel",))
+        ours, theirs = read_both(plain, config)
+        assert facts(ours) == facts(theirs), engine
+        asked = statements_of(plain)
+        for expected, scans in ((Expected(), 3), (None, 1 if repeats else 2), (Expected(apart=True), 2 + repeats)):
+            asked.clear()
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(found) == facts(theirs), (engine, expected)
+            counting = [each for each in asked if not outside_the_window(each)]
+            assert scans_of(counting) == [1] * scans, (engine, expected)
+
+
+def test_a_source_without_clusters_is_read_as_always_where_items_were_apart_before(load: Loader) -> None:
+    rows = some_rows(4, weights=False, repeats=False, apart=False)
+    rows = [{name: row[name] for name in row if name != "cluster"} for row in rows]
+    for engine, plain in load(rows, engines=AT_ONCE).items():
+        for kind in ("multilabel", "top_k", "multiclass"):
+            theirs = facts(read_both(plain, source(kind))[1])
+            for expected in (Expected(apart=True), Expected(repeats=True, apart=True)):
+                found = plain.read("tickets", source(kind), WEEK, now=NOW, fingerprint=True, expected=expected)
+                assert (facts(found), found.apart) == (theirs, False), engine
 
 
 @pytest.mark.skipif("sqlite" not in ENGINES, reason="nothing of an engine is tried")
@@ -163,7 +201,7 @@ def test_statements_that_are_forgotten_between_readings_are_never_forgotten_with
     theirs = facts(read_both(plain, config)[1])
     for levels in (1, 15):
         monkeypatch.setattr(row_levels, "LEVELS", levels)
-        for expected in (Expected(), Expected(rejects=False), Expected(repeats=True)):
+        for expected in (Expected(), Expected(rejects=False), Expected(apart=True), Expected(repeats=True, apart=True)):
             found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
             assert facts(found) == theirs
 
@@ -212,21 +250,27 @@ def test_rows_of_numbers_are_read_alike_and_in_the_same_order(load: Loader, repe
 
 
 @pytest.mark.parametrize(
-    ("kind", "repeats", "expected", "statements"),
+    ("kind", "repeats", "apart", "expected", "statements"),
     [
-        ("top_k", False, False, 1), ("top_k", True, False, 2), ("top_k", True, True, 1),
-        ("multiclass", False, False, 2), ("multiclass", True, False, 3), ("multiclass", True, True, 2),
+        ("top_k", False, False, Expected(), 1), ("top_k", True, False, Expected(), 2),
+        ("top_k", True, False, Expected(repeats=True), 1), ("top_k", False, True, Expected(), 2),
+        ("top_k", False, True, Expected(apart=True), 1), ("top_k", True, True, Expected(), 2),
+        ("top_k", True, True, Expected(repeats=True, apart=True), 1),
+        ("multiclass", False, False, Expected(), 2), ("multiclass", True, False, Expected(), 3),
+        ("multiclass", True, False, Expected(repeats=True), 2), ("multiclass", False, True, Expected(), 3),
+        ("multiclass", False, True, Expected(apart=True), 2),
+        ("multiclass", True, True, Expected(repeats=True, apart=True), 2),
     ],
 )  # fmt: skip
 def test_one_scan_answers_and_one_reads_whole_rows(
-    load: Loader, kind: str, repeats: bool, expected: bool, statements: int
+    load: Loader, kind: str, repeats: bool, apart: bool, expected: Expected, statements: int
 ) -> None:
-    rows = some_rows(3, weights=False, repeats=repeats, apart=False)
+    rows = some_rows(3, weights=False, repeats=repeats, apart=apart)
     for engine, plain in load(rows, engines=AT_ONCE).items():
         asked = statements_of(plain)
         config = source(kind, segments=("channel",))
-        found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=Expected(repeats=expected))
-        assert len(found.rejected) > 0
+        found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+        assert (len(found.rejected) > 0, found.apart) == (True, apart)
         counting = [each for each in asked if "kept_rows" in each]
         assert scans_of(counting) == [1] * statements, engine
         assert [each for each in asked if each not in counting and not outside_the_window(each)] == []
