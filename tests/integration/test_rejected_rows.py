@@ -263,14 +263,16 @@ def test_the_rows_that_leave_the_warehouse_are_few_however_many_are_rejected(tmp
     assert len(reading.rejected) < 5 * 60
 
 
-def test_a_run_expects_the_rejected_and_repeated_rows_that_the_newest_window_before_had(
+def test_a_run_expects_what_the_newest_window_before_had_of_rejected_and_repeated_rows_and_items_of_several_clusters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weeks = ("2026-W33", "2026-W34", WEEK)
+    weeks = ("2026-W32", "2026-W33", "2026-W34", WEEK)
     rows = frame(weeks)
-    first, last = rows["resolved_at"] < week(weeks[1]).start, rows["resolved_at"] >= week(WEEK).start
-    second = rows[~(first | last)]
-    world = world_of(tmp_path, "duckdb", pd.concat([minus_one(rows[first]), second, second.head(20), rows[last]]), None)
+    starts = [week(name).start for name in weeks]
+    rows["cluster"] = np.where(rows["resolved_at"] < starts[1], rows["label"], "one")
+    parts = [rows[rows["resolved_at"].between(start, start + timedelta(days=6))] for start in starts]
+    parts[1:3] = [minus_one(parts[1]), pd.concat([parts[2], parts[2].head(20)])]
+    world = world_of(tmp_path, "duckdb", pd.concat(parts), None)
     expected: list[Expected | None] = []
     read = Warehouse.read
 
@@ -284,4 +286,6 @@ def test_a_run_expects_the_rejected_and_repeated_rows_that_the_newest_window_bef
         expected.clear()
         run(world, name, week(name).end)
         found.append(expected[0])
-    assert found == [None, Expected(rejects=True, repeats=False), Expected(rejects=False, repeats=True)]
+    assert found == [
+        None, Expected(rejects=False, apart=True), Expected(rejects=True), Expected(rejects=False, repeats=True)
+    ]  # fmt: skip
