@@ -53,6 +53,7 @@ class ClickHouse(Dialect):
 
     name: ClassVar[str] = "clickhouse"
     one_state: ClassVar[bool] = False
+    segments_at_once: ClassVar[int] = 20  # it makes the rows anew to count the values of each
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def of(self, connection: sa.Connection) -> ClickHouse:

@@ -156,8 +156,8 @@ class CountStatements(ClusterStatements):
     def _segment_value(self, segment: str, rows: Subquery | None) -> Expression:
         return sa.func.coalesce(self._text(segment), NO_VALUE) if rows is None else rows.c[self._segment_key(segment)]
 
-    def _many_values_in_one_scan(self, rows: Subquery) -> sa.Select[Any]:
-        here = ((sa.func.grouping(column) == ZERO, whole_number(place)) for place, column in enumerate(rows.c))
+    def _many_values_in_one_scan(self, rows: Subquery, *, first: int = 0) -> sa.Select[Any]:
+        here = ((sa.func.grouping(column) == ZERO, whole_number(place)) for place, column in enumerate(rows.c, first))
         sets = sa.func.grouping_sets(*(sa.tuple_(column) for column in rows.c))
         found = sa.select(sa.case(*here).label("place")).select_from(rows).group_by(sets).subquery("segment_values")
         return sa.select(found.c.place, sa.func.count().label("n")).group_by(found.c.place)

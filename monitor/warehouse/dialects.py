@@ -62,6 +62,7 @@ _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreS
 FewScans = Literal["never", "beyond counts", "always"]
 _SEEDS = 64  # of PostgreSQL's hash, that are tried for some labels
 _BITS_OF_A_PLACE, _PLACES = 6, 63  # a hash has ten places, each of 64 values
+_NESTED = 50  # of so many columns the hashes are combined one by one: nested more deeply, 150 are too many for Python
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -110,6 +111,11 @@ class Dialect:
     """Whether :meth:`shared` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
     asks_at_once: bool = False
     """Whether the engine takes statements as long as ``asked_at_once.py`` makes them, where it shares rows."""
+    segments_at_once: ClassVar[int] = 150
+    """Of a source with more, segments are counted by statements of their own, where the engine shares rows.
+
+    So many were measured in DuckDB, SQLite and PostgreSQL.
+    """
     name_parts: ClassVar[int] = 2
     slow_to_open: ClassVar[bool] = False
 
@@ -284,8 +290,8 @@ class Dialect:
         The sum over rows shows whether any row has changed. Columns are combined by XOR: if they were added up, the sum
         would stay the same when two rows exchange a value.
         """
-        hashes = (_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1))
-        return reduce(lambda one, other: one.bitwise_xor(other), hashes)
+        hashes = [_postgres_hash(self, column, kind, seed) for seed, (column, kind) in enumerate(columns, start=1)]
+        return _by_xor([_by_xor(hashes[at : at + _NESTED]) for at in range(0, len(hashes), _NESTED)])
 
     def hashing(self, connection: sa.Connection, labels: Sequence[str]) -> Hashing | None:
         """A hash by which each of some labels has a bit of its own; None if none is known."""
@@ -768,6 +774,10 @@ def _hashed_bit(label: Expression, hashing: Hashing) -> Expression:
     hashed = sa.func.hashtextextended(label, sa.literal_column(str(hashing.seed)), type_=sa.BigInteger)
     place = hashed.bitwise_rshift(sa.literal_column(str(hashing.shift))).bitwise_and(sa.literal_column(str(_PLACES)))
     return _bit(0).bitwise_lshift(sa.cast(place, sa.Integer))
+
+
+def _by_xor(numbers: Sequence[Expression]) -> Expression:
+    return reduce(lambda one, other: one.bitwise_xor(other), numbers)
 
 
 def _postgres_hash(dialect: Dialect, column: Expression, kind: Kind, seed: int) -> Expression:

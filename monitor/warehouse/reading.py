@@ -43,8 +43,6 @@ from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
-SEGMENTS_AT_ONCE = 20
-"""Of a source with more segments each thing is counted by a statement of its own: one for all would be very long."""
 COMBINED_VALUES = 40
 """The same limit if the values of several columns are combined."""
 SHOWN_LENGTH = 200
@@ -238,7 +236,8 @@ class Reader:
         if not self.statements.items_of_all_rows:
             return self._one_by_one()
         counted = self._counted_at_once(self.statements)
-        grouped = self._grouped_of(self._fetch(counted)) if self._few_scans() else self._grouped(latest=False)
+        few = self._few_scans()
+        grouped = self._grouped_of(self._fetch(counted), latest=False) if few else self._grouped(latest=False)
         found = self._items(grouped)
         if found.repeated and self._asks_at_once:
             return self._all_at_once(latest=True, apart=self.expected.apart or self._are_apart(found.sums))
@@ -258,10 +257,11 @@ class Reader:
         counted = self.answers.of(self._counted_at_once(self.statements))
         if counted is None:
             raise AssertionError("the counts were not asked, and asked now they would be those of repeated rows too")
-        grouped, fingerprint = self._grouped_of(counted), self._fingerprint()
-        repeated, sums = self._number(self.statements.repeated()), self._fetch(self.statements.of_items(latest=latest))
+        fingerprint, repeated = self._fingerprint(), self._number(self.statements.repeated())
+        sums = self._fetch(self.statements.of_items(latest=latest))
         if repeated and not latest:
             return self._all_at_once(latest=True, apart=apart or self._are_apart(sums))
+        grouped = self._grouped_of(counted, latest=latest)
         if latest:
             shown = _together(grouped.shown, self._shown_with(rejected=False, repeated=True))
             grouped = replace(grouped, shown=shown)
@@ -278,7 +278,7 @@ class Reader:
         return grouped, _Items(sums, repeated, fingerprint, latest=latest)
 
     def _with_clusters(self, sums: Arrays, *, latest: bool, asked: bool) -> Arrays:
-        """The sums of items, after which those of clusters are asked, if items are apart and they were not ``asked``."""
+        """The sums of items; after them those of clusters are asked if items are apart, unless they were ``asked``."""
         if not asked and self._are_apart(sums):
             self._ask(_of_clusters, latest=latest)
         return sums
@@ -292,8 +292,7 @@ class Reader:
     @property
     def _asks_at_once(self) -> bool:
         dialect = self.statements.dialect
-        can = dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
-        return can and len(self.statements.source.segments) <= SEGMENTS_AT_ONCE
+        return dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
 
     def _ask(self, questions: Callable[[Statements, bool], Iterable[Question]], *, latest: bool) -> None:
         """Ask what will be needed by one scan, where statements share rows; of the ``latest`` rows, or of all."""
@@ -338,12 +337,9 @@ class Reader:
     def _few_scans(self) -> bool:
         """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
         clusters, segments = self.statements.layout.has("cluster"), bool(self.statements.source.segments)
-        dialect = self.statements.dialect
-        if dialect.shares_rows and len(self.statements.source.segments) > SEGMENTS_AT_ONCE:
-            return False
         return {
             "always": True, "never": False, "beyond counts": clusters or segments or self.expected.rejects
-        }[dialect.few_scans]  # fmt: skip
+        }[self.statements.dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:
         source = self.statements.source
@@ -351,22 +347,32 @@ class Reader:
         segments = tuple(segment for segment in source.segments if segment not in crowded)
         return _Grouped(self._groups(segments, latest=latest), segments, tuple(crowded))
 
-    def _grouped_of(self, counted: Arrays) -> _Grouped:
+    def _grouped_of(self, counted: Arrays, *, latest: bool) -> _Grouped:
         """The same with the sums of clusters and the rejected rows, from the result of :meth:`_counted_at_once`."""
-        statements, every = self.statements, tuple(self.statements.source.segments)
+        statements, every = self.statements, self._counted_beside
         found = CountedAtOnce.of(counted)
         crowded = found.crowded(every, SEGMENT_VALUES)
         kept = tuple(name for name in every if name not in crowded)
         groups = completed(found.groups([every.index(name) + 1 for name in kept]))
         clusters = found.clusters(statements.sums_of_clusters) if statements.layout.has("cluster") else None
-        return _Grouped(groups, kept, tuple(crowded), clusters, _sorted_cells(found.rejected()), found.shown())
+        grouped = _Grouped(groups, kept, tuple(crowded), clusters, _sorted_cells(found.rejected()), found.shown())
+        if len(every) == len(statements.source.segments):
+            return grouped
+        by_segment = self._grouped(latest=latest)
+        return replace(by_segment, clusters=clusters, rejected=grouped.rejected, shown=grouped.shown)
 
     def _counted_at_once(self, statements: Statements) -> sa.Select[Any] | sa.CompoundSelect[Any]:
         """The statement for the counts, the sums of clusters and the rejected rows."""
-        every = tuple(statements.source.segments)
+        every = self._counted_beside
         asked = statements.in_shared_scan if statements.dialect.shares_rows else statements.in_one_scan
         versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
         return asked(limit=SEGMENT_VALUES, segments=every, versions=versions)
+
+    @property
+    def _counted_beside(self) -> tuple[str, ...]:
+        """The segments that are counted by the same statement as all the rest; none if they are too many for one."""
+        segments, dialect = tuple(self.statements.source.segments), self.statements.dialect
+        return () if dialect.shares_rows and len(segments) > dialect.segments_at_once else segments
 
     def _counts_versions(self, segments: Sequence[str]) -> bool:
         """Whether rows are counted by model version apart from the segments."""

@@ -43,18 +43,18 @@ class SharedScanStatements(CountStatements):
         Repeated rows are counted too, unless the statements are ``placed``.
 
         Rows of :data:`OF_CLUSTERS` have one sum each, as ``hits``; ``key`` is its place in :attr:`sums_of_clusters`.
-        Rows of :data:`OF_SEGMENTS` have the number ``n`` of a segment's values, or of ``limit`` + 1 if there are more;
-        ``key`` is the segment's place from 1. A segment with more values than ``limit`` has no groups of them.
+        Rows of :data:`OF_SEGMENTS` have the number ``n`` of a segment's values, or any above ``limit`` if there are
+        more; ``key`` is the segment's place from 1. A segment with more values than ``limit`` has no groups of them.
         """
-        rows = self._shared_rows()
+        rows = self._shared_rows(segments=segments)
         facts = self._sound_of(rows)
         names = (*_KEYS, *(each.name for each in self._sums(facts, facts.c.cell)), "hits")
         divisions = {place: self._segment_key(segment) for place, segment in enumerate(segments, start=1)}
-        values = self._numbers_of_values(rows, divisions, limit) if divisions else None
+        values = self._numbers_of_values(rows, divisions, limit)
         divisions |= {OF_VERSIONS: "version"} if versions else {}
         parts = [*self._counted(rows, divisions, values, limit, names)]
-        if values is not None:
-            counted = {"division": whole_number(OF_SEGMENTS), "key": values.c.place, "n": values.c.n}
+        for each in dict.fromkeys(values.values()):
+            counted = {"division": whole_number(OF_SEGMENTS), "key": each.c.place, "n": each.c.n}
             parts.append(_select(names, counted))
         parts += self._rejected_and_shown(rows, names)
         parts += [self._of_clusters(rows, names)] if self.layout.has("cluster") else []
@@ -75,8 +75,8 @@ class SharedScanStatements(CountStatements):
     # --- the rows
 
     @built_once
-    def _shared_rows(self, *, rejected: bool = False) -> CTE:
-        """The facts of all rows of the window, or of the ``rejected`` ones.
+    def _shared_rows(self, *, segments: Sequence[str] = (), rejected: bool = False) -> CTE:
+        """The facts of all rows of the window with these ``segments``, or of the ``rejected`` ones.
 
         Of a rejected row: ``reason``, ``example``, its label, the key of :data:`OF_REJECTED` as ``cell``, and its
         outcome ``y`` if that can be read. Nothing else is to be read of it.
@@ -84,7 +84,8 @@ class SharedScanStatements(CountStatements):
         facts = self._facts_of_shared()
         sound = facts.c.reason.is_(None)
         others = [name for name, column in _COLUMN.items() if name in facts.c and self.layout.has(column)]
-        others += [column.name for column in facts.c if column.name.startswith("segment_")]
+        keys = {self._segment_key(segment) for segment in segments}
+        others += [column.name for column in facts.c if column.name in keys]
         cell = sa.cast(sa.case((sound, facts.c.cell), else_=facts.c.fault), sa.Integer)
         decision = facts.c.predicted * whole_number(2) + facts.c.automated
         y = sa.case((sound, sa.cast(facts.c.y, sa.Double)), else_=sa.cast(facts.c.hit, sa.Double))
@@ -122,8 +123,11 @@ class SharedScanStatements(CountStatements):
         judged = judged.where(*(self.dialect.usually(place == ONE) for place in self._known_place()))
         return self.dialect.computed_once(judged).subquery("judged")
 
-    def _sound_of(self, rows: CTE) -> Subquery:
-        """The sound ones of the rows, with all their facts."""
+    def _sound_of(self, rows: CTE, *others: str) -> Subquery:
+        """The sound ones of the rows, with their facts; of segments and versions only the columns ``others``.
+
+        What is not needed makes a statement long: of n segments, n SELECTs of n columns.
+        """
         decision = rows.c.decision
         facts: dict[str, Expression] = {
             "key": rows.c.cell * whole_number(4) + decision,
@@ -132,17 +136,18 @@ class SharedScanStatements(CountStatements):
         }
         if "w" not in rows.c:
             facts["w"] = sa.cast(ONE, sa.Double)
-        kept = [column for column in rows.c if column.name not in ("reason", "example", "decision")]
+        names = {"label", "s", "w", "cluster", "cell", "y", *others}
+        kept = [column for column in rows.c if column.name in names]
         computed = [value.label(name) for name, value in facts.items()]
         return sa.select(*kept, *computed).where(rows.c.reason.is_(None)).subquery("facts")
 
     # --- the counts
 
     def _counted(
-        self, rows: CTE, divisions: Mapping[int, str], values: CTE | None, limit: int, names: Sequence[str]
+        self, rows: CTE, divisions: Mapping[int, str], values: Mapping[int, CTE], limit: int, names: Sequence[str]
     ) -> Iterator[sa.Select[Any]]:
         """The counts of all rows, and in ``divisions`` by the values of a column; of a segment if these are few."""
-        few = {k: _has_few(values, k, limit) for k in divisions if k > 0 and values is not None}
+        few = {k: _has_few(counted, k, limit) for k, counted in values.items()}
         if divisions and self.dialect.grouping_sets:
             yield self._counted_in_sets(rows, divisions, few, names)
             return
@@ -155,7 +160,7 @@ class SharedScanStatements(CountStatements):
         self, rows: CTE, divisions: Mapping[int, str], few: Mapping[int, Expression], names: Sequence[str]
     ) -> sa.Select[Any]:
         """All counts by one SELECT. The values of a segment with many are as one."""
-        facts = self._sound_of(rows)
+        facts = self._sound_of(rows, *divisions.values())
         of_few = {
             divisions[k]: sa.case((condition, facts.c[divisions[k]]), else_=EMPTY) for k, condition in few.items()
         }
@@ -170,19 +175,30 @@ class SharedScanStatements(CountStatements):
 
     def _counted_by(self, rows: CTE, division: int, column: str | None, names: Sequence[str]) -> sa.Select[Any]:
         """The counts by label and ``key``, and by the values of a ``column``; those by version by nothing else."""
-        facts = self._sound_of(rows)
+        facts = self._sound_of(rows, *([] if column is None else [column]))
         keys = {} if division == OF_VERSIONS else {"label": facts.c.label, "key": facts.c.key}
         keys |= {} if column is None else {"value": facts.c[column]}
         sums = {each.name: each.element for each in self._sums(facts, facts.c.cell if "key" in keys else None)}
         return _select(names, {"division": whole_number(division), **keys, **sums}).group_by(*keys.values())
 
-    def _numbers_of_values(self, rows: CTE, segments: Mapping[int, str], limit: int) -> CTE:
-        """(place, n): how many values each segment has among sound rows, counted up to ``limit`` + 1."""
-        parts = []
+    def _numbers_of_values(self, rows: CTE, segments: Mapping[int, str], limit: int) -> dict[int, CTE]:
+        """By the place of each segment, what has a row (place, n) with the number of its values among sound rows.
+
+        Above ``limit`` the number may be too small, but is above it. All are counted by one pass over the rows, where
+        the engine has grouping sets. Else each has a CTE of its own: SQLite copies one for all wherever it is named,
+        and would take gigabytes for a hundred segments.
+        """
+        if self.dialect.grouping_sets and len(segments) > 1:
+            sound = sa.select(*(rows.c[key] for key in segments.values())).where(rows.c.reason.is_(None))
+            counted = self._many_values_in_one_scan(sound.subquery("segment_rows"), first=1)
+            return dict.fromkeys(segments, counted.cte("calmon_values_of_segments"))
+        found = {}
         for place, key in segments.items():
-            found = sa.select(self._sound_of(rows).c[key]).distinct().limit(limit + 1).subquery("segment_values")
-            parts.append(sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(found))
-        return (sa.union_all(*parts) if len(parts) > 1 else parts[0]).cte("calmon_values_of_segments")
+            sound = sa.select(rows.c[key]).where(rows.c.reason.is_(None)).distinct()
+            values = sound.limit(limit + 1).subquery("segment_values")
+            counted = sa.select(whole_number(place).label("place"), sa.func.count().label("n")).select_from(values)
+            found[place] = counted.cte(f"calmon_values_of_segment_{place}")
+        return found
 
     # --- what is counted besides
 

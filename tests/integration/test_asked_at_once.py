@@ -16,12 +16,11 @@ import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.core.records import Expected
+from monitor.core.records import TOO_MANY_VALUES, Expected
 from monitor.warehouse import asked_at_once, reading, row_levels
 from monitor.warehouse.asked_at_once import Question
 from monitor.warehouse.dialects import FewScans
 from monitor.warehouse.reader import Reading, Warehouse
-from monitor.warehouse.reading import SEGMENTS_AT_ONCE
 from tests.conftest import ENGINES, Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -300,20 +299,68 @@ def test_postgresql_joins_the_rows_of_items_by_hashes(load: Loader, few: FewScan
     assert "Join Filter" not in plan  # each row with each item
 
 
+def with_segments(rows: list[dict[str, Any]], number: int) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """Names of so many segments, and the rows with them; the last one has more values than are counted."""
+    names = tuple(f"s{place}" for place in range(number))
+    values = [{name: f"{name} {(at + place) % 3}" for place, name in enumerate(names[:-1])} for at in range(len(rows))]
+    return names, [row | own | {names[-1]: row["message"]} for row, own in zip(rows, values, strict=True)]
+
+
 @pytest.mark.parametrize("kind", ["multilabel", "top_k"])
-def test_a_source_with_very_many_segments_is_read_by_a_statement_for_each_thing(load: Loader, kind: str) -> None:
-    segments = [f"s{place}" for place in range(SEGMENTS_AT_ONCE + 1)]
-    rows = [
-        {name: row[name] for name in ("item", "label", "score", "actual", "resolved_at")}
-        | {name: f"{name} {place % 2}" for place, name in enumerate(segments)}
-        for row in some_rows(3, weights=False, repeats=False, apart=False)
-    ]
+def test_many_segments_take_no_scan_more(load: Loader, kind: str) -> None:
+    of_all = some_rows(3, weights=False, repeats=True, apart=False)
+    segments, rows = with_segments(of_all, 60)
+    config = source(kind, segments=segments)
     for engine, plain in load(rows, engines=AT_ONCE).items():
-        ours, theirs = read_both(plain, source(kind, segments=tuple(segments)))
-        assert facts(ours) == facts(theirs), engine
+        _, theirs = read_both(plain, config)
+        if plain._dialect.segments_at_once < 60:
+            continue
+        assert [dict(each.examples[0]) for each in theirs.quality if each.reason == TOO_MANY_VALUES] == [
+            {"segment": "s59", "values": "more than 200"}
+        ]
         asked = statements_of(plain)
-        plain.read("tickets", source(kind, segments=tuple(segments)), WEEK, now=NOW)
-        assert not any("kept_rows" in each for each in asked), engine
+        for expected, scans in ((Expected(), 3 if kind == "multilabel" else 2), (Expected(repeats=True), 1)):
+            asked.clear()
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(found) == facts(theirs), (engine, expected)
+            counting = [each for each in asked if not outside_the_window(each)]
+            assert scans_of(counting) == [1] * scans, (engine, expected)
+
+
+def test_as_many_segments_as_one_statement_counts_are_counted_by_it(load: Loader) -> None:
+    segments, rows = with_segments(some_rows(3, weights=True, repeats=False, apart=False)[:150], 150)
+    for engine, plain in load(rows, engines=AT_ONCE).items():
+        most = plain._dialect.segments_at_once
+        config = source("multilabel", segments=segments[:most])
+        asked = statements_of(plain)
+        for expected, scans in ((Expected(), 2), (Expected(repeats=True), 1)):
+            asked.clear()
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert len({column for column, _ in found.segments}) == most
+            assert scans_of([each for each in asked if not outside_the_window(each)]) == [1] * scans, engine
+
+
+@pytest.mark.parametrize("kind", ["multilabel", "top_k"])
+@pytest.mark.parametrize("repeats", SOME, ids=lambda repeats: "repeated" if repeats else "once")
+def test_of_more_segments_than_one_statement_counts_these_alone_are_counted_apart(
+    load: Loader, kind: str, repeats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments, rows = with_segments(some_rows(3, weights=False, repeats=repeats, apart=True), 4)
+    config = source(kind, segments=segments)
+    for engine, plain in load(rows, engines=AT_ONCE).items():
+        monkeypatch.setattr(type(plain._dialect), "segments_at_once", 3)
+        _, theirs = read_both(plain, config)
+        asked = statements_of(plain)
+        usual = 1 if kind == "top_k" else 2
+        for expected, scans in ((Expected(apart=True), usual + repeats), (Expected(repeats=True, apart=True), 1)):
+            asked.clear()
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(found) == facts(theirs), (engine, expected)
+            counting = [each for each in asked if not outside_the_window(each)]
+            of_others = [each for each in counting if "calmon_shared_rows" in each or "rows_r" in each]
+            assert scans_of(of_others) == [1] * scans, (engine, expected)
+            again = kind == "multilabel" and repeats and not expected.repeats  # of all rows, and then of the latest
+            assert len(counting) - scans == (6 if again else 3), (engine, expected)
 
 
 def test_an_empty_window_has_no_counts(load: Loader) -> None:
