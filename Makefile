@@ -92,6 +92,7 @@ simulate: install ## the statistical study: coverage, false alarms, power (about
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.families $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.newest $(filter --quick --write-docs,$(OPTIONS))
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into docs/scale.md and docs/gate.md.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'
