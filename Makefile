@@ -84,7 +84,7 @@ check-style: $(VENV)/.installed
 	$(BIN)/hadolint deployments/Dockerfile
 
 # OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into docs/statistics.md
-simulate: install ## the statistical study: coverage, false alarms, power (about an hour; OPTIONS=--quick)
+simulate: install ## the statistical study: coverage, false alarms, power (more than an hour; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.accumulated $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments $(filter --quick --write-docs,$(OPTIONS))
