@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import newest
-from benchmarks.newest import BROKEN, LABELS, at_threshold, p_values, rule_of, verdicts_of_week
-from benchmarks.populations import endless_edges, true_ece
+from benchmarks.newest import BROKEN, at_threshold, p_values, rule_of, verdicts_of_week
+from benchmarks.populations import LABELS, endless_edges, true_ece
 
 
 def test_a_break_in_a_small_week_is_found_alone_and_hidden_by_older_weeks() -> None:
