@@ -64,7 +64,7 @@ BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
-	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING)
+	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_asked_at_once.py
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".

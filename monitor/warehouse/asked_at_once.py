@@ -1,8 +1,8 @@
 """Several statements as one, whose rows of the window are read by one scan.
 
 Where a row is counted by the other rows of its item, or only the latest of repeated rows counts, each thing that is
-counted takes a statement of its own. Where statements can share rows
-(:attr:`~monitor.warehouse.dialects.Dialect.shares_rows`), they are written over rows that are kept
+counted takes a statement of its own. Where one statement can ask all of it by one scan
+(:attr:`~monitor.warehouse.dialects.Dialect.asks_at_once`), they are written over rows that are kept
 (``Statements.over_kept_rows``), and their results are put below each other (:func:`asked_at_once`). All have the same
 columns then: two texts, and :data:`NUMBERS` numbers in double precision. A result of more numbers has one row for each
 of them, with its place and its value.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from monitor.warehouse.dialects import Arrays, Expression
+from monitor.warehouse.dialects import Arrays, Dialect, Expression
 from monitor.warehouse.row_levels import EMPTY, ONE, ZERO, RowLevels, whole_number
 
 TEXTS, NUMBERS = 2, 11
@@ -45,31 +45,31 @@ class Question:
         return len(self.names) > NUMBERS
 
 
-def asked_at_once(questions: Sequence[Question]) -> sa.CompoundSelect[Any]:
+def asked_at_once(questions: Sequence[Question], dialect: Dialect) -> sa.CompoundSelect[Any]:
     """The results of all questions below each other; ``part`` is the place of the question."""
-    return sa.union_all(*(_aligned(part, each) for part, each in enumerate(questions)))
+    return sa.union_all(*(_aligned(part, each, dialect) for part, each in enumerate(questions)))
 
 
-def _aligned(part: int, question: Question) -> sa.Select[Any]:
+def _aligned(part: int, question: Question, dialect: Dialect) -> sa.Select[Any]:
     rows = question.statement.cte(f"calmon_part_{part}")  # a subquery would be one level too many for SQLite's parser
-    texts = [rows.c[name] for name in question.texts]
+    nothing = [EMPTY] * (TEXTS - len(question.texts))
     if not question.by_places:
+        texts = [dialect.text(text) for text in (*(rows.c[name] for name in question.texts), *nothing)]
         return _select(part, texts, [rows.c[name] for name in question.names]).select_from(rows)
     one = ONE.label("one")  # every row with every place, by a condition that all engines know
     numbered = sa.select(rows, one).subquery(f"row_{part}")
     each = (sa.select(whole_number(place).label("place"), one) for place in range(len(question.names)))
     at = sa.union_all(*each).subquery(f"places_{part}")
     cases = ((at.c.place == whole_number(place), _number(numbered.c[n])) for place, n in enumerate(question.names))
-    texts = [numbered.c[name] for name in question.texts]
+    texts = [dialect.text(text) for text in (*(numbered.c[name] for name in question.texts), *nothing)]
     joined = numbered.join(at, numbered.c.one == at.c.one)
     return _select(part, texts, [at.c.place, sa.case(*cases)]).select_from(joined)
 
 
 def _select(part: int, texts: Sequence[Expression], numbers: Sequence[Expression]) -> sa.Select[Any]:
-    """The columns that all results have; "" and 0 where a result has none."""
+    """The columns that all results have; 0 where a result has no more numbers."""
     columns = [whole_number(part).label("part")]
-    padded = [*(sa.cast(text, sa.Text) for text in texts), *[EMPTY] * (TEXTS - len(texts))]
-    columns += [text.label(f"text_{place}") for place, text in enumerate(padded)]
+    columns += [text.label(f"text_{place}") for place, text in enumerate(texts)]
     filled = [*map(_number, numbers), *[_number(ZERO)] * (NUMBERS - len(numbers))]
     return sa.select(*columns, *(number.label(f"number_{place}") for place, number in enumerate(filled)))
 
@@ -122,7 +122,7 @@ class Answers:
         key = ("asked at once", *(id(each.statement) for each in questions))
         statement = kept.levels.get(key)  # built once, as its parts are
         if statement is None:
-            statement = kept.levels[key] = asked_at_once(questions)
+            statement = kept.levels[key] = asked_at_once(questions, kept.dialect)
         found = answers(questions, kept.arrays(connection, statement))
         for question, columns in zip(known_as, found, strict=True):
             self._found[id(question.statement)] = (question.statement, columns)  # kept, so that no other has its id

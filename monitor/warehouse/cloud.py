@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.sql.expression import FromClause
+from sqlalchemy.sql.expression import CTE, FromClause
 
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
@@ -40,6 +40,7 @@ class _Cloud(Dialect):
     counts_bits: ClassVar[bool] = False
     one_state: ClassVar[bool] = False
     few_scans = "always"
+    segments_at_once = 20  # more were not tried
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -62,6 +63,10 @@ class _Cloud(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """These engines compare bytes anyway."""
         return text
+
+    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
+        """A plain CTE: none of these engines can be made to keep its rows."""
+        return rows.cte(name)
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Do nothing: the owner sets the server's time limit."""
@@ -99,6 +104,7 @@ class BigQuery(_Ieee):
     """A relation is ``dataset.table`` or ``project.dataset.table``."""
 
     name: ClassVar[str] = "bigquery"
+    asks_at_once = True  # a relation is billed once for a statement, however often that names it
     date_remedy: ClassVar[str] = "make it a timestamp in a view: SAFE_CAST(... AS TIMESTAMP)"
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
@@ -167,6 +173,7 @@ class Redshift(_Cloud):
     """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
 
     name: ClassVar[str] = "redshift"
+    asks_at_once = True  # "it may be possible to evaluate a WITH subquery once", by its documentation
     naive, zoned, utc = "TIMESTAMP", "TIMESTAMPTZ", "+00:00"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:

@@ -110,9 +110,13 @@ class Dialect:
     shares_rows: bool = False
     """Whether :meth:`shared` gives the rows of one scan to several SELECTs. Else GROUPING SETS do it."""
     asks_at_once: bool = False
-    """Whether the engine takes statements as long as ``asked_at_once.py`` makes them, where it shares rows."""
+    """Whether all questions are one statement, see ``asked_at_once.py``; it is long.
+
+    For engines that share rows, and for those in which a statement that names a relation several times costs as much as
+    one scan: since its bytes are billed once, or since the engine may keep the rows of a CTE.
+    """
     segments_at_once: ClassVar[int] = 150
-    """Of a source with more, segments are counted by statements of their own, where the engine shares rows.
+    """Of a source with more, segments are counted by statements of their own, where SELECTs share rows.
 
     So many were measured in DuckDB, SQLite and PostgreSQL.
     """

@@ -254,14 +254,14 @@ class Reader:
         The sums of clusters are asked too if items are expected to be ``apart``; else by one more scan, if some are.
         """
         self._ask(partial(self._of_window, apart=apart), latest=latest)
-        counted = self.answers.of(self._counted_at_once(self.statements))
+        counted = self.answers.of(self._counted_at_once(self.statements, beside=True))
         if counted is None:
             raise AssertionError("the counts were not asked, and asked now they would be those of repeated rows too")
         fingerprint, repeated = self._fingerprint(), self._number(self.statements.repeated())
         sums = self._fetch(self.statements.of_items(latest=latest))
         if repeated and not latest:
             return self._all_at_once(latest=True, apart=apart or self._are_apart(sums))
-        grouped = self._grouped_of(counted, latest=latest)
+        grouped = self._grouped_of(counted, latest=latest, beside=True)
         if latest:
             shown = _together(grouped.shown, self._shown_with(rejected=False, repeated=True))
             grouped = replace(grouped, shown=shown)
@@ -292,10 +292,10 @@ class Reader:
     @property
     def _asks_at_once(self) -> bool:
         dialect = self.statements.dialect
-        return dialect.shares_rows and dialect.asks_at_once and dialect.few_scans != "never"
+        return dialect.asks_at_once and dialect.few_scans != "never"
 
     def _ask(self, questions: Callable[[Statements, bool], Iterable[Question]], *, latest: bool) -> None:
-        """Ask what will be needed by one scan, where statements share rows; of the ``latest`` rows, or of all."""
+        """Ask what will be needed by one statement, where that is one scan; of the ``latest`` rows, or of all."""
         if self._asks_at_once:
             kept = self.statements.over_kept_rows(placed=latest)
             known_as = tuple(questions(self.statements, latest))
@@ -303,7 +303,7 @@ class Reader:
 
     def _of_window(self, statements: Statements, latest: bool, *, apart: bool) -> Iterator[Question]:
         """What depends on no other answer, and what is right of all rows only if none repeats."""
-        yield Question(self._counted_at_once(statements), ("value", "label"))
+        yield Question(self._counted_at_once(statements, beside=True), ("value", "label"))
         yield Question(statements.repeated())
         if self.hashed:
             yield Question(statements.fingerprint(), ("hash",))
@@ -347,9 +347,9 @@ class Reader:
         segments = tuple(segment for segment in source.segments if segment not in crowded)
         return _Grouped(self._groups(segments, latest=latest), segments, tuple(crowded))
 
-    def _grouped_of(self, counted: Arrays, *, latest: bool) -> _Grouped:
+    def _grouped_of(self, counted: Arrays, *, latest: bool, beside: bool = False) -> _Grouped:
         """The same with the sums of clusters and the rejected rows, from the result of :meth:`_counted_at_once`."""
-        statements, every = self.statements, self._counted_beside
+        statements, every = self.statements, self._counted_with(beside=beside)
         found = CountedAtOnce.of(counted)
         crowded = found.crowded(every, SEGMENT_VALUES)
         kept = tuple(name for name in every if name not in crowded)
@@ -361,18 +361,20 @@ class Reader:
         by_segment = self._grouped(latest=latest)
         return replace(by_segment, clusters=clusters, rejected=grouped.rejected, shown=grouped.shown)
 
-    def _counted_at_once(self, statements: Statements) -> sa.Select[Any] | sa.CompoundSelect[Any]:
-        """The statement for the counts, the sums of clusters and the rejected rows."""
-        every = self._counted_beside
-        asked = statements.in_shared_scan if statements.dialect.shares_rows else statements.in_one_scan
+    def _counted_at_once(
+        self, statements: Statements, *, beside: bool = False
+    ) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+        """The statement for the counts, the sums of clusters and the rejected rows; ``beside`` other questions."""
+        every, shared = self._counted_with(beside=beside), beside or statements.dialect.shares_rows
+        asked = statements.in_shared_scan if shared else statements.in_one_scan
         versions = statements.layout.has("model_version")  # also as a segment, which may have too many values
         return asked(limit=SEGMENT_VALUES, segments=every, versions=versions)
 
-    @property
-    def _counted_beside(self) -> tuple[str, ...]:
+    def _counted_with(self, *, beside: bool) -> tuple[str, ...]:
         """The segments that are counted by the same statement as all the rest; none if they are too many for one."""
         segments, dialect = tuple(self.statements.source.segments), self.statements.dialect
-        return () if dialect.shares_rows and len(segments) > dialect.segments_at_once else segments
+        shared = beside or dialect.shares_rows
+        return () if shared and len(segments) > dialect.segments_at_once else segments
 
     def _counts_versions(self, segments: Sequence[str]) -> bool:
         """Whether rows are counted by model version apart from the segments."""

@@ -55,7 +55,7 @@ class SharedScanStatements(CountStatements):
         parts = [*self._counted(rows, divisions, values, limit, names)]
         for each in dict.fromkeys(values.values()):
             counted = {"division": whole_number(OF_SEGMENTS), "key": each.c.place, "n": each.c.n}
-            parts.append(_select(names, counted))
+            parts.append(self._row(names, counted))
         parts += self._rejected_and_shown(rows, names)
         parts += [self._of_clusters(rows, names)] if self.layout.has("cluster") else []
         return sa.union_all(*parts)
@@ -90,7 +90,7 @@ class SharedScanStatements(CountStatements):
         decision = facts.c.predicted * whole_number(2) + facts.c.automated
         y = sa.case((sound, sa.cast(facts.c.y, sa.Double)), else_=sa.cast(facts.c.hit, sa.Double))
         kept = [facts.c[name] for name in ("label", "s", *others, "example")]
-        kept.append(sa.cast(facts.c.reason, sa.Text).label("reason"))
+        kept.append(self.dialect.text(facts.c.reason).label("reason"))
         rows = sa.select(*kept, cell.label("cell"), decision.label("decision"), y.label("y"))
         chosen = rows.where(facts.c.reason.is_not(None)) if rejected else rows
         return self.dialect.shared(chosen, "calmon_shared_rows")
@@ -171,7 +171,7 @@ class SharedScanStatements(CountStatements):
         found = self._in_sets(chosen, keys, columns, sets).subquery("in_sets")
         nothing = {"label": EMPTY, "key": ZERO}  # of a version
         named = {c.name: sa.func.coalesce(c, nothing[c.name]) if c.name in nothing else c for c in found.c}
-        return _select(names, named)
+        return self._row(names, named)
 
     def _counted_by(self, rows: CTE, division: int, column: str | None, names: Sequence[str]) -> sa.Select[Any]:
         """The counts by label and ``key``, and by the values of a ``column``; those by version by nothing else."""
@@ -179,7 +179,7 @@ class SharedScanStatements(CountStatements):
         keys = {} if division == OF_VERSIONS else {"label": facts.c.label, "key": facts.c.key}
         keys |= {} if column is None else {"value": facts.c[column]}
         sums = {each.name: each.element for each in self._sums(facts, facts.c.cell if "key" in keys else None)}
-        return _select(names, {"division": whole_number(division), **keys, **sums}).group_by(*keys.values())
+        return self._row(names, {"division": whole_number(division), **keys, **sums}).group_by(*keys.values())
 
     def _numbers_of_values(self, rows: CTE, segments: Mapping[int, str], limit: int) -> dict[int, CTE]:
         """By the place of each segment, what has a row (place, n) with the number of its values among sound rows.
@@ -211,13 +211,13 @@ class SharedScanStatements(CountStatements):
         hits = sa.func.coalesce(self.dialect.exact_sum(rejected.c.y, bounded=True), sa.cast(ZERO, sa.Double))
         keys = {name: rejected.c[name] for name in ("value", "label", "key")}
         counted = {"division": whole_number(OF_REJECTED), **keys, "n": sa.func.count(), "hits": hits}
-        yield _select(names, counted).group_by(*keys.values())
+        yield self._row(names, counted).group_by(*keys.values())
 
         order = self.dialect.ordered(rows.c.example)
         place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
         placed = sa.select(rows.c.reason, rows.c.example, place).where(rows.c.reason.is_not(None)).subquery("placed")
         shown = {"division": whole_number(OF_EXAMPLES), "value": placed.c.reason, "label": placed.c.example, "n": ONE}
-        yield _select(names, shown).where(placed.c.place <= whole_number(EXAMPLES))
+        yield self._row(names, shown).where(placed.c.place <= whole_number(EXAMPLES))
 
     def _of_clusters(self, rows: CTE, names: Sequence[str]) -> sa.Select[Any]:
         """The sums of :meth:`label_dependence`, one a row: as columns they would be 0 in every other division."""
@@ -230,16 +230,19 @@ class SharedScanStatements(CountStatements):
         found = sa.case(*((at.c.place == whole_number(place), sums.c[name]) for place, name in enumerate(of)))
         keys = {"division": whole_number(OF_CLUSTERS), "label": sums.c.label, "key": at.c.place}
         hits = sa.func.coalesce(found, sa.cast(ZERO, sa.Double))
-        return _select(names, {**keys, "hits": hits}).select_from(sums.join(at, sums.c.one == at.c.one))
+        return self._row(names, {**keys, "hits": hits}).select_from(sums.join(at, sums.c.one == at.c.one))
+
+    def _row(self, names: Sequence[str], columns: Mapping[str, Expression]) -> sa.Select[Any]:
+        """These columns in the order of ``names``; "" and 0 for others. (DuckDB is slow to give NULLs.)
+
+        The empty text has a type: Redshift could not put one that is unknown below others.
+        """
+        nothing = {name: self.dialect.text(EMPTY) for name in ("value", "label")}
+        nothing["hits"] = sa.cast(ZERO, sa.Double)
+        return sa.select(*(columns.get(name, nothing.get(name, ZERO)).label(name) for name in names))
 
 
 def _has_few(values: CTE, place: int, limit: int) -> Expression:
     """Whether the segment at a place has no more values than ``limit``."""
     number = sa.select(values.c.n).where(values.c.place == whole_number(place)).scalar_subquery()
     return number <= whole_number(limit)
-
-
-def _select(names: Sequence[str], columns: Mapping[str, Expression]) -> sa.Select[Any]:
-    """A SELECT of these columns in the order of ``names``; "" and 0 for others. (DuckDB is slow to give NULLs.)"""
-    nothing = {"value": EMPTY, "label": EMPTY, "hits": sa.cast(ZERO, sa.Double)}
-    return sa.select(*(columns.get(name, nothing.get(name, ZERO)).label(name) for name in names))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.sql.expression import FromClause, quoted_name
+from sqlalchemy.sql.expression import CTE, FromClause, quoted_name
 
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
@@ -41,6 +41,8 @@ class Snowflake(Dialect):
     counts_bits: ClassVar[bool] = False
     one_state: ClassVar[bool] = False
     few_scans = "always"
+    segments_at_once = 20  # more were not tried
+    asks_at_once = True  # it usually makes the rows of a CTE once that a statement names several times
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
@@ -78,6 +80,10 @@ class Snowflake(Dialect):
     def ordered(self, text: Expression) -> Expression:
         """Snowflake compares bytes anyway."""
         return text
+
+    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
+        """A plain CTE: Snowflake decides by itself whether it keeps the rows."""
+        return rows.cte(name)
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """32 bits of Snowflake's hash, which takes values of any type and NULL. Doubles hold the sum."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -18,11 +18,13 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core.records import RejectReason, Window
 from monitor.core.windows import week
+from monitor.warehouse.asked_at_once import asked_at_once
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.delays import DelayStatements
 from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.reading import Reader
 from monitor.warehouse.relation import TableName, from_clause
 from monitor.warehouse.snowflake import division_options
 from monitor.warehouse.statements import Statements
@@ -122,6 +124,20 @@ def statements(engine: str, *, named: bool = False) -> Iterator[tuple[str, Made]
     yield "items without one truth", whole.untrue(latest=False)
     yield "whole rows", whole.whole_rows(latest=False, share=0.1, least=20.0)
     yield "numbers", numbers.numbers(1000, latest=False)
+    for name, each in {"all at once": plain, "all at once by rank": ranked, "all at once of whole rows": whole}.items():
+        if dialect.asks_at_once:
+            yield name, at_once(each)
+    if dialect.asks_at_once:
+        kept = whole.over_kept_rows(placed=True)
+        assert isinstance(kept, WholeStatements)
+        yield "whole rows of kept rows", kept.whole_rows(latest=True, share=0.1, least=20.0)
+
+
+def at_once(each: Statements) -> Made:
+    """All questions of a reading whose rows repeat, and whose items are of several clusters, as one statement."""
+    nobody = sa.create_mock_engine("sqlite://", lambda *_: None)
+    reader = Reader(cast("sa.Connection", nobody), "tickets", each, hashed=True)
+    return asked_at_once([*reader._of_window(each.over_kept_rows(placed=True), True, apart=True)], each.dialect)
 
 
 def compiled(engine: str, *, named: bool = False) -> dict[str, str]:

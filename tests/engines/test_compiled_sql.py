@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.engines import compiled
 
@@ -42,16 +43,17 @@ def test_each_statement_is_one_select_that_names_its_columns(engine: str) -> Non
 
     writes = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Alter, exp.Command, exp.Into)
     found = compiled.compiled(engine)
-    assert len(found) == 35
+    assert len(found) == (39 if ENGINES[engine].dialect.asks_at_once else 35)
     for name, sql in found.items():
         parsed = sqlglot.parse(sql, dialect="databricks" if engine == "spark" else engine)
         assert len(parsed) == 1, name
         (tree,) = parsed
-        assert isinstance(tree, exp.Select), name
+        assert isinstance(tree, exp.Select | exp.Union), name
         assert not list(tree.find_all(*writes)), name
         stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
         assert not stars, name
-        assert {table.name for table in tree.find_all(exp.Table)} == {"resolved_tickets"}, name
+        ours = {each.alias for each in tree.find_all(exp.CTE)}
+        assert {table.name for table in tree.find_all(exp.Table)} - ours == {"resolved_tickets"}, name
 
 
 def test_a_kept_statement_with_the_moments_of_a_window_is_that_of_the_window(engine: str) -> None:

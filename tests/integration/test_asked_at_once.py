@@ -19,14 +19,15 @@ from monitor.core import windows
 from monitor.core.records import TOO_MANY_VALUES, Expected
 from monitor.warehouse import asked_at_once, reading, row_levels
 from monitor.warehouse.asked_at_once import Question
-from monitor.warehouse.dialects import FewScans
+from monitor.warehouse.dialects import DIALECTS, FewScans
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
-AT_ONCE = tuple(name for name in ENGINES if name != "snowflake" and (name != "duckdb" or "clickhouse" not in ENGINES))
-"""Engines that share rows. With ClickHouse other tests want DuckDB to compare with; here it would be tried twice."""
+TWICE = {"clickhouse", "snowflake"} & set(ENGINES)
+AT_ONCE = tuple(name for name in ENGINES if name != "duckdb" or not TWICE)
+"""Engines that are asked at once. With some other tests want DuckDB to compare with; here it would be tried twice."""
 SOME = (False, True) if "sqlite" in ENGINES else (True,)
 """Whether rows repeat, and whether items are of several clusters. Of an engine that is an extra the hardest will do."""
 FAULTS: tuple[Mapping[str, Any], ...] = (
@@ -356,6 +357,8 @@ def test_of_more_segments_than_one_statement_counts_these_alone_are_counted_apar
             asked.clear()
             found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
             assert facts(found) == facts(theirs), (engine, expected)
+            if engine == "snowflake" and kind == "multilabel" and not expected.repeats:
+                continue  # grouping sets count any number of segments
             counting = [each for each in asked if not outside_the_window(each)]
             of_others = [each for each in counting if "calmon_shared_rows" in each or "rows_r" in each]
             assert scans_of(of_others) == [1] * scans, (engine, expected)
@@ -378,7 +381,7 @@ def test_answers_are_put_together_from_texts_and_numbers() -> None:
     questions = [Question(wide, ("label",)), Question(narrow, ("label",))]
     assert [each.by_places for each in questions] == [True, False]
     with sa.create_engine("sqlite://").connect() as connection:
-        result = connection.execute(asked_at_once.asked_at_once(questions))
+        result = connection.execute(asked_at_once.asked_at_once(questions, DIALECTS["sqlite"]))
         names, rows = list(result.keys()), result.all()
     each = zip(names, zip(*rows, strict=True), strict=True)
     columns = {name: np.array(column, dtype=object) for name, column in each}
