@@ -183,12 +183,14 @@ class Expected:
     """Whether a window is expected to have rejected rows, rows that repeat an (item, label), and items that are apart.
 
     An item is apart if its rows are of several clusters, or only some of them of one. By default, as for a first
-    reading, a window has rejected rows, and neither of the others.
+    reading, a window has rejected rows, and neither of the others. ``labels`` are those that rows were seen to have,
+    () if none are known: of a window with others it may seem at first that rows repeat.
     """
 
     rejects: bool = True
     repeats: bool = False
     apart: bool = False
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 COUNTS_REMOVED = "counts_removed"
 """The state of a reading whose counts were removed because they were old."""
+LABELS_SEEN = timedelta(weeks=8)
+"""So long before the newest window a label is expected to come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,15 +299,28 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 def last_found(connection: Connection, schedule: Schedule, source: str) -> Expected | None:
     """Whether the newest window that was read of a source has rejected and repeated rows, and items that are apart.
 
-    None if no window was read.
+    With the labels of the windows of :data:`LABELS_SEEN` up to it. None if no window was read.
     """
     table, bad = tables.readings, tables.quality
     is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
     same = (bad.c.schedule == schedule, bad.c.source == source, bad.c.window_start == table.c.window_start)
     repeats = exists().where(*same, bad.c.reason == RejectReason.DUPLICATE.value)
-    newest = select(table.c.rejected, repeats).where(is_read).order_by(table.c.window_start.desc()).limit(1)
-    found = connection.execute(newest).first()
-    return None if found is None else Expected(bool(from_json(found[0])[0]), bool(found[1]), _is_apart(found[0]))
+    newest = select(table.c.rejected, repeats, table.c.window_start).where(is_read)
+    found = connection.execute(newest.order_by(table.c.window_start.desc()).limit(1)).first()
+    if found is None:
+        return None
+    labels = _labels_between(connection, schedule, source, found[2] - LABELS_SEEN, found[2])
+    return Expected(bool(from_json(found[0])[0]), bool(found[1]), _is_apart(found[0]), labels)
+
+
+def _labels_between(
+    connection: Connection, schedule: Schedule, source: str, first: datetime, last: datetime
+) -> tuple[str, ...]:
+    """The labels that have counts in the windows from ``first`` to ``last``, sorted."""
+    table = tables.counts
+    within = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(first, last))
+    found = connection.execute(select(table.c.label).where(*within).distinct()).scalars()
+    return tuple(sorted(filter(None, map(label_of, found))))
 
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:

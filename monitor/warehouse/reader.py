@@ -268,7 +268,7 @@ class Warehouse:
             reader = Reader(connection, name, statements, whole, hashed, expected or self._found.get(name, Expected()))
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
             repeats = any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
-            self._found[name] = Expected(bool(found.rejected), repeats, found.apart)
+            self._found[name] = Expected(bool(found.rejected), repeats, found.apart, tuple(found.labels))
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)

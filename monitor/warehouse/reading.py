@@ -227,20 +227,48 @@ class Reader:
     def _grouped_and_items(self) -> tuple[_Grouped, _Items]:
         """The groups of the counts, and the sums of items.
 
-        Usually there are two scans, or one where repeated rows are expected: the groups give the labels, and with these
-        the sums of items show whether an (item, label) repeats. To group the rows by item and label would take more
-        time and memory than both.
+        Usually there are two scans, or one where repeated rows are expected: with the labels the sums of items show
+        whether an (item, label) repeats. To group the rows by item and label would take more time and memory than both.
         """
         if self._asks_at_once and (self.expected.repeats or not self.statements.items_of_all_rows):
             return self._all_at_once(latest=self.expected.repeats, apart=self.expected.apart)
         if not self.statements.items_of_all_rows:
             return self._one_by_one()
-        counted = self._counted_at_once(self.statements)
-        few = self._few_scans()
-        grouped = self._grouped_of(self._fetch(counted), latest=False) if few else self._grouped(latest=False)
-        found = self._items(grouped)
+        return self._items_first() if self._asks_at_once and self.expected.labels else self._counts_first()
+
+    def _items_first(self) -> tuple[_Grouped, _Items]:
+        """Two scans, of which the second asks for whatever turned up in the first, where labels are known before."""
+        found = self._items(self.expected.labels)
+        apart = self._are_apart(found.sums)
+        if found.repeated:
+            return self._all_at_once(latest=True, apart=apart or self.expected.apart)
+        grouped = self._grouped_after(rejects=found.rows != found.kept, apart=apart and not self.expected.apart)
+        if self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found):
+            return grouped, found
+        newer = self._items(self.expected.labels)
+        if newer.repeated:
+            return self._all_at_once(latest=True, apart=apart or self.expected.apart)
+        # the first fingerprint: so that the rows which arrived meanwhile are seen as a change later
+        return grouped, replace(newer, fingerprint=found.fingerprint)
+
+    def _grouped_after(self, *, rejects: bool, apart: bool) -> _Grouped:
+        """The groups, with the rejected rows if there are any; with the sums of clusters if items are ``apart``."""
+        if apart:
+            self._ask(self._of_counts_and_clusters, latest=False)
+        counted = self.answers.of(self._counted_at_once(self.statements, beside=True))
+        if counted is not None:
+            return self._grouped_of(counted, latest=False, beside=True)
+        if self._few_scans(rejects=rejects):
+            return self._grouped_of(self._fetch(self._counted_at_once(self.statements)), latest=False)
+        return self._grouped(latest=False)
+
+    def _counts_first(self) -> tuple[_Grouped, _Items]:
+        """The groups give the labels, and what turns up in the sums of items takes more scans."""
+        grouped = self._grouped_after(rejects=self.expected.rejects, apart=False)
+        found = self._items(_labels_of(grouped.groups))
         if found.repeated and self._asks_at_once:
             return self._all_at_once(latest=True, apart=self.expected.apart or self._are_apart(found.sums))
+        found = replace(found, sums=self._with_clusters(found.sums, latest=found.latest, asked=self.expected.apart))
         same = self.statements.dialect.one_state or _of_the_same_rows(grouped.groups, found)
         if found.repeated or not same:
             groups = self._groups(grouped.segments, latest=found.repeated > 0)
@@ -334,11 +362,15 @@ class Reader:
     def _ways(self) -> tuple[tuple[str, ...], ...]:
         return _WAYS if self.statements.layout.has("cluster") else _WAYS[:1]
 
-    def _few_scans(self) -> bool:
-        """Whether one scan takes the counts, the sums of clusters and the rejected rows."""
+    def _of_counts_and_clusters(self, statements: Statements, latest: bool) -> Iterator[Question]:
+        yield Question(self._counted_at_once(statements, beside=True), ("value", "label"))
+        yield from _of_clusters(statements, latest)
+
+    def _few_scans(self, *, rejects: bool) -> bool:
+        """Whether one scan takes the counts, the sums of clusters and the rejected rows, if it is for ``rejects``."""
         clusters, segments = self.statements.layout.has("cluster"), bool(self.statements.source.segments)
         return {
-            "always": True, "never": False, "beyond counts": clusters or segments or self.expected.rejects
+            "always": True, "never": False, "beyond counts": clusters or segments or rejects
         }[self.statements.dialect.few_scans]  # fmt: skip
 
     def _grouped(self, *, latest: bool) -> _Grouped:
@@ -394,10 +426,9 @@ class Reader:
         counted = CountedAtOnce.of(self._fetch(asked))
         return _sorted_cells(counted.rejected()), counted.shown()
 
-    def _items(self, grouped: _Grouped) -> _Items:
+    def _items(self, named: Sequence[str]) -> _Items:
         """The sums of items and the fingerprint: one scan if labels are few, or have no bits, and none repeats."""
         statements, by_bits = self.statements, self.statements.dialect.counts_bits
-        named = sorted({str(label) for label in _of_all_rows(grouped.groups)["label"].tolist()})
         labels = named if not by_bits or len(named) <= COUNTED_BY_BITS else []
         hashing = statements.dialect.hashing(self.connection, labels) if labels and by_bits else None
         if len(named) > len(labels) or self.expected.apart:
@@ -416,9 +447,7 @@ class Reader:
             return _Items(sums, repeated)
         if repeated or again:
             sums = self._fetch(statements.of_items(latest=repeated > 0))
-        latest = repeated > 0
-        sums = self._with_clusters(sums, latest=latest, asked=self.expected.apart)
-        return _Items(sums, repeated, fingerprint, rows, kept, latest)
+        return _Items(sums, repeated, fingerprint, rows, kept, repeated > 0)
 
     def _fingerprint(self) -> str | None:
         if not self.hashed:
@@ -766,6 +795,10 @@ def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
 def _plain_arrays(columns: Arrays) -> Arrays:
     """The same columns without the masks that some drivers add. None of their values may be NULL."""
     return {name: np.asarray(column) for name, column in columns.items()}
+
+
+def _labels_of(groups: Arrays) -> list[str]:
+    return sorted({str(label) for label in _of_all_rows(groups)["label"].tolist()})
 
 
 def _of_all_rows(groups: Arrays) -> Arrays:

@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -178,6 +179,31 @@ def test_items_of_several_clusters_are_expected_too_where_labels_are_too_many_fo
             assert facts(found) == facts(theirs), (engine, expected)
             counting = [each for each in asked if not outside_the_window(each)]
             assert scans_of(counting) == [1] * scans, (engine, expected)
+
+
+@pytest.mark.parametrize("repeats", SOME, ids=lambda repeats: "repeated" if repeats else "once")
+@pytest.mark.parametrize("apart", SOME, ids=lambda apart: "apart" if apart else "together")
+@pytest.mark.parametrize(
+    ("segments", "most"),
+    [((), 248), (("channel",), 248), (("channel",), 2)],
+    ids=["whole", "by segment", "many labels"],
+)
+def test_where_labels_are_known_two_scans_find_whatever_nobody_expected(
+    load: Loader, segments: tuple[str, ...], repeats: bool, apart: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "COUNTED_BY_BITS", most)
+    config, every = source("multilabel", segments=segments), ("billing", "it's", "фишинг")
+    for engine, plain in load(some_rows(4, weights=True, repeats=repeats, apart=apart), engines=AT_ONCE).items():
+        _, theirs = read_both(plain, config)
+        asked = statements_of(plain)
+        nothing, dirty = Expected(rejects=False), Expected(rejects=True, apart=True)
+        for before, labels in ((nothing, every), (nothing, every[:2]), (nothing, ("gone",)), (dirty, (*every, "gone"))):
+            asked.clear()
+            expected = replace(before, labels=labels)
+            found = plain.read("tickets", config, WEEK, now=NOW, fingerprint=True, expected=expected)
+            assert facts(found) == facts(theirs), (engine, expected)
+            counting = [each for each in asked if not outside_the_window(each)]
+            assert scans_of(counting) == [1, 1], (engine, expected)
 
 
 def test_a_source_without_clusters_is_read_as_always_where_items_were_apart_before(load: Loader) -> None:

@@ -286,6 +286,8 @@ def test_a_run_expects_what_the_newest_window_before_had_of_rejected_and_repeate
         expected.clear()
         run(world, name, week(name).end)
         found.append(expected[0])
+    labels = tuple(sorted(rows["label"].unique()))
     assert found == [
-        None, Expected(rejects=False, apart=True), Expected(rejects=True), Expected(rejects=False, repeats=True)
+        None, Expected(rejects=False, apart=True, labels=labels), Expected(rejects=True, labels=labels),
+        Expected(rejects=False, repeats=True, labels=labels),
     ]  # fmt: skip

@@ -501,6 +501,12 @@ def test_what_the_newest_reading_found_is_expected_of_the_next(store: Store):
         assert kept is not None
         assert (kept.apart, kept.cells) == (reading.apart, reading.cells)
         assert store.last_found("weekly", "tickets") == expected
+    labelled = StoredReading("tickets", labels={name: counts_from_rows([], []) for name in ("b", "a", None)})
+    store.save_reading(week(-1), labelled, NOW)
+    assert store.last_found("weekly", "tickets") == Expected(rejects=False, labels=("a", "b"))
+    store.save_reading(week(-6), replace(labelled, labels={"c": counts_from_rows([], [])}), NOW)
+    assert store.last_found("weekly", "tickets") == Expected(rejects=False, labels=("a", "b"))
+    store.save_reading(week(-1), StoredReading("tickets"), NOW)
     store.save_reading(week(4), StoredReading("tickets", "relation_error", error="no column score"), NOW)
     assert store.last_found("weekly", "tickets") == Expected(rejects=False)
     assert store.last_found("daily", "tickets") is None
