@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.config.model import Config, Rule, SourceKind
-from monitor.metrics.names import can_give
-
-
-def gives(rule: Rule, kind: SourceKind) -> bool:
-    """Whether a source of this kind has the rule's metric; shift tests are of scores and labels."""
-    if rule.metric is None:
-        return kind != "regression"
-    return can_give(kind, rule.metric)
+from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import can_judge
 
 
 def acting_rules(config: Config, source: str, label: str | None) -> tuple[Rule, ...]:
@@ -22,5 +15,5 @@ def acting_rules(config: Config, source: str, label: str | None) -> tuple[Rule, 
     return tuple(
         rule
         for rule in config.rules
-        if rule.acts and rule.applies_to(source, label, critical=critical) and gives(rule, settings.kind)
+        if rule.acts and rule.applies_to(source, label, critical=critical) and can_judge(rule, settings)
     )

@@ -9,7 +9,7 @@ from itertools import takewhile
 from math import isfinite
 
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
-from monitor.config.switching import gives
+from monitor.config.rule_sources import can_judge, segment_columns
 from monitor.core.baseline import Baseline, References, edges_of
 from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
@@ -35,7 +35,7 @@ from monitor.evaluation.before_truth import compare_expected, estimates_before_t
 from monitor.evaluation.comparisons import RuleInput, compare_family
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_mix import Runs, with_class_mix
-from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments, segment_columns
+from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special_comparisons
 from monitor.evaluation.shift.counts_tests import source_shifts
@@ -241,8 +241,7 @@ def verdicts_of(
     and its interval may differ.
     """
     source = config.sources[data.name]
-    unresolved = rule.metric in EXPECTED and source.unresolved is None
-    if unresolved or not gives(rule, source.kind) or (rule.scope == "segments" and not segment_columns(rule, source)):
+    if not can_judge(rule, source):
         return []
     labels = [
         label

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monitor.config.model import OF_BANDS, EvaluationConfig, Rule, SourceConfig
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Promise, Promises, Segment, pooled_promise
-from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Window
+from monitor.core.records import Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
     DatedRun,
@@ -45,21 +45,6 @@ NAMED = 5
 
 SegmentRuns = Mapping[Segment, DatedRun]
 _NOTHING: Promises = {}
-
-
-def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
-    """The columns of a source whose segments a rule judges; empty where it names none of them.
-
-    >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
-    >>> every = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("all",))
-    >>> segment_columns(every, tickets)
-    ('channel', 'language', 'score_band')
-    """
-    if source.kind == "regression":
-        return ()
-    # in a band scores are alike: how well they separate, or how many items are found, has no meaning there
-    known = (*source.segments, SCORE_BAND) if rule.measure in OF_BANDS else source.segments
-    return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
 
 
 def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]) -> dict[Segment, DatedRun]:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
-from monitor.config.switching import gives
+from monitor.config.rule_sources import can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
@@ -81,7 +81,7 @@ def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible
 def _is_measured(rule: Rule, source: SourceConfig, evaluation: EvaluationConfig) -> bool:
     """Whether the counts of a label determine what the rule could show."""
     metric = METRICS.get(rule.metric or "")
-    if metric is None or rule.accumulates or rule.is_plain or not gives(rule, source.kind):
+    if metric is None or rule.accumulates or rule.is_plain or not can_judge(rule, source):
         return False
     of_whole = metric.needs in WHOLE  # ranks included
     return not (of_whole or metric.name in EXPECTED | TOTALS or metric.name in other_binning(evaluation))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
@@ -24,6 +24,8 @@ LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no devia
 MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
 MIN_EXPECTED = 5.0  # Cochran's rule for a cell of a chi-square test
 PSI_BINS = 10
+OTHER_LABELS = "(other labels)"
+_ROUNDING = 1e-9  # of the weight of a source, which is summed with and without its labels
 
 Rows = tuple[int, int]  # of the window, of the baseline
 MixOf = Literal["label", "actual"]
@@ -124,8 +126,16 @@ def score_jensen_shannon(window: Counts, baseline: Counts, bins: int = PSI_BINS)
     return Effect(distance, p_value, {"bins": len(edges)})
 
 
-def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of: MixOf = "label") -> Effect:
+def chi_square(
+    window: Mapping[str, Counts],
+    baseline: Mapping[str, Counts],
+    of: MixOf = "label",
+    whole: tuple[Counts, Counts] | None = None,
+) -> Effect:
     """Whether the mix of labels has changed: the share of each among all predicted rows, or among all true ones.
+
+    A label may be on one side only. With the counts of the source as a ``whole`` on both sides, their rows of labels
+    that are on neither are one label more, :data:`OTHER_LABELS`.
 
     Pearson's chi-square of the two-row table of effective rows; labels expected fewer than five times
     on either side are merged (``detail["merged"]``). The effect size is Cramer's V of that table.
@@ -133,7 +143,11 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
     what it would be with both sides alike; ``detail["moved_most"]`` is the label whose share moved most.
     """
     names = sorted({*window, *baseline})
-    table = np.array([_MIXES[of]([side.get(name) for name in names]) for side in (window, baseline)])
+    sides = ((window, None), (baseline, None)) if whole is None else ((window, whole[0]), (baseline, whole[1]))
+    table = np.array([_effective_rows([side.get(name) for name in names], of, every) for side, every in sides])
+    names.append(OTHER_LABELS)
+    if not table[:, -1].any():
+        table, names = table[:, :-1], names[:-1]
     if not names or table.sum(axis=1).min() < MIN_ROWS:
         return Effect(None, None, {"reason": "too_few_rows", "needed": MIN_ROWS})
     merged, kept = _merge_rare(table, names)
@@ -152,26 +166,29 @@ def chi_square(window: Mapping[str, Counts], baseline: Mapping[str, Counts], of:
     return Effect(float(np.sqrt(statistic / merged.sum())), p_value, detail)
 
 
-def _predicted_rows(labels: Sequence[Counts | None]) -> Floats:
-    """The predicted rows of each label, scaled so that they add up to the effective rows of all.
+def _effective_rows(labels: Sequence[Counts | None], of: MixOf, whole: Counts | None) -> Floats:
+    """The rows of each label that a mix counts, and last those of the whole that are of none of them.
 
-    One scale for all labels: a design effect is an estimate, and must not move the mix by itself.
+    They are scaled so that those of the labels add up to their effective rows. One scale for all labels: a design
+    effect is an estimate, and must not move the mix by itself.
     """
-    predicted = [counts.where("predicted") if counts is not None else None for counts in labels]
-    weight = np.array([float(counts.w.sum()) if counts is not None else 0.0 for counts in predicted])
-    effective = sum(counts.effective_rows for counts in predicted if counts is not None)
-    return weight * (effective / weight.sum()) if weight.sum() > 0 else weight
+    parts = np.array([(0.0, 0.0) if counts is None else _MIXES[of](counts) for counts in labels]).reshape(-1, 2)
+    weight, effective = parts.sum(axis=0)
+    every = 0.0 if whole is None else _MIXES[of](whole)[0]
+    others = max(0.0, every - weight) if every - weight > _ROUNDING * every else 0.0
+    return np.append(parts[:, 0], others) * (effective / weight if weight > 0 else 1.0)
 
 
-def _true_rows(labels: Sequence[Counts | None]) -> Floats:
-    """The true rows of each label, scaled so that they add up to the effective rows of all true rows."""
-    weight = np.array([float(_true(counts, counts.w).sum()) if counts is not None else 0.0 for counts in labels])
-    effective = sum(
-        counts.effective_rows * part / float(counts.w.sum())
-        for counts, part in zip(labels, weight, strict=True)
-        if counts is not None and part > 0
-    )
-    return weight * (effective / weight.sum()) if weight.sum() > 0 else weight
+def _of_predicted(counts: Counts) -> tuple[float, float]:
+    """The weight of the predicted rows, and how many effective rows they are."""
+    predicted = counts.where("predicted")
+    return float(predicted.w.sum()), predicted.effective_rows
+
+
+def _of_true(counts: Counts) -> tuple[float, float]:
+    """The same of the true rows."""
+    weight = float(_true(counts, counts.w).sum())
+    return weight, counts.effective_rows * weight / float(counts.w.sum()) if weight > 0 else 0.0
 
 
 def _true(counts: Counts, size: Floats | npt.NDArray[np.int64]) -> Floats:
@@ -189,7 +206,7 @@ def _knows_truth(labels: Mapping[str, Counts]) -> bool:
     )
 
 
-_MIXES: Mapping[MixOf, Callable[[Sequence[Counts | None]], Floats]] = {"label": _predicted_rows, "actual": _true_rows}
+_MIXES: Mapping[MixOf, Callable[[Counts], tuple[float, float]]] = {"label": _of_predicted, "actual": _of_true}
 
 
 def _merge_rare(table: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
@@ -218,7 +235,7 @@ def source_shifts(
     """The tests of the scores of every label with a baseline and of the source as a whole, and of the label mixes.
 
     ``labels`` are the window's counts, None the source as a whole; results come in the order of the
-    labels, the whole last. The mixes are over the labels that have a baseline.
+    labels, the whole last. The mixes are over all labels.
     """
     both = sorted(set(labels) & set(baselines), key=lambda label: (label is None, label or ""))
     results = []
@@ -228,23 +245,51 @@ def source_shifts(
         tests = {"ks": ks, "psi": psi, "wasserstein": score_wasserstein, "jensen_shannon": score_jensen_shannon}
         for test, effect in ((name, compare(now, then)) for name, compare in tests.items()):
             results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
-    mix = {label: (labels[label], baselines[label].counts) for label in both if label is not None}
-    sides = tuple({label: pair[side] for label, pair in mix.items()} for side in (0, 1))
-    return [*results, *_mixes(Subject(source, None), window, (sides[0], sides[1]))]
+    return [*results, *_mixes(Subject(source, None), window, _mix_of(labels, baselines))]
 
 
-def _mixes(
-    whole: Subject, window: Window, sides: tuple[Mapping[str, Counts], Mapping[str, Counts]]
-) -> Iterator[ShiftResult]:
+@dataclass(frozen=True, slots=True)
+class _Mix:
+    """The counts of labels now and then; with those of the ``whole`` source if they say what other labels have."""
+
+    now: Mapping[str, Counts]
+    then: Mapping[str, Counts]
+    whole: tuple[Counts, Counts] | None = None
+
+
+def _mix_of(labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]) -> _Mix:
+    """The labels that have a baseline, those that are gone included; all others are what the source has besides.
+
+    Where labels and the source as a whole were pinned over different weeks, only labels that are on both sides.
+    """
+    pinned = {label: baseline for label, baseline in baselines.items() if label is not None}
+    whole_then, whole_now = baselines.get(None), labels.get(None)
+    there = {label: baseline for label, baseline in pinned.items() if label in labels}
+    alike = whole_then is not None and all(_of_the_same_weeks(each, whole_then) for each in there.values())
+    if whole_then is None or whole_now is None or not alike:
+        return _Mix({label: labels[label] for label in there}, {label: each.counts for label, each in there.items()})
+    known = {label: each.counts for label, each in pinned.items() if _of_the_same_weeks(each, whole_then)}
+    return _Mix({label: labels[label] for label in known if label in labels}, known, (whole_now, whole_then.counts))
+
+
+def _of_the_same_weeks(one: Baseline, other: Baseline) -> bool:
+    """Whether two references are of the same time; of the weeks before, a label may have rows in some only."""
+    rolling = one.version == other.version == ROLLING
+    return rolling or (one.start, one.end) == (other.start, other.end)
+
+
+def _mixes(whole: Subject, window: Window, mix: _Mix) -> Iterator[ShiftResult]:
     """The tests of the label mix: of the predicted labels, and of the true ones where they are known."""
-    if not sides[0]:
+    if not mix.then:
         return
-    predicted = [sum(counts.where("predicted").rows for counts in side.values()) for side in sides]
-    effect = chi_square(*sides)
+    sides = (mix.now, mix.then)
+    of_all = [side.values() for side in sides] if mix.whole is None else [[counts] for counts in mix.whole]
+    predicted = [sum(counts.where("predicted").rows for counts in side) for side in of_all]
+    effect = chi_square(*sides, whole=mix.whole)
     yield shift_result(whole, window, "chi_square", "label", effect=effect, rows=(predicted[0], predicted[1]))
     if all(_knows_truth(side) for side in sides):
-        true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side.values())) for side in sides]
-        effect = chi_square(*sides, of="actual")
+        true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side)) for side in of_all]
+        effect = chi_square(*sides, of="actual", whole=mix.whole)
         yield shift_result(whole, window, "chi_square", "actual", effect=effect, rows=(true[0], true[1]))
 
 

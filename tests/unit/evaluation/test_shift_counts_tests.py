@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.spatial import distance
 from scipy.stats import contingency
 
 from monitor.core import windows
-from monitor.core.counts import Counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Subject
 from monitor.evaluation.shift.counts_tests import (
     Effect,
@@ -31,6 +32,16 @@ WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
 @dataclass(frozen=True)
 class Reference:
     counts: Counts
+    first: str = "2026-W38"
+    version: int = 1
+
+    @property
+    def start(self) -> datetime:
+        return windows.week(self.first, ZoneInfo("UTC")).start
+
+    @property
+    def end(self) -> datetime:
+        return WINDOW.start
 
 
 def scores(seed: int, n: int, a: float = 2.0, b: float = 3.0) -> np.ndarray:
@@ -117,6 +128,11 @@ def mix(**predicted: int) -> dict[str, Counts]:
     return {label: of(np.repeat([0.2, 0.9], n)) for label, n in predicted.items()}
 
 
+def with_whole(labels: dict[str, Counts]) -> dict[str | None, Counts]:
+    """The labels, and the source as a whole."""
+    return {None: pool(labels.values()), **labels}
+
+
 def test_the_label_mix_is_tested_like_scipys_contingency_table() -> None:
     found = chi_square(mix(billing=300, login=150, outage=50), mix(billing=2_000, login=1_500, outage=500))
     table = np.array([[300, 150, 50], [2_000, 1_500, 500]])
@@ -168,11 +184,8 @@ def test_a_mix_of_one_label_or_of_few_rows_has_no_test() -> None:
 
 
 def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix() -> None:
-    now: dict[str | None, Counts] = {None: of(scores(1, 900)), **mix(b=200, a=300, new=200)}
-    then: dict[str | None, Reference] = {
-        name: Reference(counts)
-        for name, counts in {None: of(scores(2, 4_000)), **mix(a=3_000, b=2_000, gone=100)}.items()
-    }
+    now = with_whole(mix(b=200, a=300, new=200))
+    then = {name: Reference(counts) for name, counts in with_whole(mix(a=3_000, b=2_000, gone=100)).items()}
     found = source_shifts("mail", WINDOW, now, then)
     assert [(f.subject.label, f.test, f.column) for f in found] == [
         *((label, test, "score") for label in ("a", "b", None) for test in OF_SCORES),
@@ -180,7 +193,54 @@ def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix()
     ]  # fmt: skip
     assert {f.subject.source for f in found} == {"mail"}
     assert (found[0].n, found[0].n_baseline) == (600, 6_000)
-    assert (found[-2].n, found[-2].n_baseline) == (500, 5_000)
+    assert (found[-2].n, found[-2].n_baseline) == (700, 5_100)
+
+
+def test_a_label_that_is_gone_and_one_that_is_new_change_the_mix() -> None:
+    before, after = mix(a=3_000, b=2_000, gone=600, few=40), mix(a=300, b=200, new=80, few=4)
+    every = with_whole(before)
+    then = {label: Reference(every[label]) for label in (None, "a", "b", "gone")}  # "few" was refused
+    found = [each for each in source_shifts("mail", WINDOW, with_whole(after), then) if each.test == "chi_square"]
+    table = np.array([[300, 200, 0, 84], [3_000, 2_000, 600, 40]])  # a, b, gone, the others
+    v, p = contingency.association(table, method="cramer"), stats.chi2_contingency(table, correction=False).pvalue
+    assert found[0].statistic == pytest.approx(v, abs=1e-12)
+    assert found[0].statistic > 0.25
+    assert found[0].p_value == pytest.approx(p, rel=1e-9)
+    assert (found[0].n, found[0].n_baseline) == (584, 5_640)
+    assert found[0].detail["moved_most"] == "(other labels)"
+
+
+def test_labels_that_were_refused_a_baseline_and_keep_their_share_change_no_mix() -> None:
+    every = with_whole(mix(a=3_000, b=2_000, few=100, fewer=50))
+    then = {label: Reference(every[label]) for label in (None, "a", "b")}
+    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200, few=10, fewer=5)), then)
+    assert [each.statistic for each in found if each.column == "label"] == [pytest.approx(0.0, abs=1e-9)]
+
+
+def test_what_is_left_of_the_source_is_a_label_also_where_no_label_is_there_any_more() -> None:
+    every = with_whole(mix(a=3_000, b=2_000))
+    found = source_shifts(
+        "mail", WINDOW, with_whole(mix(c=300, d=200)), {label: Reference(each) for label, each in every.items()}
+    )
+    assert [each.statistic for each in found if each.column == "label"] == [pytest.approx(1.0, abs=1e-9)]
+
+
+@pytest.mark.parametrize("whole", [None, "2026-W30"], ids=["no whole", "a whole of other weeks"])
+def test_where_labels_and_the_source_were_pinned_apart_the_mix_is_over_labels_on_both_sides(whole: str | None) -> None:
+    every = with_whole(mix(a=3_000, b=2_000, gone=600))
+    then = {label: Reference(every[label]) for label in ("a", "b", "gone")}
+    pinned = then if whole is None else {None: Reference(every[None], whole), **then}
+    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200, new=60)), pinned)
+    assert [(each.statistic, each.n) for each in found if each.column == "label"] == [
+        (pytest.approx(0.0, abs=1e-9), 500)
+    ]
+
+
+def test_of_the_weeks_before_a_label_may_have_rows_in_some_only() -> None:
+    every = with_whole(mix(a=3_000, b=2_000, gone=600))
+    then = {label: Reference(each, "2026-W40" if label == "b" else "2026-W41", 0) for label, each in every.items()}
+    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200)), then)
+    assert [each.n_baseline for each in found if each.column == "label"] == [5_600]
 
 
 def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table() -> None:

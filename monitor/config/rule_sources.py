@@ -1,0 +1,40 @@
+"""Which rules can say something about which sources."""
+
+from __future__ import annotations
+
+from monitor.config.model import OF_BANDS, Rule, SourceConfig, SourceKind
+from monitor.core.records import SCORE_BAND
+from monitor.metrics.names import EXPECTED, can_give
+
+
+def can_judge(rule: Rule, source: SourceConfig) -> bool:
+    """Whether a source has what the rule is about: its metric, its segments, and rows without a truth.
+
+    >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel",))
+    >>> rule = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("channel",))
+    >>> can_judge(rule, tickets), can_judge(rule, tickets.model_copy(update={"segments": ()}))
+    (True, False)
+    """
+    if rule.metric in EXPECTED and source.unresolved is None:
+        return False
+    return _gives(rule, source.kind) and (rule.scope != "segments" or bool(segment_columns(rule, source)))
+
+
+def _gives(rule: Rule, kind: SourceKind) -> bool:
+    """Whether a source of this kind has the rule's metric; shift tests are of scores and labels."""
+    return kind != "regression" if rule.metric is None else can_give(kind, rule.metric)
+
+
+def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
+    """The columns of a source whose segments a rule judges; empty where it names none of them.
+
+    >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
+    >>> every = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("all",))
+    >>> segment_columns(every, tickets)
+    ('channel', 'language', 'score_band')
+    """
+    if source.kind == "regression":
+        return ()
+    # in a band scores are alike: how well they separate, or how many items are found, has no meaning there
+    known = (*source.segments, SCORE_BAND) if rule.measure in OF_BANDS else source.segments
+    return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
