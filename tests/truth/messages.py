@@ -717,6 +717,14 @@ def _advice_of(reader: Reader, text: str, todo: str, label: Label) -> None:
         reader.check(off, "advice: people decide", text, "automation is on")
     if "automation goes on as its operator wants" in todo or "turn automation off if" in todo:
         reader.check(not off, "advice: automation is on", text, reader.facts.why_off(label.source, label.label))
+    critical = any(
+        i["state"] != "resolved" and (v := About(reader.facts, i).newest) is not None
+        and (v["severity"], v["outcome"]) == ("critical", "breach") for i in label.incidents
+    )  # fmt: skip
+    if "turn automation off where" in todo:
+        reader.check(critical and label.label is None, "advice: labels may act", text, "no critical breach of a source")
+    if todo.startswith("nothing to do"):
+        reader.check(off or not critical, "advice: nothing to do", text, "a critical breach, and automation is on")
     if "whether outcomes of this label still reach" in todo or "If it is gone for good" in todo:
         newest = [About(reader.facts, i).newest for i in label.incidents]
         gone = any(v is not None and v["reason"] == "no_rows" for v in newest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from monitor.core.records import (
     IncidentReason,
     Interval,
     Severity,
+    Subject,
     Verdict,
     Window,
 )
@@ -303,8 +305,22 @@ def _about_the_switch(label: LabelFindings, switch: SwitchLine | None) -> str:
     if switch is not None and switch.segments:
         parts = ", ".join(segment_name(*segment) for segment in switch.segments)
         return f"people decide the items of {parts}: check that somebody does"
-    critical = switch is not None and label.severity == "critical" and label.now == Now.IN_BREACH
-    return "turn automation off if wrong items do harm" if critical else "nothing to do"
+    if label.severity == "critical" and label.now == Now.IN_BREACH:
+        return _about_a_critical_breach(label.lead.verdict.subject, switch)
+    return "nothing to do"
+
+
+def _about_a_critical_breach(subject: Subject, switch: SwitchLine | None) -> str:
+    """What is done about automation that may go on; ``switch`` None: of a source as a whole it was never set."""
+    if switch is not None:
+        return "turn automation off if wrong items do harm"
+    if subject.label is not None:
+        return "nothing to do"
+    return (  # its labels may act
+        "turn automation off where wrong items do harm: "
+        f"`calmon automation disable --source {shlex.quote(subject.source)} --label LABEL --reason TEXT`, "
+        "or `--all` for every label"
+    )
 
 
 def tomorrow(label: LabelFindings) -> str:

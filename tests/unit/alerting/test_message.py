@@ -17,7 +17,7 @@ from monitor.alerting.slack import incident_message as incidents
 from monitor.alerting.slack import message
 from monitor.alerting.slack.blocks import EMOJI, edited, escape
 from monitor.alerting.slack.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine, by_label, newest_window
+from monitor.alerting.slack.labels import AlertItem, LabelFindings, Now, SwitchLine, by_label, newest_window, tonight
 from monitor.alerting.slack.links import Links
 from monitor.automation.harm import Harm, TimeOn
 from monitor.config.model import Route
@@ -657,3 +657,19 @@ def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None
     assert replace(SHORTFALL, incident=held, last=silent).now == Now.NOT_JUDGED
     assert "not judged in" in incident_state(held, SHORTFALL.verdict, silent)
     assert "it keeps coming back" in incident_state(held, SHORTFALL.verdict, good)
+
+
+@pytest.mark.parametrize(
+    ("label", "severity", "said"),
+    [
+        (None, "critical", "turn automation off where wrong items do harm: `calmon automation disable --source "
+         "'mail desk' --label LABEL --reason TEXT`, or `--all` for every label"),
+        (None, "warning", "nothing to do"),
+        ("billing", "critical", "nothing to do"),
+    ],
+)  # fmt: skip
+def test_of_a_critical_breach_of_a_source_as_a_whole_its_labels_can_be_turned_off(
+    label: str | None, severity: Severity, said: str
+) -> None:
+    of_source = replace(SHORTFALL.verdict, subject=Subject("mail desk", label), severity=severity, metric="ece")
+    assert tonight(LabelFindings((finding(of_source),))) == said
