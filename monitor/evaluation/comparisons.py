@@ -38,6 +38,8 @@ LOOKS_FROM = 1 / 4
 """The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
 LOOKS_AT_BINS_FROM = 125
 """The same as a number of rows of an ECE or MCE: below it very small p-values of an ECE are too frequent."""
+NEAR = 0.005
+"""So near a threshold, or nearer than half of it, a quicker form of interval does not say on which side a value is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +49,7 @@ class RuleInput:
     ``counts`` are newest first: the window itself, then the windows before it that may be pooled
     with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
     measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
-    (``MetricSpec.parameters``).
+    (``MetricSpec.parameters``). ``before`` are the windows of the older counts: random numbers are those of a window.
     """
 
     subject: Subject
@@ -58,6 +60,7 @@ class RuleInput:
     problem: Reason | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
     parameters: tuple[float, ...] = ()
+    before: tuple[Window, ...] = ()
 
     @property
     def baseline_version(self) -> int | None:
@@ -243,7 +246,9 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) ->
     used = [rule_input.counts[: sample.depth * sample.rule.for_windows] for sample, rule_input in chosen]
     usable = [place for place, (sample, _) in enumerate(chosen) if sample.usable]
     seen = dict(zip(usable, measurements([chosen[place][0] for place in usable]), strict=True))
-    alone = dict(zip(usable, _alone([(chosen[place][0], used[place]) for place in usable]), strict=True))
+    alone = dict(
+        zip(usable, _alone([(chosen[place][0], used[place], chosen[place][1].before) for place in usable]), strict=True)
+    )
     newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
     more = [int(looks and sample.rule.compares and _looks_alone(sample, each)) for sample, each in chosen]
     return [
@@ -332,6 +337,14 @@ def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], lev
     return evidence
 
 
+def is_near_threshold(rule: Rule, found: Comparison) -> bool:
+    """Whether another form of interval might put a value of the evidence on the other side of the rule's threshold."""
+    alone = [*found.detail.get("groups", ()), found.detail.get("newest_alone", {})]
+    values = [found.change if rule.compares else found.value, *(each.get("value") for each in alone)]
+    margin = max(rule.threshold / 2, NEAR)
+    return any(value is not None and abs(value - rule.threshold) < margin for value in values)
+
+
 def _is_breach(evidence: Comparison, level: float) -> bool:
     return evidence.beyond and evidence.p_value is not None and evidence.p_value < level
 
@@ -407,21 +420,30 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     }
 
 
-def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts]]]) -> list[list[dict[str, Any]]]:
+def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts], Sequence[Window]]]) -> list[list[dict[str, Any]]]:
     """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold.
 
     ``too_few`` where a group has so few rows beside the others that it says nothing by itself.
     """
-    groups = [[] if sample.rule.for_windows == 1 else _groups(used, sample.depth) for sample, used in chosen]
-    found = iter(
-        beyond_alone(
-            [(sample, pooled(group)) for (sample, _), each in zip(chosen, groups, strict=True) for group in each]
-        )
-    )
+    groups = [[] if sample.rule.for_windows == 1 else _groups(used, sample.depth) for sample, used, _ in chosen]
+    asked = [
+        (_of_group(sample, before, place, len(group)), pooled(group))
+        for (sample, _, before), each in zip(chosen, groups, strict=True)
+        for place, group in enumerate(each)
+    ]
+    found = iter(beyond_alone(asked))
     return [
         [{"windows": len(group), **_enough_to_say(sample, next(found))} for group in each]
-        for (sample, _), each in zip(chosen, groups, strict=True)
+        for (sample, _, _), each in zip(chosen, groups, strict=True)
     ]
+
+
+def _of_group(sample: RuleSample, before: Sequence[Window], place: int, length: int) -> RuleSample:
+    """The sample as one of its groups, by its place from the newest; one window is measured as its estimate is."""
+    older = place * sample.depth
+    if older > len(before):
+        return replace(sample, depth=0)
+    return replace(sample, window=before[older - 1] if older else sample.window, depth=length)
 
 
 def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
@@ -434,7 +456,7 @@ def _newest_alone(samples: Mapping[int, tuple[RuleSample, Counts, Measurement]])
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
     """
     beyond = {
-        place: (sample, counts)
+        place: (replace(sample, depth=1), counts)
         for place, (sample, counts, seen) in samples.items()
         if sample.depth > 1 and exceeds_threshold(sample.rule, seen.now, seen.then)
     }

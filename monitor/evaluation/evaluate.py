@@ -32,7 +32,7 @@ from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
 from monitor.evaluation.baseline_settings import against_baseline
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
-from monitor.evaluation.comparisons import RuleInput, compare_family
+from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_mix import Runs, with_class_mix
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
@@ -329,7 +329,10 @@ def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
-    """Verdicts on an ECE; only labels that may be in breach get the configured interval, the others an analytic one."""
+    """Verdicts on an ECE, by an analytic interval where the configured one gives the same outcome.
+
+    It may give another where a breach is likely, and where a value is near the threshold.
+    """
     analytic = config.evaluation.model_copy(update={"interval": "analytic"})
     rate, level = config.evaluation.false_discovery_rate, _level_in_family(family, data, config)
     quick = compare_family(rule, family, analytic, level=level)
@@ -337,7 +340,9 @@ def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config:
     likely = [
         place
         for place, p in enumerate(adjusted)
-        if (p is not None and p < rate) or quick[place].detail.get("newest_p") is not None
+        if (p is not None and p < rate)
+        or quick[place].detail.get("newest_p") is not None
+        or is_near_threshold(rule, quick[place])
     ]
     configured = compare_family(rule, [family[at] for at in likely], config.evaluation, level=level)
     exact = dict(zip(likely, configured, strict=True))
@@ -364,11 +369,12 @@ def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...
     """The input of a rule for one label; the rule may pool so many windows at ``most``, the judged one included."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
-    counts = tuple(part.labels[label] for part in _windows_to_pool(data, label, most) if label in part.labels)
+    parts = [part for part in _windows_to_pool(data, label, most) if label in part.labels]
+    counts, before = tuple(part.labels[label] for part in parts), tuple(part.window for part in parts[1:])
     label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
-    return RuleInput(Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail)
+    return RuleInput(Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail, before=before)
 
 
 def _windows_to_pool(data: SourceData, label: str | None, most: int) -> list[WindowCounts]:

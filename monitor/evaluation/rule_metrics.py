@@ -60,7 +60,8 @@ WINDOW, BASELINE = 0, 1
 class RuleSample:
     """The rows (``counts``) of one or more windows up to ``window``, for one rule on one subject.
 
-    ``depth`` windows were pooled for each of the k windows that the rule asks for (0: one of those k alone). A
+    ``depth`` windows were pooled for each of the k windows that the rule asks for (0: of one of those k alone, whose
+    time is not known). A
     binned metric has ``tables``: the window in bins and, where it is compared, its baseline in the same bins
     (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
@@ -204,7 +205,7 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     each_counts = [rows_of(sample.rule, group) for sample, group in groups]
     found: list[dict[str, Any]] = [{"n": counts.rows, "value": None, "beyond": False} for counts in each_counts]
     alone = {
-        place: in_bins(replace(sample, counts=counts, depth=0))
+        place: in_bins(replace(sample, counts=counts))
         for place, ((sample, _), counts) in enumerate(zip(groups, each_counts, strict=True))
         if counts.w.any()
     }

@@ -616,3 +616,55 @@ def test_percentile_limits_are_those_of_the_windows_estimate(metric: str) -> Non
         assert exact.value is not None
         assert exact.value < (found.value or 0.0)
         assert exact.p_value == found.p_value, "decisions are made as before"
+
+
+def days_near(threshold: float, seed: int) -> tuple[SourceData, Config]:
+    """Three days of 100 rows of each of forty labels, which are overconfident by about the threshold of a rule."""
+    rule = Rule.model_validate(
+        {"id": "two", "metric": "ece", "threshold": threshold, "schedule": "daily", "for": 2, "min_samples": 90}
+    )
+    config = Config(
+        version=1,
+        sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+        evaluation=EVALUATION,
+        rules=(rule,),
+        automation=AutomationConfig(when_not_evaluated="keep"),
+    )
+    made = [
+        WindowCounts(
+            day(back),
+            {f"l{at:02}": rows(100, over=2 * threshold, seed=1_000 * seed + 10 * at + back) for at in range(40)},
+        )
+        for back in range(3)
+    ]
+    return SourceData("tickets", made[0], tuple(made[1:])), config
+
+
+def test_a_day_alone_is_measured_as_its_estimate_is() -> None:
+    data, config = days_near(0.08, seed=1)
+    for verdict in verdicts_of(config.rules[0], data, config, ()):
+        label = verdict.subject.label
+        found = [
+            estimate(
+                [Sample(verdict.subject, day.labels[label], edges_of(day.labels[label], EVALUATION))],
+                day.window,
+                EVALUATION,
+            )
+            for day in (data.current, data.earlier[0])
+        ]
+        shown = [next(e.interval.value for e in each if (e.metric, e.where) == ("ece", "all")) for each in found]
+        assert [group["value"] for group in verdict.detail["groups"]] == shown
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_replay_has_the_outcomes_of_a_run_near_the_threshold_too(seed: int) -> None:
+    data, config = days_near(0.08, seed)
+    run, replay = (
+        [
+            (v.subject.label, v.outcome, v.reason)
+            for v in verdicts_of(config.rules[0], data, config, (), outcomes_only=only)
+        ]
+        for only in (False, True)
+    )
+    assert [each[:2] for each in replay] == [each[:2] for each in run]
+    assert len({outcome for _, outcome, _ in run}) > 1
