@@ -34,7 +34,7 @@ Detailed = tuple[SubjectReport, Detail]
 def of_all(data: ReportData) -> tuple[Element, ...]:
     """The elements with a line for each label, labels that need attention first; empty elements are left out."""
     found = [(report, report.detail) for report in data.by_attention if report.detail is not None]
-    seen = (advice(found), levels(found), calibration(found), decisions(found), before_truth(found))
+    seen = (advice(found), levels(found), calibration(found), decisions(found), numbers(found), before_truth(found))
     better = (automation(found, data), thresholds(found, data.target), recalibration(found))
     made = (maturity(data), *seen, *better, boxes(found), gaps(found, data.gaps), ranges_in_lines(found, data.ranges))
     return tuple(element for element in made if element.rows)
@@ -120,6 +120,12 @@ def decisions(found: Iterable[Detailed]) -> Element:
     """How well scores separate hits from misses, and how often decisions are right."""
     names = ("roc_auc", "pr_auc", "accuracy", "false_negative_rate")
     return _measures("Discrimination and decisions", ("ROC AUC", "PR AUC", "accuracy", "missed"), names, found)
+
+
+def numbers(found: Iterable[Detailed]) -> Element:
+    """How far predicted numbers are from the true ones, of sources that have numbers instead of labels."""
+    names = ("rmse", "mae", "r_squared", "interval_coverage")
+    return _measures("Numbers", ("RMSE", "MAE", "R²", "interval coverage"), names, found)
 
 
 def _measures(title: str, head: Sequence[str], names: Sequence[str], found: Iterable[Detailed]) -> Element:

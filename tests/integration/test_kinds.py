@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -225,15 +226,30 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
     assert_classes_are_shown(world.environment, page)
 
 
-def test_of_numbers_no_page_says_from_which_score_they_act(
+def test_of_numbers_no_page_says_that_or_from_which_score_they_act(
     judged: Callable[[str], tuple[World, RunResult]],
 ) -> None:
     world, _ = judged("duckdb")
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         for kind, acts in (("regression", False), ("multiclass", True)):
             page = asked.get(f"/label/{kind}/?week={WEEK}").text
-            assert "Automation now: " in page, kind
+            assert ("Automation now: " in page) == acts, kind
             assert ("; acts from score " in page) == acts, kind
+
+
+def test_the_page_and_the_report_of_numbers_show_what_they_have(
+    judged: Callable[[str], tuple[World, RunResult]],
+) -> None:
+    world, _ = judged("duckdb")
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
+        page = asked.get(f"/label/regression/?week={WEEK}").text
+        trend = asked.get(f"/label/regression/?week={WEEK}&csv=trend").text
+    assert "has a number of this label" not in page
+    drawn = list(dict.fromkeys(line.split(",")[2] for line in trend.splitlines()[1:]))
+    assert drawn[:3] == ["rmse", "r_squared", "interval_coverage"]
+    told = CliRunner(env={**world.environment, "COLUMNS": "160"}).invoke(app, ["report", "--week", WEEK]).stdout
+    (table,) = re.findall(r"\nNumbers +\n(.+?)\n *\nDebiased", told, re.DOTALL)
+    assert re.search(r"regression .+? +[\d,]+ +\d", table)
 
 
 def assert_classes_are_shown(environment: dict[str, str], page: str) -> None:

@@ -999,7 +999,7 @@ LINES.add(r"# What changed|Skip to the labels|Everything about one label: .+")(n
 LINES.add(
     fixed(
         "# Labels", "# Notes", "# All metrics", "# ECE by window", "# Rejected rows", "# Automation", "# Breaches", "# Level",
-        "# What to do", "# Calibration", "# Discrimination and decisions", "# Before the truth (estimates)", "Skip to the overview",
+        "# What to do", "# Calibration", "# Discrimination and decisions", "# Numbers", "# Before the truth (estimates)", "Skip to the overview",
         "The figures need JavaScript; the tables hold their numbers.", "Debiased values with their intervals.",
         "Why one is what it is: calmon explain ID, with the id below its label",
         "From the verdicts of this window alone. Every reason: docs/conclusions.md", "# Done",

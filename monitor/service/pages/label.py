@@ -66,6 +66,8 @@ from monitor.service.problems import ProblemReason, RequestRefused
 
 Series = tuple[str, Where]
 STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"))
+OF_NUMBERS: tuple[Series, ...] = (("rmse", "all"), ("r_squared", "all"), ("interval_coverage", "all"))
+"""The standard metrics of a source of numbers, which has no labels and no scores."""
 BASELINE = "baseline"
 _SWITCHED = frozenset({*CHANGES, "segment_held"})
 FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
@@ -168,7 +170,7 @@ class LabelHistory:
         """The trends of the standard metrics and of those of its rules, where they have a value."""
         named = [(rule.metric, rule.where) for rule in self.rules]
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
-        series = list(dict.fromkeys((*STANDARD, *watched)))
+        series = list(dict.fromkeys((*(STANDARD if _has_scores(self) else OF_NUMBERS), *watched)))
         beside = [MEASURED[each] for each in series if each in MEASURED]
         found = self.context.store.grid_numbers(
             [window.start for window in self.windows],
