@@ -330,8 +330,8 @@ def _change(
             else:
                 follows = _what_follows_of(state, part, config.zone, critical=critical)
                 follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
-            if part is None and hold is not None and not enable and state.hold_until is None:
-                follows += "; --until changes nothing: it was off already, until a person turns it on"
+            if part is None and hold is not None:
+                follows += _until_changes_nothing(state)
             if enable and each is not None:
                 follows += _but_closed(opened.store.switch(name, None), opened.clock())
             said.append(f"{name}/{_label(each)}: {words}{follows}")
@@ -402,6 +402,15 @@ def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInf
         text = f"; {at_once if critical else f'no run undoes that before {cli.stated(changed.hold_until, zone)}'}"
     label = state.state.replace("_", " ")
     return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
+
+
+def _until_changes_nothing(state: SwitchState) -> str:
+    """That an ``--until`` was given which this change has no use for."""
+    if state.state == "off" and state.hold_until is None:
+        return "; --until changes nothing: it was off already, until a person turns it on"
+    if state.state == "on" and state.label is None and state.verdict is None:
+        return "; --until changes nothing: a source that is on stays so until it is turned off"
+    return ""
 
 
 def _but_closed(whole: SwitchState, now: datetime) -> str:

@@ -49,7 +49,7 @@ ALIKE, OF_ALIKE = 6, 3
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
-    "green if ECE <= 0.05, AUC >= 0.80 and MCE <= 0.15; grey if not known; else amber."
+    "green if ECE <= 0.05, AUC >= 0.80 and MCE <= 0.15; grey if not known or not evaluated; else amber."
 )
 _LEVELS: Mapping[Level, str] = {"red": "red", "amber": "yellow", "green": "", "grey": "dim"}
 _STATES: Mapping[State, str] = {

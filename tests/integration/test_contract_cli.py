@@ -224,7 +224,13 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
     assert everything.startswith("tickets/(the whole source): turned on")
     calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
     on = calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit done")
-    assert "turned on; it forbids nothing, and its labels stay as they are" in re.sub(r"\s+", " ", on.stdout)
+    assert "turned on; it forbids nothing, and its labels stay as they are\n" in on.stdout
+    for_a_time = calmon(
+        world, "automation", "enable", "--source", "tickets", "--reason", "c", "--until", "2100-01-01T00:00Z"
+    )
+    assert "stay as they are; --until changes nothing: a source that is on stays so until it is turned off" in re.sub(
+        r"\s+", " ", for_a_time.stdout
+    )
     assert json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)[0]["allowed"]
 
 
