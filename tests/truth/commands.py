@@ -52,7 +52,7 @@ def check_status(reader: Reader, parts: list[Part]) -> None:
 
 STATUS_LINES = Grammar("lines of the status")
 STATUS_LINES.add(
-    r"Times are in UTC\.|DRY RUN: .*|no change yet|no such change"
+    r"Times are in UTC\.|DRY RUN: .*|no change yet|no such change(?:; kinds of change so far: [a-z_, ]+)?"
 )(nothing)  # fmt: skip
 
 NO_LABEL = (
