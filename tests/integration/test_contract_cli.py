@@ -320,7 +320,8 @@ def test_a_source_that_is_neither_in_alerts_yaml_nor_in_the_history_is_refused(t
 
 def test_a_kind_of_change_that_there_is_none_of_names_those_that_there_are(tmp_path: Path) -> None:
     world = make_world(tmp_path)
-    calmon(world, "automation", "enable", "--label", "steady", "--reason", "go live")
+    assert calmon(world, "automation", "history", "--kind", "disable").stdout == "no change yet\n"
+    calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
     found = calmon(world, "automation", "history", "--kind", "disable")
     assert (found.exit_code, found.stdout) == (0, "no such change; kinds of change so far: enabled\n")
     assert calmon(world, "automation", "history", "--kind", "enabled", "--label", "x").stdout == "no such change\n"
