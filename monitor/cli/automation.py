@@ -541,7 +541,8 @@ def history_command(
         filtered = any(given is not None for given in (source, label, kind))
         known = sorted({e.kind for e in found})
         of_kinds = f"; kinds of change so far: {', '.join(known)}" if kind is not None and kind not in known else ""
-        cli.out.print(f"no such change{of_kinds}" if filtered and found else "no change yet", markup=False, soft_wrap=True)
+        nothing = f"no such change{of_kinds}" if filtered and found else "no change yet"
+        cli.out.print(nothing, markup=False, soft_wrap=True)
         return
     zone = cli.zone_of_history()
     table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
