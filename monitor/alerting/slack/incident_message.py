@@ -203,7 +203,7 @@ def repeat_message(
     with_buttons = {each.key for each in labels[: in_full(labels)]}
     waiting = [each for each in labels if each.state == "open"]
     opened = {each.key: each for each in by_label([one for one in findings if one.incident.state == "open"])}
-    names = ", ".join(escape(each.name) for each in waiting)
+    names = ", ".join(escape(_name(each, labels)) for each in waiting)
     lines = [f"*Not acknowledged yet: {count_of(len(waiting), 'label')}*"]
     for each in waiting:
         ids = ", ".join(f"`{one.incident.id[:8]}`" for one in opened[each.key].findings)

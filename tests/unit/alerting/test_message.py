@@ -673,3 +673,11 @@ def test_of_a_critical_breach_of_a_source_as_a_whole_its_labels_can_be_turned_of
 ) -> None:
     of_source = replace(SHORTFALL.verdict, subject=Subject("mail desk", label), severity=severity, metric="ece")
     assert tonight(LabelFindings((finding(of_source),))) == said
+
+
+def test_a_reminder_says_of_labels_of_one_name_which_sources_they_are_of() -> None:
+    both = [finding(replace(SHORTFALL.verdict, subject=Subject(source, "refund"))) for source in ("mail", "tickets")]
+    text = incidents.repeat_message(both, channel="#x", root="r", number=1, mention=None)["text"]
+    assert text == "refund (mail), refund (tickets): not acknowledged yet"
+    alone = incidents.repeat_message(both[:1], channel="#x", root="r", number=1, mention=None)["text"]
+    assert alone == "refund: not acknowledged yet"
