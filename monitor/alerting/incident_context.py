@@ -11,9 +11,9 @@ from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.labels import AlertItem, Now, SwitchLine
 from monitor.alerting.slack.worst_segment import worst_segment
 from monitor.alerting.switch_line import switch_line
-from monitor.automation.acting_scores import NOT_KNOWN, PublishedScores
+from monitor.automation.acting_scores import PublishedScores
 from monitor.automation.as_of import Key, by_switch, off_since, time_on
-from monitor.automation.harm import Harm, TimeOn, together
+from monitor.automation.harm import Harm, TimeOn
 from monitor.automation.state import effective
 from monitor.automation.staying_off import stays_off
 from monitor.context import Monitor
@@ -193,31 +193,25 @@ class IncidentContext:
         if found is None or found.interval.value is None:
             return None
         source, label, schedule = verdict.subject.source, verdict.subject.label, verdict.window.schedule
-        on = self._time_on(source, label, verdict.window)
-        as_configured = self._acted_as_configured(verdict, on)
-        if as_configured and verdict.rules_revision == self.monitor.config.revision:
+        on_of = self._on_of(source, label, verdict.window)
+        on = None if label is None else on_of(label)
+        as_configured = on is not None and self._acted_as_configured(source, label, on)
+        if on is not None and as_configured and verdict.rules_revision == self.monitor.config.revision:
             return _harm_of(found, on, schedule)
         reading = self._reading(verdict.window, source)
         if reading is not None and label in reading.labels:
-            return self._harm_of_rows(verdict, on, reading)
-        return _harm_of(found, on, schedule) if as_configured else None
+            return self._harm_of_rows(verdict, on_of, reading)
+        # of a source as a whole nothing is known without its labels: each has errors and a time of its own
+        return _harm_of(found, on, schedule) if on is not None and as_configured else None
 
-    def _acted_as_configured(self, verdict: Verdict, on: TimeOn) -> bool:
-        """Whether gates acted from ``automate_at`` of the present alerts.yaml, all through the verdict's window."""
-        config, subject, published = self.monitor.config, verdict.subject, self._published()
-        if subject.label is not None:
-            configured = config.thresholds.get((subject.source, subject.label))
-            configured = config.thresholds.get((subject.source, None)) if configured is None else configured
-            return all(score == configured for score, _ in on.scores)
-        changed = any(p.at > verdict.window.start and p.kind != "refused" for p in published.publications)
-        now, wanted = (
-            {key: score for key, score in scores.items() if key[0] == subject.source}
-            for scores in (published.now, config.thresholds)
-        )
-        return published == NOT_KNOWN or (now == wanted and not changed)
+    def _acted_as_configured(self, source: str, label: str | None, on: TimeOn) -> bool:
+        """Whether gates acted on a label from ``automate_at`` of the present alerts.yaml while automation was on."""
+        thresholds = self.monitor.config.thresholds
+        configured = thresholds.get((source, label), thresholds.get((source, None)))
+        return all(score == configured for score, _ in on.scores)
 
-    def _harm_of_rows(self, verdict: Verdict, on: TimeOn, reading: StoredReading) -> Harm | None:
-        """The harm counted from the score from which gates acted."""
+    def _harm_of_rows(self, verdict: Verdict, on_of: Callable[[str], TimeOn], reading: StoredReading) -> Harm | None:
+        """The harm counted from the scores from which gates acted; that of a source as a whole from its labels."""
         from monitor.report.acting_harm import (  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
             ActingLabel,
             counted_harm,
@@ -228,30 +222,22 @@ class IncidentContext:
         source, counts = config.sources.get(subject.source), reading.labels[subject.label]
         if source is None:
             return None
-        confidence, done = config.evaluation.confidence, None
+        confidence = config.evaluation.confidence
         if subject.label is None:
-            on_of = self._on_of(subject.source, None, window)
             parts = [
                 ActingLabel(each, on_of(label), source.automate_from(label))
                 for label, each in reading.labels.items()
                 if label is not None
             ]
-            done = counted_together(parts, window.schedule, confidence)
-        if done is None:
-            done = counted_harm(counts, on, source.automate_from(subject.label), window.schedule, confidence)
+            done = counted_together(counts, parts, window.schedule, confidence)
+        else:
+            on, configured = on_of(subject.label), source.automate_from(subject.label)
+            done = counted_harm(counts, on, configured, window.schedule, confidence)
         return None if done is None else done.harm
 
     def _published(self) -> PublishedScores:
         store = self.monitor.store
         return self._once("published", make=lambda: PublishedScores(store.thresholds(), store.publications()))
-
-    def _time_on(self, source: str, label: str | None, window: Window) -> TimeOn:
-        """The share of the window in which automation was on; of a source as a whole, weighted by automated rows."""
-        on_of = self._on_of(source, label, window)
-        if label is not None:
-            return on_of(label)
-        reading = self._reading(window, source)
-        return together((rows, on_of(each)) for each, rows in (reading.automated_rows if reading is not None else ()))
 
     def _on_of(self, source: str, label: str | None, window: Window) -> Callable[[str], TimeOn]:
         """The function from a label to when it was on: of ``label`` alone, or (None) of any of the source."""

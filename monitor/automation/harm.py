@@ -66,8 +66,8 @@ class Harm:
     ``excess`` is a number of rows (negative: fewer errors than claimed), with its limits; ``wrong`` of ``rows`` were
     wrong, ``expected`` were expected. Rows with weights count as the items that they represent. None: not known.
     ``on`` says how long automation was on. Where gates acted from another score, the rows are those from that score on
-    (of several the lowest), and ``counted_from`` names it. Where they acted from several, ``made`` is how many of the
-    excess errors automation made.
+    (of several the lowest), and ``counted_from`` names it. ``made`` is how many excess errors automation made, where
+    time alone does not say it: gates acted from several scores, or several labels were on for different times.
     """
 
     excess: float
@@ -105,7 +105,9 @@ class Harm:
         'about 38 more wrong than scores claimed, an estimated 16 of them while automation was on (43% of the week)'
         >>> Harm(37.8, TimeOn(0.0), "daily").short
         'automation was off the whole day: about 38 more would have been wrong than scores claimed'
-        """
+        >>> Harm(37.8, TimeOn(0.43, mixed=True), "weekly", made=-9.0).short
+        'about 38 more wrong than scores claimed, but an estimated 9 fewer while automation was on (some labels or some of the week)'
+        """  # noqa: E501
         return self._clause("")
 
     @property
@@ -144,8 +146,15 @@ class Harm:
         when = f"some labels or some of the {unit}" if self.on.mixed else when
         when += f", {self.on.closed_text}" if self.on.closed and not self.on.mixed else ""
         when += ", from higher scores for some of it" if self.made is not None and not self.on.mixed else ""
-        part = f"an estimated {round(abs(self.done)):,} of them while automation was on ({when})"
-        return f"{count} wrong than scores claimed{limits}, {part}"
+        return f"{count} wrong than scores claimed{limits}, {self._part_made} while automation was on ({when})"
+
+    @property
+    def _part_made(self) -> str:
+        """How many errors automation made: a part of the excess, unless labels that were off made up for it."""
+        made = f"an estimated {round(abs(self.done)):,}"
+        if 0 <= self.done <= self.excess or self.excess <= self.done <= 0:
+            return f"{made} of them"
+        return f"but {made} {'more' if self.done >= 0 else 'fewer'}"
 
 
 def _part(share: float) -> str:

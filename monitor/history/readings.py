@@ -88,15 +88,6 @@ class StoredReading:
     last_read: LastRead | None = None
     apart: bool = False
 
-    @property
-    def automated_rows(self) -> list[tuple[str, float]]:
-        """Each label with its rows from ``automate_at`` on, as far as they are known."""
-        if self.state == COUNTS_REMOVED:
-            kept = ((label, promises.get("automated")) for label, promises in self.promises.items())
-            return [(label, each.rows) for label, each in kept if label is not None and each is not None]
-        counted = ((label, counts.where("automated").rows) for label, counts in self.labels.items())
-        return [(label, rows) for label, rows in counted if label is not None]
-
 
 Prepared = tuple[Row, list[Row], list[Row]]
 """The row of one reading, the rows of its counts, and the rows of its rejected rows."""

@@ -80,23 +80,31 @@ def counted_harm(
     return CountedHarm(found, _harm(found, on, schedule, counted, _made(counts, on, configured) if several else None))
 
 
-def counted_together(labels: Iterable[ActingLabel], schedule: Schedule, confidence: float) -> CountedHarm | None:
-    """The harm of a source as a whole, from its labels; None if they acted from the scores by which they were read.
+def counted_together(
+    counts: Counts, labels: Iterable[ActingLabel], schedule: Schedule, confidence: float
+) -> CountedHarm | None:
+    """The harm of a source as a whole, whose own rows are ``counts``; None where no row of its labels could act.
 
-    The limits are those of the labels added up, which is wider than needed.
+    Automation made what it made of each label: of the label's own excess errors, its share of the time. Time over all
+    labels would say too much if a label that is switched off has most errors. Unless all labels acted from the scores
+    by which they were read, the errors are those of the labels added up, with limits that are wider than needed.
     """
     parts = [each for each in labels if each.counts.rows]
-    if all(each.as_read for each in parts):
-        return None
     counted = (counted_harm(each.counts, each.on, each.configured, schedule, confidence) for each in parts)
     found = [(each, one.excess) for each, one in zip(parts, counted, strict=True) if one is not None]
+    own = excess_errors(counts, confidence=confidence) if all(each.as_read for each in parts) else None
     if not found:
         return None
-    whole = ExcessErrors(*(sum(getattr(excess, name) for _, excess in found) for name in ExcessErrors.__slots__))
+    whole = _sum(excess for _, excess in found) if own is None else own
     made = sum(each.made(excess) for each, excess in found)
-    always = all(each.on.share >= 1 and len(each.on.scores) == 1 for each, _ in found)
+    always = all(each.on.share >= 1 and len(each.on.scores) <= 1 for each, _ in found)
     on = together((excess.items, each.on) for each, excess in found)
-    return CountedHarm(whole, _harm(whole, on, schedule, EACH_ITS_OWN, None if always else made))
+    return CountedHarm(whole, _harm(whole, on, schedule, "" if own else EACH_ITS_OWN, None if always else made))
+
+
+def _sum(found: Iterable[ExcessErrors]) -> ExcessErrors:
+    parts = list(found)
+    return ExcessErrors(*(sum(getattr(each, name) for each in parts) for name in ExcessErrors.__slots__))
 
 
 def _made(counts: Counts, on: TimeOn, configured: float) -> float:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from monitor.automation.acting_scores import PublishedScores
 from monitor.automation.as_of import Key, by_switch, identity_as_of, switch_as_of, time_on
-from monitor.automation.harm import TimeOn, together
+from monitor.automation.harm import TimeOn
 from monitor.config.model import Config, Rule
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
@@ -238,14 +238,14 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
 
 def _label_context(material: _Material, report: SubjectReport) -> LabelContext:
     subject, state, evaluation = report.subject, report.state, material.config.evaluation
-    source, reading = material.config.sources.get(subject.source), material.readings.get(subject.source)
+    reading = material.readings.get(subject.source)
     pairs = None  # of (item, label), over all labels of the source
     if reading is not None:
         pairs = sum(counts.rows for label, counts in reading.labels.items() if label is not None) or reading.rows
     left_out = reading is not None and reading.rejected.of(subject.label) is not None
     without_rule = state.state is State.NO_RULE and report.rows >= evaluation.min_samples and not left_out
     return LabelContext(
-        automate_at=1.0 if source is None else source.automate_from(subject.label),
+        automate_at=_automate_from(material, subject.source, subject.label),
         evaluated=state.evaluated or without_rule,
         confidence=evaluation.confidence,
         ece_rise=report.change.change,
@@ -271,12 +271,8 @@ def _new_version(material: _Material, report: SubjectReport) -> str:
 
 
 def _time_on(material: _Material, subject: Subject) -> TimeOn:
-    """The share of the window in which automation was on; for a source as a whole, weighted by automated rows."""
-    if subject.label is not None:
-        return _label_on(material, subject.source, subject.label)
-    reading = material.readings.get(subject.source)
-    rows_of = () if reading is None else reading.automated_rows
-    return together((rows, _label_on(material, subject.source, label)) for label, rows in rows_of)
+    """The share of the window in which automation was on; a source as a whole has those of its labels."""
+    return TimeOn(0.0) if subject.label is None else _label_on(material, subject.source, subject.label)
 
 
 def _label_on(material: _Material, source: str, label: str) -> TimeOn:
@@ -286,11 +282,18 @@ def _label_on(material: _Material, source: str, label: str) -> TimeOn:
 
 def _acting_labels(material: _Material, subject: Subject) -> Iterable[ActingLabel]:
     """Every label of a source as a whole; none for a label."""
-    source, reading = material.config.sources.get(subject.source), material.readings.get(subject.source)
-    if subject.label is None and source is not None and reading is not None:
+    reading = material.readings.get(subject.source)
+    if subject.label is None and reading is not None:
         for label, counts in reading.labels.items():
             if label is not None:
-                yield ActingLabel(counts, _label_on(material, subject.source, label), source.automate_from(label))
+                configured = _automate_from(material, subject.source, label)
+                yield ActingLabel(counts, _label_on(material, subject.source, label), configured)
+
+
+def _automate_from(material: _Material, source: str, label: str | None) -> float:
+    """``automate_at`` of a label; of a source that alerts.yaml has no more, a score from which nothing acts."""
+    configured = material.config.sources.get(source)
+    return 1.0 if configured is None else configured.automate_from(label)
 
 
 def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:

@@ -104,8 +104,9 @@ def detail_of(counts: Counts | None, estimates: Sequence[Estimate], context: Lab
 
 def _with_rows(plain: Detail, counts: Counts, operating: OperatingPoint | None, context: LabelContext) -> Detail:
     chosen = None if operating is None else operating.threshold
-    done = counted_together(context.labels, context.schedule, context.confidence)
-    if done is None:
+    if context.labels:
+        done = counted_together(counts, context.labels, context.schedule, context.confidence)
+    else:
         done = counted_harm(counts, context.on, context.automate_at, context.schedule, context.confidence)
     risk, roc = risk_coverage_data(counts, threshold=chosen), roc_data(counts, threshold=context.automate_at)
     precise, boxes = precision_recall_data(counts, threshold=context.automate_at), score_boxes(counts)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from monitor.alerting.incident_context import IncidentContext, excess_errors
 from monitor.automation.harm import Harm
 from monitor.core.records import Incident
 from monitor.core.windows import week
+from monitor.report.collect import collect_report
 from monitor.run import run_window
+from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, make_world
 
 WHOLE = """\
@@ -36,6 +43,37 @@ def test_a_source_whose_labels_were_on_is_not_said_to_have_been_off(tmp_path: Pa
         other = harm_of(IncidentContext(monitor), of_label)
         assert other is not None
         assert other.on.share == harm.on.share
+
+
+def test_the_whole_has_what_its_labels_had_while_on_in_the_report_the_message_and_the_tile(tmp_path: Path) -> None:
+    """A run turned "slipping" off, which has nearly all errors of the source; the other labels stayed on."""
+    world = make_world(tmp_path, config=CONFIG.replace("automation:", WHOLE))
+    clock = [datetime(2026, 9, 2, tzinfo=UTC)]
+    with world.opened(lambda: clock[0]) as monitor:
+        for name in WEEKS[9:12]:
+            window = week(name, monitor.config.zone)
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window)
+        subjects = collect_report(monitor.store, monitor.config, window, clock[0]).subjects
+        harms = {each.subject.label: each.detail.harm for each in subjects if each.detail and each.detail.harm}
+        (about,) = [each for each in monitor.store.incidents() if each.rule == "source-shortfall"]
+        in_message = harm_of(IncidentContext(monitor), about)
+    whole = harms.pop(None)
+    assert 0 < harms["slipping"].on.share < 0.1 < harms["steady"].on.share
+    made = sum(harm.done for harm in harms.values())
+    assert abs(made) < 0.3 * whole.excess
+    assert whole.done == pytest.approx(made)
+    assert in_message is not None
+    assert in_message.done == pytest.approx(made)
+    assert in_message.short == whole.short
+    with in_process(world.settings(), clock=lambda: clock[0]) as asked:
+        page = asked.get("/").text
+        rows = csv.DictReader(io.StringIO(asked.get("/automation?csv=weeks").text))
+        (row,) = [each for each in rows if each["span"] == WEEKS[11]]
+    assert float(row["extra_errors"]) == pytest.approx(made)
+    sign = "" if round(made) <= 0 else "+"
+    tile = page.split("Extra errors while on", 1)[1][:300]
+    assert re.search(rf">{re.escape(f'{sign}{made:,.0f}'.replace('-', '−'))}<", tile), tile
 
 
 def harm_of(context: IncidentContext, incident: Incident) -> Harm | None:

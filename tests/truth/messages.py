@@ -16,7 +16,6 @@ from tests.truth.claims import Grammar, Reader, minute, nothing, same_minute, su
 from tests.truth.facts import Facts, Row
 from tests.truth.monitoring import check_clock_behind, window_start
 from tests.truth.sentences import (
-    HARM,
     NUMBER,
     PUT_BACK,
     TIME,
@@ -24,6 +23,7 @@ from tests.truth.sentences import (
     WEEK,
     About,
     check_harm,
+    check_harm_of_source,
     check_incident_state,
     excess_of,
     fits_cause,
@@ -603,10 +603,13 @@ def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None
     best: Reader | None = None
     for row in label.verdicts():
         excess = excess_of(living.facts, row)
-        if row["outcome"] != "breach" or excess is None or label.label is None:
+        if row["outcome"] != "breach" or excess is None:
             continue
         tried = Reader(reader.facts, reader.origin)
-        check_harm(tried, harm, label.source, label.label, row["window_start"], row["window_end"], excess)
+        if label.label is None:
+            check_harm_of_source(tried, harm, label.source, row)
+        else:
+            check_harm(tried, harm, label.source, label.label, row["window_start"], row["window_end"], excess)
         if rows is not None:
             found = living.facts.estimate(
                 row["schedule"], row["window_name"], label.source, label.label, "shortfall", "automated"
@@ -616,9 +619,7 @@ def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None
             reader.claims += tried.claims
             return
         best = tried if best is None or len(tried.false) < len(best.false) else best
-    if label.label is None:
-        reader.check(HARM.fullmatch(harm) is not None, "harm of a source", text, "unknown form")
-    elif best is None:
+    if best is None:
         reader.check(False, "harm", text, "no breach with such an estimate")
     else:
         reader.false += best.false[:1]

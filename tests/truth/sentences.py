@@ -555,7 +555,7 @@ HARM = re.compile(
     + rf"|(?P<averted>automation was off the whole (?:week|day): {_COUNT} would have been wrong than scores claimed{_LIMITS}(?:; .*)?)"
     .replace("(?P<count>", "(?P<count2>").replace("(?P<way>", "(?P<way2>").replace("(?P<low>", "(?P<low2>")
     .replace("(?P<high>", "(?P<high2>")
-    + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, an estimated (?P<done>[\d,]+) of them while automation was on "
+    + rf"|(?P<estimated>{_COUNT} wrong than scores claimed{_LIMITS}, (?:an estimated (?P<done>[\d,]+) of them|but an estimated (?P<beyond>[\d,]+) (?P<way4>more|fewer)) while automation was on "
     r"\((?:(?:(?P<share>\d+)|(?P<almost>less than 1|more than 99))% of the (?:week|day)|the whole (?:week|day)|some labels or some of the (?:week|day))"
     r"(?:, (?:scores (?P<blocked>[^()=]+?) blocked)?(?: and )?(?:(?P<parts>[^()]+? = .+?) off)? "
     r"for (?P<throughout>all|some) of it, but counted)?(?:, from higher scores for some of it)?\)(?:; .*)?)"
@@ -587,6 +587,28 @@ def check_harm(
         closed = reader.facts.closed_parts(source, label, start, end)
         words = None if not any(closed) else "all" if len(closed) == 1 else "some"
         reader.equal("closed while automation was on", text, found["throughout"], words)
+
+
+def check_harm_of_source(reader: Reader, text: str, source: str, row: Row) -> None:
+    """Of a source as a whole, automation made what it made of each label: its own errors, by its own time."""
+    found = HARM.fullmatch(text)
+    if found is None:
+        reader.unknown(f"harm: {text}")
+        return
+    facts, start, end = reader.facts, row["window_start"], row["window_end"]
+    labels = [each for of, each in facts.labels() if of == source]
+    known = [(excess_of(facts, {**row, "label": label}), facts.on_share(source, label, start, end)) for label in labels]
+    made = sum(excess * share for excess, share in known if excess is not None)
+    shares = [share for excess, share in known if excess is not None]
+    kind = "happened" if found["happened"] else "averted" if found["averted"] else "estimated"
+    on = all(share > 1 - 1e-6 for share in shares), all(share < 1e-6 for share in shares)
+    true = {"happened": on[0], "averted": on[1], "estimated": not on[1]}[kind]
+    reader.check(true, "harm of a source by the time its labels were on", text, str(shares))
+    if kind == "estimated":
+        said = int((found["done"] or found["beyond"]).replace(",", ""))
+        reader.check(abs(said - abs(made)) <= 0.51, "harm of a source while its labels were on", text, f"{made:.1f}")
+    if found["beyond"]:
+        reader.check((found["way4"] == "more") == (made >= 0), "more or fewer while on", text, f"{made:.1f}")
 
 
 def excess_of(facts: Facts, row: Row) -> float | None:

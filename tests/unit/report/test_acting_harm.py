@@ -10,7 +10,7 @@ import pytest
 from monitor.automation.harm import HarmKind, TimeOn
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import edges_of
-from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.report.acting_harm import ActingLabel, acted_from, counted_harm, counted_together
@@ -89,9 +89,48 @@ def test_where_nothing_acted_the_configured_score_counts() -> None:
 def test_of_a_source_labels_add_up_each_from_its_own_score() -> None:
     always = TimeOn(1.0, scores=((0.9, 1.0),))
     labels = [ActingLabel(read(0.8), always, 0.8), ActingLabel(read(0.8), TimeOn(0.5, scores=((0.8, 0.5),)), 0.8)]
-    found = counted_together(labels, "weekly", 0.95)
+    found = counted_together(pool([each.counts for each in labels]), labels, "weekly", 0.95)
     assert found is not None
     assert found.harm.excess == pytest.approx(excess(0.9) + excess(0.8))
     assert found.harm.done == pytest.approx(excess(0.9) + 0.5 * excess(0.8))
     assert found.harm.rows == 300
-    assert counted_together(labels[1:], "weekly", 0.95) is None
+    assert found.harm.counted_from == "the score from which gates acted, label by label"
+
+
+def test_of_a_source_automation_made_what_it_made_of_each_label() -> None:
+    """The label with most errors was off: by time over all labels, three quarters of them would be automation's."""
+    good = counts_from_rows([0.9] * 300, [1] * 270 + [0] * 30, automate_at=0.8)
+    bad = counts_from_rows([0.9] * 100, [1] * 40 + [0] * 60, automate_at=0.8)
+    whole = pool([good, bad])
+    for on in (TimeOn(1.0, scores=((0.8, 1.0),)), TimeOn(1.0)):
+        labels = [ActingLabel(good, on, 0.8), ActingLabel(bad, TimeOn(0.1), 0.8)]
+        found = counted_together(whole, labels, "weekly", 0.95)
+        assert found is not None
+        assert found.harm.excess == pytest.approx(50)
+        assert found.harm.done == pytest.approx(5)
+        assert found.harm.counted_from == ""
+        assert found.harm.short == (
+            "about 50 more wrong than scores claimed, an estimated 5 of them while automation was on "
+            "(some labels or some of the week)"
+        )
+    always = counted_together(whole, [ActingLabel(each, TimeOn(1.0), 0.8) for each in (good, bad)], "weekly", 0.95)
+    never = counted_together(whole, [ActingLabel(each, TimeOn(0.0), 0.8) for each in (good, bad)], "weekly", 0.95)
+    assert always is not None
+    assert never is not None
+    assert (always.harm.kind, never.harm.kind) == (HarmKind.HAPPENED, HarmKind.AVERTED)
+    assert counted_together(whole, [], "weekly", 0.95) is None
+
+
+def test_where_a_label_that_was_off_made_up_for_the_errors_of_others_they_are_no_part_of_the_sum() -> None:
+    worse = counts_from_rows([0.9] * 100, [1] * 60 + [0] * 40, automate_at=0.8)
+    better = counts_from_rows([0.9] * 200, [1] * 195 + [0] * 5, automate_at=0.8)
+
+    def of(bad: float, good: float) -> str:
+        labels = [ActingLabel(worse, TimeOn(bad), 0.8), ActingLabel(better, TimeOn(good), 0.8)]
+        found = counted_together(pool([worse, better]), labels, "weekly", 0.95)
+        assert found is not None
+        return found.harm.short.removesuffix(" while automation was on (some labels or some of the week)")
+
+    assert of(1.0, 0.0) == "about 15 more wrong than scores claimed, but an estimated 30 more"
+    assert of(0.0, 1.0) == "about 15 more wrong than scores claimed, but an estimated 15 fewer"
+    assert of(0.5, 0.5) == "about 15 more wrong than scores claimed, an estimated 8 of them"
