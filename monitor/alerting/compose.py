@@ -356,19 +356,21 @@ class _Composer:
 
     def _findings(self, incidents: Sequence[Incident]) -> list[AlertItem]:
         """The items of a message; the worst of each label that is described in full comes with its context."""
-        open_rules = self._open_elsewhere({each.id for each in incidents})
-        labels = by_label(
-            [
-                replace(
-                    self.context.brief(each, self._last(each)),
-                    open_elsewhere=tuple(open_rules.get((each.source, each.label), ())),
-                )
-                for each in incidents
-            ]
-        )
+        labels = by_label(self._briefs(incidents))
         full = [self.context.finding(label.lead) for label in labels[:IN_FULL]]
         rest = [each for label in labels[:IN_FULL] for each in label.findings[1:]]
         return [*full, *rest, *(each for label in labels[IN_FULL:] for each in label.findings)]
+
+    def _briefs(self, incidents: Sequence[Incident]) -> list[AlertItem]:
+        """The items of these incidents without context; each knows which other rules of its label are not resolved."""
+        open_rules = self._open_elsewhere({each.id for each in incidents})
+        return [
+            replace(
+                self.context.brief(each, self._last(each)),
+                open_elsewhere=tuple(open_rules.get((each.source, each.label), ())),
+            )
+            for each in incidents
+        ]
 
     def _open_elsewhere(self, members: Collection[str]) -> dict[tuple[str, str | None], list[str]]:
         """(source, label) -> the rules of its incidents that are not resolved and not in ``members``."""
@@ -398,9 +400,9 @@ class _Composer:
         calling = _incidents(s for s in loud if id(s) in more_severe or s.decision.kind in ("reopen", "open"))
         route = self._route(root, calling or members)
         called = {(each.source, each.label) for each in calling}
-        others = self._open_elsewhere({each.id for each in members})
-        known = called | {(each.source, each.label) for each in members if each.state == "resolved"} - set(others)
-        items = [(self._news_item(each, known), step.verdict) for each, step in zip(members, loud, strict=True)]
+        known = called | {(each.source, each.label) for each in members if each.state == "resolved"}
+        briefs = [self._with_switch(each, known) for each in self._briefs(members)]
+        items = [(each, step.verdict) for each, step in zip(briefs, loud, strict=True)]
         payload = news_message(
             items,
             window=window,
@@ -412,10 +414,10 @@ class _Composer:
         )
         return [self._reply(payload, members, root, window=window, calling=calling)]
 
-    def _news_item(self, incident: Incident, with_switch: Collection[tuple[str, str | None]]) -> AlertItem:
-        """The item of a reply; with its switch if people are called for its label, or all of the label is resolved."""
-        brief = self.context.brief(incident, self._last(incident))
-        return self.context.with_switch(brief) if (incident.source, incident.label) in with_switch else brief
+    def _with_switch(self, brief: AlertItem, known: Collection[tuple[str, str | None]]) -> AlertItem:
+        """The item of a reply; with its switch if people are called for its label, or something of it is resolved."""
+        key = brief.incident.source, brief.incident.label
+        return self.context.with_switch(brief) if key in known else brief
 
     def _is_routine(self, step: IncidentStep) -> bool:
         """Whether only the message itself shows it: the end of a silence, or one more window with a known outcome.

@@ -150,6 +150,16 @@ def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_ope
     assert "Not resolved, and not in this message: automated-shortfall." in read
     assert "Turn on" not in read
     assert edit.payload["text"].startswith("refund: ece-increase resolved")
+    reply = next(
+        d for d in world.deliveries() if d.operation == "reply" and "W04" in str(d.payload) and d.root == first
+    )
+    notification, blocks = reply.payload["text"], as_read({**reply.payload, "text": ""})
+    for said in (notification, blocks):
+        assert "Not resolved: automated-shortfall." in said
+        assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)" in said
+        assert "refund resolved" not in said
+    assert notification.startswith("refund: ece-increase resolved. Not resolved: automated-shortfall.")
+    assert ":white_check_mark:" not in blocks
     world.evaluate("2026-W05", [fine(REFUND), also])
     assert newest_edit(world, first).id == edit.id  # nothing new to say
     world.evaluate("2026-W06", [fine(REFUND), fine(also)])
@@ -158,6 +168,12 @@ def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_ope
     assert "not in this message" not in over
     other = next(d for d in world.deliveries() if d.operation == "post" and d.channel == "#ml-oncall")
     assert "refund resolved (2026-W06)" in as_read(newest_edit(world, other.id).payload)
+    last = next(
+        d for d in world.deliveries() if d.operation == "reply" and d.root == other.id and "W06" in str(d.payload)
+    )
+    assert "refund resolved: within the limit in 2026-W06" in last.payload["text"]
+    assert ":white_check_mark: *tickets/refund*" in as_read(last.payload)
+    assert "Not resolved" not in as_read(last.payload)
 
 
 def test_what_was_never_sent_is_reported_in_a_message_of_its_own_once_somebody_can_be_notified(

@@ -79,6 +79,11 @@ class Label:
         }  # fmt: skip
 
     @property
+    def open_rules(self) -> set[str]:
+        """All of its rules that are not resolved, whatever the message."""
+        return self.elsewhere | {i["rule"] for i in self.incidents if i["state"] != "resolved"}
+
+    @property
     def in_part(self) -> bool:
         """All of this message is resolved, and something else of the label is not."""
         return self.now == "resolved" and bool(self.elsewhere)
@@ -93,8 +98,7 @@ class Label:
     @property
     def resolved_rules(self) -> set[str]:
         """Its rules of which no incident is open, here or elsewhere."""
-        still = self.elsewhere | {i["rule"] for i in self.incidents if i["state"] != "resolved"}
-        return {i["rule"] for i in self.incidents} - still
+        return {i["rule"] for i in self.incidents} - self.open_rules
 
     @property
     def over(self) -> str:
@@ -651,6 +655,12 @@ def _elsewhere(reader: Reader, text: str, of: Any, rules: str) -> None:
     reader.equal("resolved in part", text, set(rules.split(", ")), label.elsewhere)
 
 
+@LINES.add(r"Not resolved: (?P<rules>[\w, -]+)\.")
+def _not_resolved(reader: Reader, text: str, of: Any, rules: str) -> None:
+    _, label = of
+    reader.equal("resolved in part", text, set(rules.split(", ")), label.open_rules)
+
+
 @LINES.add(
     r"No (?:(?P<schedule>weekly|daily) )?rule acts on it any more, so (?:it does not come back by itself|its blocked scores stay "
     r"blocked) \(`calmon automation enable`\)\."
@@ -942,12 +952,31 @@ def check_news(reader: Reader, message: Message, living: Living, window: str) ->
             if head is not None:
                 label = living.by_name(head["name"])
                 reader.check(label is not None, "label", line, "not in this message")
+                if label is not None and line.startswith(":white_check_mark:"):
+                    reader.equal("resolved as a whole", line, set(), label.open_rules)
                 continue
-            if line.startswith(("Automation is ", "No ", "To turn it on: ", "Tonight: ")):
+            if line.startswith(("Automation is ", "No ", "Not resolved: ", "To turn it on: ", "Tonight: ")):
                 LINES.read(reader, line, (living, label))
                 continue
             _news_line(reader, line, label, window)
+    for each in living.labels.values():
+        _news_push(reader, message.push, each)
     check_links(reader, message)
+
+
+def _news_push(reader: Reader, text: str, label: Label) -> None:
+    """The notification of a reply, where it says that a label is resolved, or some of its rules are."""
+    name = rf"(?:\A|; ){re.escape(label.name)}"
+    if re.search(rf"{name} resolved(?:\b|:)", text):
+        reader.equal("resolved as a whole", text, set(), label.open_rules)
+    part = re.search(rf"{name}: (?P<rules>[\w, -]+) resolved\. Not resolved: (?P<others>[\w, -]+)(?:\.| \()", text)
+    if part is not None:
+        resolved, others = set(part["rules"].split(", ")), set(part["others"].split(", "))
+        reader.check(resolved <= label.resolved_rules, "resolved in part", text, label.resolved_rules)
+        reader.equal("not resolved", text, others, label.open_rules)
+        switch = re.search(rf"{name}: .*? (?P<words>Automation is .+?)(?: \((?:{WEEK})\)|; |\Z)", text)
+        if switch is not None:
+            SWITCH.read(reader, switch["words"], Of(label.source, label.label, is_resolved=True))
 
 
 def _news_line(reader: Reader, text: str, label: Label | None, window: str) -> None:

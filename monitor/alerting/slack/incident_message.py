@@ -158,7 +158,8 @@ def news_message(
     ``findings`` are the incidents, each with its verdict of this evaluation (None: its rule was removed);
     ``changes`` name what it did to them, so that the same news is sent once. ``calls``: something came back, so the
     reply has the ``mention``, and says of the labels whose switch is known what automation does and what to do. Of a
-    resolved label with a known switch it says whether automation is on.
+    resolved label with a known switch it says whether automation is on. A label is resolved only if all of its rules
+    are, also those of other messages; else the reply says which are, and which are not.
     """
     verdicts = {finding.incident.id: verdict for finding, verdict in findings}
     lines, push = [], []
@@ -166,13 +167,29 @@ def news_message(
         lines.append(f"{_emoji(label)} *{escape(_full_name(label.lead))}*")
         lines += [news_line(each, verdicts[each.incident.id]) for each in label.findings]
         over = label.now == Now.RESOLVED
-        lines += _switch_when_resolved(label) if over else _for_the_called(label) if calls else []
-        push.append(escape(f"{label.name} {news(label.lead.incident, label.lead.last)}"))
+        lines += _after_resolved(label) if over else _for_the_called(label) if calls else []
+        push.append(_news_push(label))
     mention = mention if calls else None
     blocks = [*mention_block(mention), *(section(part) for part in sections([f"*{window.name}*", *lines]))]
     text = cut(f"{'; '.join(push)} ({window.name}) {mention_text(mention)}".strip(), FALLBACK)
     id = hashed("news", root, window.schedule, window.start.isoformat(), *sorted(changes))
     return payload_of(channel, text, blocks, id, "call" if calls else "news")
+
+
+def _after_resolved(label: LabelFindings) -> list[str]:
+    """Whether automation is on, and which rules are not resolved, if any."""
+    if not label.is_resolved_in_part:
+        return _switch_when_resolved(label)
+    return [*_switch_lines(label), _cut_line(f"{escape(label.not_resolved_words)}.")]
+
+
+def _news_push(label: LabelFindings) -> str:
+    """A label in the notification of a reply."""
+    lead = label.lead
+    if not label.is_resolved_in_part:
+        return escape(f"{label.name} {news(lead.incident, lead.last)}")
+    switch = f". {lead.switch.words}" if lead.switch is not None else ""
+    return cut(escape(f"{label.resolved_words(label.name)}. {label.not_resolved_words}{switch}"), 500)
 
 
 def _for_the_called(label: LabelFindings) -> list[str]:

@@ -85,7 +85,7 @@ class AlertItem:
     many more of the items that may be automated were wrong than their scores claimed. ``cause`` is the likely cause of
     the change (``cause_in_full``: with numbers), ``worst_segment`` the segment that fails most, ``last`` the newest
     event of the incident. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in
-    this message: another route may have taken them.
+    this message (another route may have taken them), or not in this reply.
     """
 
     verdict: Verdict
@@ -201,6 +201,11 @@ class LabelFindings:
         """The rules of this label that are not resolved; "" where all are."""
         rules = self.lead.open_elsewhere if self.is_resolved_in_part else ()
         return f"Not resolved, and not in this message: {_listed(rules)}" if rules else ""
+
+    @property
+    def not_resolved_words(self) -> str:
+        """The same in a reply, whose thread may be that of these rules too."""
+        return f"Not resolved: {_listed(self.lead.open_elsewhere)}" if self.is_resolved_in_part else ""
 
     def others(self) -> str:
         """The other rules by name, grouped by their state in the newest evaluation; "" where there are none.

@@ -216,6 +216,22 @@ def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be
     assert label.resolved_words(name) == f"{name}: auc-floor resolved"
 
 
+@pytest.mark.parametrize("calls", [False, True])
+def test_a_reply_that_one_rule_is_resolved_says_which_are_not_and_whether_automation_is_on(calls: bool) -> None:
+    mine = replace(ENDED, open_elsewhere=("auc-floor", "<b>"), switch=OFF)
+    payload = incidents.news_message(
+        [(mine, mine.verdict)], window=WEEK, channel="#c", root="r", changes=["a:2"], calls=calls
+    )
+    name, blocks = ENDED.incident.label, as_read({**payload, "text": ""})
+    assert (
+        payload["text"]
+        == f"{name}: ece-increase resolved. Not resolved: auc-floor, &lt;b&gt;. {OFF.words} ({WEEK.name})"
+    )
+    assert f"{OFF.words}.\nNot resolved: auc-floor, &lt;b&gt;." in blocks
+    assert ":white_check_mark:" not in blocks
+    assert HOW not in blocks
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_reads_as_its_golden_case(name: str) -> None:
     read, case = as_read(MESSAGES[name]()), CASES / f"{name}.txt"
