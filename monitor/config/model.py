@@ -291,6 +291,11 @@ class Rule(Later, Strict):
         return self.condition in ("increase", "decrease")
 
     @property
+    def is_of_mix(self) -> bool:
+        """Whether it is about the mix of labels, predicted or true, which is compared label by label."""
+        return self.test == "chi_square" and self.column in ("label", "actual")
+
+    @property
     def rolls(self) -> bool:
         """Whether the rule compares with the weeks before instead of the baseline."""
         return self.reference == "previous_weeks"

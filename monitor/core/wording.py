@@ -725,6 +725,8 @@ def _waiting(verdict: Verdict) -> str:
 def _nothing_to_compare_with(verdict: Verdict) -> str:
     if "reference" in verdict.detail:
         return f"{reference(verdict)} had no rows to compare with"
+    if "mix_of" in verdict.detail:
+        return "none of its labels has a baseline to compare with yet"
     return "there is no baseline to compare with yet"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,16 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
     renamed = references.renamed.get(label, ())
     more = {"renamed": as_detail(renamed)} if renamed else {}
     return replace(rule_input, detail={**rule_input.detail, **more})
+
+
+def with_labels_pinned(rule: Rule, rule_input: RuleInput, pinned: Collection[str | None]) -> RuleInput:
+    """The input of a rule, without its baseline where it is about the mix of labels and no label has one.
+
+    The mix is compared label by label, so that the baseline of the source as a whole is none for it.
+    """
+    if not rule.is_of_mix or rule_input.baseline is None or any(label is not None for label in pinned):
+        return rule_input
+    return replace(rule_input, baseline=None, detail={**rule_input.detail, "mix_of": rule.column})
 
 
 def is_about_automated(metric: str | None, where: Where) -> bool:

@@ -30,7 +30,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
-from monitor.evaluation.baseline_settings import against_baseline
+from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
@@ -251,7 +251,8 @@ def verdicts_of(
     rolling: dict[str | None, Baseline] = {}
     if rule.rolls:
         before = data.earlier[: rule.reference_weeks]
-        rolling = rolling_baselines(data.name, labels, before, data.baselines, config.evaluation)
+        compared = subjects(data, source) if rule.is_of_mix else labels
+        rolling = rolling_baselines(data.name, compared, before, data.baselines, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
     most = _windows_pooled(rule, config, data.current.window)
     rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
@@ -261,6 +262,8 @@ def verdicts_of(
         else against_baseline(rule, each, data.references, source)
         for each in rule_inputs
     ]
+    if not rule.rolls:
+        rule_inputs = [with_labels_pinned(rule, each, data.baselines) for each in rule_inputs]
     family = None
     if rule.metric in EXPECTED:
         rows, baselines = data.current.whole.unresolved, data.baselines

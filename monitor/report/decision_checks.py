@@ -225,7 +225,8 @@ def _baseline(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
             f"{reference(verdict)} had {weeks['rows']:,} rows" if check.passed else f"{reference(verdict)} had none"
         )
         return "Is there a baseline to compare with?", answer
-    answer = "none was pinned" if not check.passed else "one was pinned" if version is None else f"version {version}"
+    missing = "none was pinned for any of its labels" if "mix_of" in verdict.detail else "none was pinned"
+    answer = missing if not check.passed else "one was pinned" if version is None else f"version {version}"
     return "Is there a baseline to compare with?", answer
 
 

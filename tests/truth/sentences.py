@@ -398,6 +398,7 @@ def _none_waits(reader: Reader, text: str, row: Row, who: str) -> None:
 
 _REASONS = {
     "there is no baseline to compare with yet": "no_baseline",
+    "none of its labels has a baseline to compare with yet": "no_baseline",
     "the weeks before had no rows to compare with": "no_baseline",
     "its scores moved, too few are comparable with the weeks before": "scores_moved",
     "this window is part of the baseline": "in_baseline",
