@@ -48,8 +48,12 @@ _RISE = {
 
 
 def step_sentence(found: StepOrSlope) -> str:
-    """The ECE of a week beside the weeks before and the baseline, and whether that is a step."""
+    """The ECE of a week beside the weeks before and the baseline, and whether that is a step.
+
+    Without a baseline the week's own estimate has other bins, so that it may have another value.
+    """
     then = weeks_before(WEEKS) if found.weeks == WEEKS else f"{found.weeks} of {weeks_before(WEEKS)}"
-    sides = [f"ECE {measured(found.now)}", f"{measured(found.before)} in {then}"]
+    bins = "" if found.baseline is not None else "in the bins of the weeks before "
+    sides = [f"ECE {bins}{measured(found.now)}", f"{measured(found.before)} in {then}"]
     sides += [] if found.baseline is None else [f"{measured(found.baseline)} in the baseline"]
     return f"{', '.join(sides)}: {_RISE[found.kind]}."

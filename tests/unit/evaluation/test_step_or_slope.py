@@ -59,4 +59,5 @@ def test_without_a_baseline_a_step_is_seen_all_the_same() -> None:
     found = step_or_slope(Subject("tickets", "billing"), window(0), now, [before], None, CONFIG.evaluation)
     assert found is not None
     assert (found.kind, found.baseline) == ("step", None)
+    assert step_sentence(found).startswith("ECE in the bins of the weeks before 0.")  # not those of its estimate
     assert " in 1 of the 4 weeks before: a step in this week." in step_sentence(found)
