@@ -101,7 +101,7 @@ def _together(rows: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _pin(rows: Sequence[Any]) -> TimelineEvent:
     row, named = rows[0], sorted(each.label for each in rows if each.label)
-    about = f" of {len(named)} labels" if len(named) > 1 else ""
+    about = f" of {len(named)} labels" if len(named) > 1 else "" if named else " of the source as a whole"
     text = f"baseline {row.first_window} to {row.last_window} pinned{about}" + (f": {row.reason}" if row.reason else "")
     label = label_of(named[0]) if len(named) == 1 else None
     return TimelineEvent(row.pinned_at, "baseline", text, row.source, label, row.pinned_by)

@@ -147,6 +147,9 @@ def test_labels_that_were_pinned_one_after_the_other_are_one_event(store: Store)
     ]
     of_one = store.timeline("tickets", "legal", since=MONDAY, until=NOW)
     assert [(e.label, e.text) for e in of_one] == [("legal", "baseline 2026-W30 to 2026-W35 pinned: go")]
+    without = store.timeline("tickets", "rare", since=MONDAY, until=NOW)
+    of_source = "baseline 2026-W30 to 2026-W35 pinned of the source as a whole: go"
+    assert [(e.label, e.text) for e in without] == [(None, of_source)]
     pin("legal", 2, timedelta(seconds=9))  # the same weeks once more, and an hour later
     pin("legal", 3, timedelta(hours=1))
     assert len(store.timeline("tickets", "legal", since=MONDAY, until=NOW)) == 3
