@@ -41,7 +41,7 @@ from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, FewScans
+from monitor.warehouse.dialects import COUNTED_BY_BITS, NUMERIC, Arrays, Dialect, FewScans
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
@@ -258,17 +258,18 @@ class Warehouse:
         Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
         reading has the fingerprint of the rows that it read. If only the rows without a truth cannot be read, the rest
         is returned, and ``quality`` says why.
-        ``expected`` is by default what this object found last. It decides by how many scans the window is read, and
-        changes no result.
+        ``expected`` is by default what this object found last, with the labels that it has seen. It decides by how many
+        scans the window is read, and changes no result.
         Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
         warehouse does not answer.
         """
         with self._statements(name, source, window, now) as (connection, statements):
             hashed = fingerprint and has_fingerprint(source)
-            reader = Reader(connection, name, statements, whole, hashed, expected or self._found.get(name, Expected()))
+            known = expected or self._found.get(name, Expected())
+            reader = Reader(connection, name, statements, whole, hashed, known)
             found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
             repeats = any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
-            self._found[name] = Expected(bool(found.rejected), repeats, found.apart, tuple(found.labels))
+            self._found[name] = Expected(bool(found.rejected), repeats, found.apart, _together(known, found))
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)
@@ -594,6 +595,12 @@ def _what_to_do(message: str) -> str:
 def _first_line(error: exc.DBAPIError) -> str:
     lines = str(error.orig).strip().splitlines()
     return lines[0] if lines else type(error.orig).__name__
+
+
+def _together(known: Expected, found: Reading) -> tuple[str, ...]:
+    """The labels that were known and those that were found: a rare label has rows in some windows only."""
+    every = tuple(sorted({*known.labels, *found.labels}))
+    return every if len(every) <= COUNTED_BY_BITS else tuple(found.labels)
 
 
 def _address(url: sa.URL) -> str:

@@ -350,3 +350,17 @@ def test_the_setting_chooses_by_how_many_scans_and_changes_no_other_warehouse(ad
     for scans, expected in (("fewest", "always"), ("several", "never"), ("quickest", usual), (None, usual)):
         given = {"CALMON_WAREHOUSE_URL": address} | ({} if scans is None else {"CALMON_WAREHOUSE_SCANS": scans})
         assert warehouse_of(load_settings(given), frozenset())._dialect.few_scans == expected
+
+
+def test_labels_that_come_now_and_then_are_remembered(load: Loader) -> None:
+    weeks = [windows.week(f"2026-W{number}", ZoneInfo("UTC")) for number in (43, 44, 45, 46)]
+    often, rare = {"item": "t1", "label": "billing"}, {"item": "t1", "label": "rare"}
+    plain = {"score": 0.9, "actual": 1.0}
+    rows = [each | plain | {"resolved_at": week.start} for week in weeks for each in (often, rare)]
+    rows = [row for row in rows if row["label"] != "rare" or row["resolved_at"] in (weeks[0].start, weeks[3].start)]
+    for engine, warehouse in load(rows, engines=("duckdb", "sqlite", "postgresql")).items():
+        asked = statements_of_readings(warehouse)
+        for week, labels in zip(weeks, (2, 1, 1, 2), strict=True):
+            asked.clear()
+            assert len(warehouse.read("tickets", source(), week, now=NOW).labels) == labels
+            assert [each for each in asked if "kept_rows" in each] == [], (engine, week.name)
