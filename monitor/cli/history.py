@@ -34,6 +34,8 @@ from monitor.report.words import listed
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
+_NOTHING_YET = "the history has nothing of that: no such window was evaluated by"
+
 KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 
 HistoryFormat = Literal["table", "csv", "json", "parquet"]
@@ -78,7 +80,10 @@ def history(
         at = cli.moment(as_of, cli.configuration()) if as_of is not None else None
         found = found if at is None else known_at(store, found, at)
         found = within([e for e in found if label is None or e.subject.label == label], span)
-        verdicts = store.verdicts(schedule=schedule, source=source)
+        if at is None:
+            verdicts = store.verdicts(schedule=schedule, source=source)
+        else:
+            verdicts = store.verdicts_at(schedule, at, source=source)
         until = store.removed_until()
     if until is not None and metric not in CONTRACT and span.reaches(until):
         _say_what_may_be_removed(metric, found, until)
@@ -91,7 +96,8 @@ def history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_view(found, verdicts, requested=span.requested) if found else NOTHING)
+        nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
+        cli.out.print(history_view(found, verdicts, requested=span.requested) if found else nothing)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
@@ -139,7 +145,7 @@ def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int
 
 
 def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Estimate]:
-    """The estimates of windows that were over then, as they were before later truths."""
+    """The estimates of windows that had been evaluated by then, as they were before later truths."""
     if not found:
         return []
     first = found[0]
@@ -151,8 +157,12 @@ def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Esti
         for e in each
         if (e.metric, e.where, e.subject.segment) == (first.metric, first.where, None)
     ]
-    subjects = {e.subject for e in found}
-    known = [e for e in (*kept, *before) if e.window.end <= at and e.subject in subjects]
+    subjects, since = {e.subject for e in found}, store.first_known(first.window.schedule)
+
+    def is_known(e: Estimate) -> bool:
+        return max(e.window.end, since.get((e.window.start, e.subject.source), e.window.end)) <= at
+
+    known = [e for e in (*kept, *before) if is_known(e) and e.subject in subjects]
     return sorted(known, key=lambda e: (e.window.start, e.subject.source, e.subject.label or ""))
 
 

@@ -273,6 +273,27 @@ def verdicts(
     return [_verdict(row) for row in connection.execute(ordered).mappings()]
 
 
+def verdicts_at(
+    connection: Connection, schedule: Schedule, at: datetime, *, source: str | None = None
+) -> list[Verdict]:
+    """The verdicts as they were at the time ``at``: of each rule and subject in a window the newest of that time.
+
+    Where none of a source's verdicts in a window is newer, they are the current ones: a rule that was removed has none,
+    and of data that changed back the verdict is an older one.
+    """
+    table = tables.verdicts
+    statement = _filtered(select(table), table, {"schedule": schedule, "source": source}, ANY, None)
+    by_window: dict[tuple[datetime, str], list[RowMapping]] = {}
+    for row in connection.execute(statement.order_by(table.c.window_start, table.c.stored_at)).mappings():
+        by_window.setdefault((row["window_start"], row["source"]), []).append(row)
+    found: list[RowMapping] = []
+    for rows in by_window.values():
+        known = [row for row in rows if row["stored_at"] <= at]
+        newest = {(row["label"], row["rule"]): row for row in known}
+        found += newest.values() if len(known) < len(rows) else [row for row in rows if row["current"]]
+    return [_verdict(row) for row in found]
+
+
 def outcomes_before(
     connection: Connection, verdict: Verdict, before: datetime, limit: int
 ) -> list[tuple[datetime, Outcome]]:

@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, and_, func, select
+from sqlalchemy import Connection, RowMapping, and_, func, select, true
 
 from monitor.core.maturity import Maturity
-from monitor.core.records import Estimate, Schedule, Subject, Window
+from monitor.core.records import Estimate, Reason, Schedule, Subject, Window
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, row_of
 from monitor.history.evaluations import Between, estimate_of, with_window_end
@@ -18,6 +18,7 @@ from monitor.history.values import label_key, label_of, number
 
 Key = tuple[datetime, str | None]
 """(start of a window, label)."""
+_NOT_READ = (Reason.RELATION_ERROR.value, Reason.WAREHOUSE_FAILED.value)
 
 
 def save_maturities(connection: Connection, found: Sequence[Maturity], now: datetime) -> None:
@@ -77,6 +78,30 @@ def keep_former(connection: Connection, window: Window, source: str, now: dateti
     text = json.dumps([{name: value for name, value in row.items() if name != "window_start"} for row in rows])
     kept = {"schedule": window.schedule, "window_start": window.start, "source": source, "restated_at": now}
     add_missing(connection, tables.restatements, [{**kept, "estimates": zlib.compress(text.encode())}])
+
+
+def first_known(connection: Connection, schedule: Schedule) -> dict[tuple[datetime, str], datetime]:
+    """(start of a window, source) -> when its estimates were first known, as far as the history says.
+
+    Verdicts keep the time at which they were stored, also after the window was judged again; those of a source that
+    could not be read came without estimates. Of a source without verdicts it is the end of the window's last run.
+    """
+    judged, runs, table = tables.verdicts, tables.runs, tables.restatements
+    of_runs = select(runs.c.window_start, func.coalesce(runs.c.finished_at, runs.c.started_at).label("at"))
+    ended = {row.window_start: row.at for row in connection.execute(of_runs.where(runs.c.schedule == schedule))}
+    sources = select(tables.readings.c.window_start, tables.readings.c.source)
+    read = connection.execute(sources.where(tables.readings.c.schedule == schedule))
+    found = {(row.window_start, row.source): ended[row.window_start] for row in read if row.window_start in ended}
+    for each, at, conditions in (
+        (judged, judged.c.stored_at, judged.c.reason.not_in(_NOT_READ)),
+        (table, table.c.restated_at, true()),
+    ):
+        keys = (each.c.window_start, each.c.source)
+        first = select(*keys, func.min(at).label("at")).where(each.c.schedule == schedule, conditions).group_by(*keys)
+        for row in connection.execute(first):
+            key = row.window_start, row.source
+            found[key] = min(found.get(key, row.at), row.at)
+    return found
 
 
 def former_estimates(

@@ -339,6 +339,8 @@ class Store:
     maturities = _reading(restatements.maturities)
     keep_former = _writing(restatements.keep_former)
     former_estimates = _reading(restatements.former_estimates)
+    first_known = _reading(restatements.first_known)
+    verdicts_at = _reading(evaluations.verdicts_at)
 
     # Readings and baselines
 
