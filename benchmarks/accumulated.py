@@ -1,8 +1,8 @@
 """How soon accumulated evidence, CUSUM and weekly rules find a lasting fault, and how many false alarms they give.
 
 One label of twenty loses precision in its automated rows, of score .9, from the first week on. Accumulated evidence is
-compared with: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on shortfall; bands
-of three standard deviations of eight weeks; and the textbook rule, which fires if the week's shortfall is above .05.
+compared with: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on overconfidence; bands
+of three standard deviations of eight weeks; and the textbook rule, which fires if the week's overconfidence is above .05.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CELLS = (
 )
 """(automated rows a week, fall of precision). The last one is a fall by .15 in one of four channels."""
 QUIET = ((20, 0.0), (100, 0.0), (300, 0.0), (20, MARGIN), (100, MARGIN), (300, MARGIN))
-"""(automated rows a week, shortfall): calibrated labels, and labels exactly at the allowed shortfall."""
+"""(automated rows a week, overconfidence): calibrated labels, and labels exactly at the allowed overconfidence."""
 ALPHAS = (0.05, 0.01)
 DOCS = ROOT / "docs" / "statistics.md"
 
@@ -62,7 +62,7 @@ def by_evidence(kept: Floats, rows: int) -> First:
 
 
 def by_cusum(kept: Floats, rows: int) -> First:
-    """Page's sum of log likelihood ratios, for a fall by .10 against the allowed shortfall."""
+    """Page's sum of log likelihood ratios, for a fall by .10 against the allowed overconfidence."""
     p, q, total = CLAIMED - MARGIN, CLAIMED - 0.10, 0.0
     alarms = []
     for ratio in rows * (kept * math.log(q / p) + (1 - kept) * math.log((1 - q) / (1 - p))):
@@ -74,7 +74,7 @@ def by_cusum(kept: Floats, rows: int) -> First:
 def by_week(kept: Floats, rows: int) -> First:
     """The shipped rule on up to four pooled weeks, its p-value adjusted as the smallest of twenty labels."""
     config = shipped()
-    rule = next(each for each in config.rules if each.id == "automated-shortfall")
+    rule = next(each for each in config.rules if each.id == "automated-overconfidence")
     adjusted = LABELS * config.decision_rules("weekly")
     weeks = [_counts(each, rows) for each in kept]
     for place in range(len(weeks)):
@@ -87,7 +87,7 @@ def by_week(kept: Floats, rows: int) -> First:
 
 
 def by_textbook(kept: Floats, rows: int) -> First:
-    """A shortfall above .05 in one week, however few rows it has."""
+    """An overconfidence above .05 in one week, however few rows it has."""
     return _first(kept < CLAIMED - TEXTBOOK)
 
 
@@ -153,14 +153,14 @@ def found_table(runs: int, weeks: int) -> Table:
 def quiet_table(runs: int, weeks: int) -> Table:
     """The table of false alarms."""
     lines = []
-    for rows, shortfall in QUIET:
-        cells = {name: played(name, rows, shortfall, runs, weeks) for name in METHODS if name != "weekly rule"}
+    for rows, overconfidence in QUIET:
+        cells = {name: played(name, rows, overconfidence, runs, weeks) for name in METHODS if name != "weekly rule"}
         rates = [
             f"{LABELS * _rate(cell, weeks):.3f} (at most {LABELS * _rate(cell, weeks, 0.95):.3f})"
             for cell in cells.values()
         ]
-        lines.append((str(rows), f"{shortfall:g}", *rates))
-    heads = ("automated rows a week", "shortfall", *(name for name in METHODS if name != "weekly rule"))
+        lines.append((str(rows), f"{overconfidence:g}", *rates))
+    heads = ("automated rows a week", "overconfidence", *(name for name in METHODS if name != "weekly rule"))
     note = (
         f"{runs} labels a line, {weeks} weeks each: alarms over the time until the first one of each label, for 20 "
         "labels; in brackets the upper 95% limit. At most 0.1 is proved for evidence and CUSUM."
@@ -169,7 +169,7 @@ def quiet_table(runs: int, weeks: int) -> Table:
 
 
 def ever_table(worlds: int, weeks: int) -> Table:
-    """The table of how often the plain e-process ever exceeds 1/a, for a shortfall of exactly the margin."""
+    """The table of how often the plain e-process ever exceeds 1/a, for an overconfidence of exactly the margin."""
     lines = []
     for rows, copies in ((20, 1), (100, 1), (300, 1), (100, 5)):
         rng = np.random.default_rng([SEED, rows, copies, 2])
@@ -183,7 +183,7 @@ def ever_table(worlds: int, weeks: int) -> Table:
     note = (
         f"{worlds:,} labels a line, {weeks} weeks each; copies are known by their cluster. At most a is proved for 1/a."
     )
-    return Table("The plain e-process at a shortfall of exactly .02", heads, tuple(lines), (note,), texts=0)
+    return Table("The plain e-process at an overconfidence of exactly .02", heads, tuple(lines), (note,), texts=0)
 
 
 def _promise(rows: int, copies: int, kept: float) -> Promise:

@@ -1,7 +1,7 @@
 """Planted causes: is the right one named first, is none named if none is planted, and is the onset right?
 
 Each world has a label with three segment columns whose values already differ a little in calibration, traffic that
-varies from span to span, and in half of the worlds a harmless new model version. The shortfall (mean score minus
+varies from span to span, and in half of the worlds a harmless new model version. The overconfidence (mean score minus
 accuracy) of all rows together then rises by CHANGE, because of one cause. Of kind "none", it rises by the same in every
 segment in half of the worlds, and not at all in the others.
 """
@@ -26,7 +26,7 @@ SEED = 20260101
 KINDS = ("version", "channel", "language", "pair", "mix", "none")
 ROWS = (500, 2_000, 10_000)
 CHANGE, USUAL = 0.05, 0.015
-"""The planted rise of the shortfall, and the standard deviation among values of a column without it."""
+"""The planted rise of the overconfidence, and the standard deviation among values of a column without it."""
 COLUMNS = ("channel", "language", "model_version")
 CHANNELS = {"chat": 0.30, "email": 0.35, "phone": 0.10, "web": 0.25}
 LANGUAGES = {"de": 0.25, "en": 0.55, "es": 0.05, "fr": 0.15}
@@ -37,7 +37,7 @@ MEDIAN_SCORE = 0.79
 SLOPE, SLOPE_WEEKS, GROWTHS, CLEAR = 0.1, 26, (1, 2, 4, 8, 16), 3.5
 """A change that grows: its full size, the weeks looked at, over how many it grows, and how clear a week must be."""
 WORSE_CHANNEL = 0.3
-"""The shortfall that the growing channel had before, in worlds of kind "mix"."""
+"""The overconfidence that the growing channel had before, in worlds of kind "mix"."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -307,11 +307,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.causes", description=str(__doc__).split("\n")[0])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS)
-    parser.add_argument("--metric", choices=["shortfall", "ece", "both"], default="both")
+    parser.add_argument("--metric", choices=["overconfidence", "ece", "both"], default="both")
     parser.add_argument("--crossed", action="store_true", help="high scores too high and low ones too low")
     chosen = parser.parse_args(arguments)
     out = console()
-    for metric in ("shortfall", "ece") if chosen.metric == "both" else (chosen.metric,):
+    for metric in ("overconfidence", "ece") if chosen.metric == "both" else (chosen.metric,):
         table(chosen.seeds, metric, chosen.rows, crossed=chosen.crossed).show(out)
     versions_table(chosen.seeds, chosen.rows).show(out)
     slopes_table(chosen.seeds, chosen.rows).show(out)

@@ -53,7 +53,7 @@ sources:
 evaluation: {{resamples: 200, min_samples: 300, pool_weeks: 1}}
 baseline: {{weeks: 6, min_pairs: 3000}}
 rules:
-  - {{id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+  - {{id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
      severity: critical, actions: [slack, disable_automation]}}
   - {{id: ece-above, metric: ece, condition: above, threshold: 0.02, severity: warning, actions: [slack]}}
   - {{id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.2, severity: critical, actions: [slack]}}

@@ -126,7 +126,7 @@ def _weeks(usual: Population, now: Population, rows: int, rng: np.random.Generat
 def found_table(runs: int, small_weeks: Sequence[int]) -> Table:
     """How often the label that broke is in breach in its first week, which is a small one."""
     lines = []
-    for rule_id in ("ece-increase", "mce-increase", "automated-shortfall"):
+    for rule_id in ("ece-increase", "mce-increase", "automated-overconfidence"):
         rule, counted = rule_of(rule_id), []
         for looks in (False, True):
             for rows in small_weeks:

@@ -64,7 +64,9 @@ SEED, SOURCE = 20260101, "tickets"
 BASELINE_WEEKS, MODEL_WEEKS = 8, 40
 BAD_FROM = 140
 ROWS = 900
-_THREE = frozenset({"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "shortfall", "false_negative_rate"})
+_THREE = frozenset(
+    {"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "overconfidence", "false_negative_rate"}
+)
 
 #: Name -> address with its query, maximum milliseconds and kilobytes, and the bare query of its rows.
 PAGES: dict[str, tuple[str, float, float, Callable[[sa.Connection], int]]] = {}
@@ -176,7 +178,7 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
         value = 0.93 + float(rng.normal(0, 0.01))
     elif number < BASELINE_WEEKS:
         outcome, reason = "not_evaluated", Reason.IN_BASELINE
-    elif bad and rule.metric in ("ece", "shortfall"):
+    elif bad and rule.metric in ("ece", "overconfidence"):
         outcome, value = "breach", value + 1.5 * rule.threshold
         reason = Reason.INCREASED if rule.compares else Reason.ABOVE_THRESHOLD
     elif rng.random() < 0.02:
@@ -206,7 +208,7 @@ def _switching(folder: Path, past: Sequence[Window], names: Sequence[str]) -> No
             kind = "enabled" if first else "disabled" if off else "renewed"
             before, after = "never_set" if first else "on", "off" if off else "on"
             lease = None if off else at + timedelta(days=9)
-            reason = "automated-shortfall: above_threshold" if off else "within the threshold"
+            reason = "automated-overconfidence: above_threshold" if off else "within the threshold"
             event = SwitchEvent(f"weekly:{window.name}", SOURCE, name, at, kind, before, after, "weekly run", reason,
                                 lease_until=lease)  # fmt: skip
             rows.append(event_row(event))
@@ -391,7 +393,7 @@ PAGES |= {
         "/compare?a=2026-W20&b=2026-W46", 500, 300,
         bare("SELECT label, metric, population, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND "
              "source = 'tickets' AND window_start IN (SELECT window_start FROM runs WHERE window_name IN ('2026-W20', "
-             "'2026-W46')) AND metric IN ('ece', 'roc_auc', 'shortfall', 'error_rate')"),
+             "'2026-W46')) AND metric IN ('ece', 'roc_auc', 'overconfidence', 'error_rate')"),
     ),
     "incidents": ("/incidents?weeks=156", 500, 300, bare("SELECT * FROM incidents")),
     "automation": ("/automation", 500, 300, bare("SELECT * FROM switch_events WHERE at >= '2025-11-01'")),

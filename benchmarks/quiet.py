@@ -1,8 +1,8 @@
 """Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
 
-Twenty labels, whose shortfall is at most the accepted .02 in every segment, are simulated for two years. In the first
+Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the first
 only evidence accumulates. In the second every rule is judged by the functions of a run: the shipped weekly rules,
-auc-decrease, lasting-shortfall and lasting-segments. A week is judged only if a rule could breach in it or an
+auc-decrease, lasting-overconfidence and lasting-segments. A week is judged only if a rule could breach in it or an
 incident is open. That is found for all labels and weeks of a year together, from p-values that are never larger than
 those of the run, and from evidence that is never smaller.
 """
@@ -437,7 +437,7 @@ def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
     """A metric's value in each judged window, (J,); NaN if it has none."""
     score, misses = label.cell / CELLS, n - hits
     with np.errstate(invalid="ignore", divide="ignore"):
-        if metric == "shortfall":
+        if metric == "overconfidence":
             return np.asarray(((n * score - hits) @ label.acts) / (n @ label.acts))
         if metric == "false_negative_rate":
             return np.asarray(hits @ (score < 0.5) / hits.sum(axis=1))

@@ -28,7 +28,7 @@ BEFORE: dict[str, Callable[[Counts], Proportion | FScore | None]] = {
     "recall": lambda counts: Proportion.of(positives_found(counts)),
     "f1": lambda counts: None if (found := Proportion.of(agreed(counts))) is None else FScore(found),
 }
-UNCHANGED = ("accuracy", "shortfall", "precision", "specificity")
+UNCHANGED = ("accuracy", "overconfidence", "precision", "specificity")
 
 
 def reviewed(made: Endless, keep: int, rng: np.random.Generator) -> Counts:

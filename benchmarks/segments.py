@@ -55,7 +55,7 @@ SCORES = mixture(0.5, (5.0, 2.0), (2.0, 5.0))
 ROWS = (200, 500, 2_000)
 YEAR = 52
 LASTING = Rule(
-    id="lasting-shortfall", metric="shortfall", where="automated", condition="accumulated", threshold=MARGIN,
+    id="lasting-overconfidence", metric="overconfidence", where="automated", condition="accumulated", threshold=MARGIN,
     min_samples=30,
 )  # fmt: skip
 IN_SEGMENTS = LASTING.model_copy(update={"id": "lasting-segments", "scope": "segments", "segments": ("all",)})
@@ -181,7 +181,7 @@ def found_table(runs: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
     automated = 100 * float((SCORES.points() >= AUTOMATE_AT).mean())
     note = (
         f"{runs} runs a line, {weeks} weeks each, {automated:.0f}% of the rows automated; -: not within them. "
-        "Segments: lasting-segments; label: lasting-shortfall. Rightly named: of those found, the segment with the "
+        "Segments: lasting-segments; label: lasting-overconfidence. Rightly named: of those found, the segment with the "
         "most evidence is at fault."
     )
     title = "Faults in a part of a label: the week by which so many runs are found"
@@ -224,7 +224,7 @@ QUIET: dict[str, Callable[[np.random.Generator, int, int, float], dict[Segment, 
     "five copies of each row": lambda rng, n, weeks, fall: _quiet(rng, copied(rng, n, weeks, 5), weeks, fall),
     "half of the truths late": lambda rng, n, weeks, fall: _late(rng, drawn(rng, n, weeks), fall),
 }
-"""Name -> function that gives the evidence of the segments of a label with no shortfall, or just the allowed one."""
+"""Name -> function that gives the evidence of the segments of a label with no overconfidence, or just the allowed one."""
 
 
 def _quiet(rng: np.random.Generator, known: Drawn, weeks: int, fall: float) -> dict[Segment, Floats]:
@@ -243,18 +243,25 @@ def quiet_table(labels: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
     """The table of false alarms."""
     lines = []
     for (name, played_), n in product(QUIET.items(), rows):
-        for shortfall in (0.0, MARGIN):
-            rng = np.random.default_rng([SEED, n, round(100 * shortfall), list(QUIET).index(name)])
+        for overconfidence in (0.0, MARGIN):
+            rng = np.random.default_rng([SEED, n, round(100 * overconfidence), list(QUIET).index(name)])
             alarms = spent = 0
             for _ in range(labels):
-                found = found_in(played_(rng, n, weeks, shortfall))
+                found = found_in(played_(rng, n, weeks, overconfidence))
                 alarms, spent = alarms + (found is not None), spent + (weeks if found is None else found[0])
             scale = LABELS * YEAR
             high = float(binomtest(alarms, spent).proportion_ci(0.9).high)
             lines.append(
-                (name, f"{n:,}", f"{shortfall:g}", f"{alarms}", f"{scale * alarms / spent:.3f}", f"{scale * high:.3f}")
+                (
+                    name,
+                    f"{n:,}",
+                    f"{overconfidence:g}",
+                    f"{alarms}",
+                    f"{scale * alarms / spent:.3f}",
+                    f"{scale * high:.3f}",
+                )
             )
-    heads = ("rows", "rows a week", "shortfall", "alarms", "a year, of twenty labels", "at most (95%)")
+    heads = ("rows", "rows a week", "overconfidence", "alarms", "a year, of twenty labels", "at most (95%)")
     note = f"{labels} labels a line, {weeks} weeks each: alarms over the time until the first one of each label."
     return Table("Segments of labels in which nothing is wrong", heads, tuple(lines), (note,), texts=1)
 
@@ -302,7 +309,7 @@ def cost_table(repeats: int, labels: int = LABELS) -> Table:
             evaluate(data, changed)
             taken.append(time.process_time() - began)
         timed.append(sorted(taken)[len(taken) // 2])
-    names = ("the shipped rules", "with lasting-shortfall", "with lasting-segments too")
+    names = ("the shipped rules", "with lasting-overconfidence", "with lasting-segments too")
     lines = tuple((name, f"{each:.2f}", f"{each / timed[0]:.2f}") for name, each in zip(names, timed, strict=True))
     note = (
         f"{labels} labels of 2,000 rows, three columns of five values, a year of weeks before; "
@@ -333,7 +340,7 @@ def replay_table(weeks: int, labels: int = LABELS) -> Table:
             replay(store, plan_of(config, config, year.windows[-1], weeks))
             timed.append(time.process_time() - began)
     names, least = (
-        ("the shipped rules", "with lasting-shortfall and lasting-segments"),
+        ("the shipped rules", "with lasting-overconfidence and lasting-segments"),
         (min(timed[::2]), min(timed[1::2])),
     )
     lines = tuple((name, f"{each:.1f}", f"{each / least[0]:.2f}") for name, each in zip(names, least, strict=True))

@@ -38,8 +38,8 @@ def page() -> str:
     parts = {
         "Commands": table("command", "what it does", of_commands()),
         "Settings": table("variable", "meaning", "default", of_settings()),
-        "Rules": "Those of the shipped `alerts.yaml`; a # says that it is only proposed there. A shortfall is\n"
-        "overconfidence: mean score minus accuracy.\n\n" + table("rule", "fires when", "of", "severity", of_rules()),
+        "Rules": "Those of the shipped `alerts.yaml`; a # says that it is only proposed there. Overconfidence is\n"
+        "mean score minus accuracy.\n\n" + table("rule", "fires when", "of", "severity", of_rules()),
         "Metrics": table("metric", "title", "better", "of", of_metrics()),
         "Reasons of verdicts": table("reason", "what it means", of_pages(Reason)),
         "Health issues of the monitor itself": table("reason", "what it means", of_pages(WatchReason)),

@@ -55,7 +55,7 @@ class IncidentContext:
     def brief(self, incident: Incident, last: IncidentEvent | None = None) -> AlertItem:
         """The incident with its last breach, and what decides its place in a message; enough for one line."""
         verdict = self.monitor.store.verdict(incident.last_verdict)
-        estimates = self._estimates(verdict, segments=False, metric="shortfall")
+        estimates = self._estimates(verdict, segments=False, metric="overconfidence")
         zone, name = self.monitor.config.zone, "" if last is None else last.window
         window = windows.named(incident.schedule, name, zone) if name else None
         return AlertItem(
@@ -330,10 +330,10 @@ class IncidentContext:
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
-    """The shortfall of the automated rows that the verdict is about; None for small labels, which have none stored."""
+    """The overconfidence of the automated rows that the verdict is about; None for small labels, which have none stored."""
     if "small_labels" in verdict.detail:
         return None
-    key = (verdict.subject, "shortfall", "automated")
+    key = (verdict.subject, "overconfidence", "automated")
     return next((each for each in estimates if (each.subject, each.metric, each.where) == key), None)
 
 
@@ -343,11 +343,11 @@ def excess_errors(verdict: Verdict, estimates: Sequence[Estimate]) -> float | No
     return None if found is None or found.interval.value is None else found.interval.value * _items_of(found)
 
 
-def _harm_of(shortfall: Estimate, on: TimeOn, schedule: Schedule) -> Harm:
-    items = _items_of(shortfall)
-    return Harm((shortfall.interval.value or 0.0) * items, on, schedule, rows=round(items))
+def _harm_of(overconfidence: Estimate, on: TimeOn, schedule: Schedule) -> Harm:
+    items = _items_of(overconfidence)
+    return Harm((overconfidence.interval.value or 0.0) * items, on, schedule, rows=round(items))
 
 
-def _items_of(shortfall: Estimate) -> float:
+def _items_of(overconfidence: Estimate) -> float:
     """The number of items that the automated rows represent: one each, unless they have weights."""
-    return float(shortfall.detail.get("items", shortfall.n))
+    return float(overconfidence.detail.get("items", overconfidence.n))

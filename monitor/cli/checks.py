@@ -339,7 +339,7 @@ def _rules_table(config: Config) -> Table:
 
 
 def asks(rule: Rule) -> str:
-    """A rule in a few words, like "shortfall of automated rows above 0.05".
+    """A rule in a few words, like "overconfidence of automated rows above 0.05".
 
     >>> asks(Rule(id="x", metric="ece", condition="increase", threshold=0.02))
     'ece increase 0.02'

@@ -43,7 +43,7 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
 @cli.app.command(
     epilog="Examples:  calmon history --metric ece  ·  calmon history --label billing --format csv  ·  "
-    "calmon history --metric shortfall --where automated  ·  calmon history --from 2026-W30 --to 2026-W40"
+    "calmon history --metric overconfidence --where automated  ·  calmon history --from 2026-W30 --to 2026-W40"
 )
 def history(
     metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",

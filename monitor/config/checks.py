@@ -326,7 +326,7 @@ def _keys_of_expected(document: Document) -> Found:
         for item, action in document.listed(*path, "actions"):
             if action in ("disable_automation", "block_scores"):
                 summary = f"{name} is an estimate made before the truth is known, so it switches nothing off"
-                remedy = "actions: [slack], and a rule on accuracy, shortfall or ece that switches"
+                remedy = "actions: [slack], and a rule on accuracy, overconfidence or ece that switches"
                 yield document.problem("CAL024", item, summary, remedy)
         about = [source for source, _ in document.named("sources") if only in (None, source[-1])]
         if about and all(document.get(*source, "unresolved") in (None, False) for source in about):
@@ -357,9 +357,9 @@ def _exact_laws(document: Document, path: Path, metric: object) -> Found:
     if metric not in ACCUMULATES:
         summary = f"evidence accumulates for metrics with an exact law only, not for {metric}"
         yield document.problem("CAL024", (*path, "condition"), summary, f"metric: one of {', '.join(ACCUMULATES)}")
-    if metric != "shortfall" and document.get(*path, "scope") in ("segments", "small_labels"):
-        summary = f"evidence on segments and small labels accumulates for shortfall only, not for {metric}"
-        yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or scope: labels")
+    if metric != "overconfidence" and document.get(*path, "scope") in ("segments", "small_labels"):
+        summary = f"evidence on segments and small labels accumulates for overconfidence only, not for {metric}"
+        yield document.problem("CAL024", (*path, "scope"), summary, "metric: overconfidence, or scope: labels")
 
 
 def _keys_of_segments(document: Document) -> Found:
@@ -375,7 +375,7 @@ def _keys_of_segments(document: Document) -> Found:
         if measure is None or NEEDS.get(str(measure)) in WHOLE or str(measure) in EXPECTED | TOTALS:
             what = "a shift test" if measure is None else str(measure)
             summary = f"rules on segments are on metrics of the rows of each label, and this rule is on {what}"
-            yield document.problem("CAL024", (*path, "scope"), summary, "metric: shortfall, or no scope")
+            yield document.problem("CAL024", (*path, "scope"), summary, "metric: overconfidence, or no scope")
         if document.get(*path, "certainty") == "none":
             summary = "segments are many, and without certainty chance alone would be found in one of them"
             yield document.problem("CAL024", (*path, "certainty"), summary, "no certainty", at_key=True)
@@ -416,8 +416,8 @@ def _keys_of_small_labels(document: Document) -> Found:
         if document.get(*path, "scope") != "small_labels":
             continue
         if document.get(*path, "condition") != "accumulated":
-            summary = "rules on small labels accumulate evidence on shortfall, and this rule does not"
-            remedy = "metric: shortfall with condition: accumulated, or scope: labels"
+            summary = "rules on small labels accumulate evidence on overconfidence, and this rule does not"
+            remedy = "metric: overconfidence with condition: accumulated, or scope: labels"
             yield document.problem("CAL024", (*path, "scope"), summary, remedy)
         for item, action in document.listed(*path, "actions"):
             if action == "disable_automation":
@@ -640,8 +640,8 @@ def _against_mute(document: Document, path: Path) -> Iterator[tuple[str, str]]:
         yield "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else", "no mute"
     if rise and document.get(*path, "certainty") == "none":
         yield "mute leaves out reasons that a significant rise has, and this rule has certainty: none", "no mute"
-    if lasts and document.get(*path, "metric") != "shortfall":
-        yield "evidence that accumulates has a reason that mute could leave out for shortfall only", "no mute"
+    if lasts and document.get(*path, "metric") != "overconfidence":
+        yield "evidence that accumulates has a reason that mute could leave out for overconfidence only", "no mute"
     if lasts and scope in OF_SOURCE:
         of = "a source as a whole" if scope == "source" else "small labels together"
         yield f"evidence that accumulates on {of} has no reason that mute could leave out", "no mute"

@@ -25,7 +25,7 @@ Mutable = Literal["class_mix", "traffic_mix"]
 Reference = Literal["baseline", "previous_weeks"]
 OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are about a source, not about its labels."""
-OF_BANDS = ("shortfall", "ece")
+OF_BANDS = ("overconfidence", "ece")
 """Metrics that are judged in bands of scores as well as in segment columns."""
 OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 """An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""

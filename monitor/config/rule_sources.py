@@ -11,7 +11,7 @@ def can_judge(rule: Rule, source: SourceConfig) -> bool:
     """Whether a source has what the rule is about: its metric, its segments, and rows without a truth.
 
     >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel",))
-    >>> rule = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("channel",))
+    >>> rule = Rule(id="x", metric="overconfidence", threshold=0.02, scope="segments", segments=("channel",))
     >>> can_judge(rule, tickets), can_judge(rule, tickets.model_copy(update={"segments": ()}))
     (True, False)
     """
@@ -29,7 +29,7 @@ def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     """The columns of a source whose segments a rule judges; empty where it names none of them.
 
     >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
-    >>> every = Rule(id="x", metric="shortfall", threshold=0.02, scope="segments", segments=("all",))
+    >>> every = Rule(id="x", metric="overconfidence", threshold=0.02, scope="segments", segments=("all",))
     >>> segment_columns(every, tickets)
     ('channel', 'language', 'score_band')
     """

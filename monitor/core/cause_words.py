@@ -108,7 +108,7 @@ def segment_words(segment: Segment) -> str:
     return " and ".join(f"{part_name(column, _LENGTH)} = {part_name(value, _LENGTH)}" for column, value in segment)
 
 
-_METRIC = {"shortfall": "overconfidence", "ece": "ECE"}
+_METRIC = {"overconfidence": "overconfidence", "ece": "ECE"}
 
 
 def _moved(change: float) -> str:

@@ -80,7 +80,7 @@ class Began:
 class Causes:
     """The change of one metric of a label against its baseline, its splits, and at most three causes."""
 
-    metric: Literal["shortfall", "ece"]
+    metric: Literal["overconfidence", "ece"]
     change: ChangePart
     splits: tuple[Split, ...] = ()
     causes: tuple[Cause, ...] = ()

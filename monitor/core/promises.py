@@ -31,7 +31,7 @@ class Promise:
     kept: float
 
     @property
-    def shortfall(self) -> float:
+    def overconfidence(self) -> float:
         """Mean score minus hit rate."""
         return self.promised - self.kept
 

@@ -35,17 +35,17 @@ _SHARES = frozenset(
     {
         "ece",
         "mce",
-        "shortfall",
+        "overconfidence",
         "accuracy",
         "false_negative_rate",
         "expected_accuracy",
-        "expected_shortfall",
+        "expected_overconfidence",
         "expected_ece",
     }
 )
 _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC", "accuracy": "accuracy", "shortfall": "shortfall", "false_negative_rate": "false-negative rate",
+    "pr_auc": "PR AUC", "accuracy": "accuracy", "overconfidence": "overconfidence", "false_negative_rate": "false-negative rate",
     "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
     "wasserstein": "Wasserstein distance", "jensen_shannon": "Jensen-Shannon distance",
     "missing": "rise of the missing share", "new_categories": "share of new values",
@@ -57,11 +57,11 @@ _TITLES = {
     "e_aurc": "E-AURC", "multiclass_mcc": "MCC", "mse": "MSE", "rmse": "RMSE", "mae": "MAE", "r_squared": "R²",
     "auc_ovo": "ROC AUC, one-vs-one", "auc_ovr_macro": "ROC AUC, one-vs-rest", "kappa": "Cohen's kappa",
     "imcp_area": "IMCP area", "expected_accuracy": "expected accuracy (an estimate)",
-    "expected_shortfall": "expected shortfall (an estimate)", "expected_ece": "expected ECE (an estimate)",
+    "expected_overconfidence": "expected overconfidence (an estimate)", "expected_ece": "expected ECE (an estimate)",
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
-#: The meaning of the rules' metric ``shortfall``; every page gives it where it first uses the name.
-SHORTFALL = "overconfidence: mean score minus accuracy"
+#: The meaning of the rules' metric ``overconfidence``; every page gives it where it first uses the name.
+OVERCONFIDENCE = "mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 #: Conditions of rules whose limit is the lowest allowed value.
 FLOORS = frozenset({"below", "decrease"})
@@ -293,13 +293,13 @@ def _ended(incident: Incident, last: IncidentEvent | None) -> str:
 def plain_words(verdict: Verdict) -> str:
     """The verdict in one sentence that needs no knowledge of the metric.
 
-    If ``verdict.detail`` has ``promised`` (mean score) and ``kept`` (hit rate), overconfidence (called *shortfall* in
-    rules) is described with both.
+    If ``verdict.detail`` has ``promised`` (mean score) and ``kept`` (hit rate), overconfidence is
+    described with both.
 
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
     >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
-    >>> plain_words(Verdict("v1", "automated-shortfall", Subject("tickets", "billing"), week, "shortfall", "automated",
+    >>> plain_words(Verdict("v1", "automated-overconfidence", Subject("tickets", "billing"), week, "overconfidence", "automated",
     ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
     'billing is overconfident: 59% correct, scores claimed 91%'
     """
@@ -359,7 +359,7 @@ def level(verdict: Verdict, value: float | None) -> str:
     """A value of the verdict's metric in sentences: ECE 0.12, ROC AUC 0.74, 12 points, 4.1%."""
     if value is None:
         return "unknown"
-    if verdict.metric in ("shortfall", "expected_shortfall"):
+    if verdict.metric in ("overconfidence", "expected_overconfidence"):
         return points(value)
     if verdict.metric in ("false_negative_rate", "accuracy", "expected_accuracy"):
         return percent(value)
@@ -412,8 +412,8 @@ def _place(verdict: Verdict) -> str:
 
 
 def _named(verdict: Verdict, value: float | None) -> str:
-    """A value with its metric: "ECE 0.120", "overconfident by 12 points" (called *shortfall* in rules)."""
-    if verdict.metric == "shortfall" and value is not None:
+    """A value with its metric: "ECE 0.120", "overconfident by 12 points"."""
+    if verdict.metric == "overconfidence" and value is not None:
         return f"{'under' if value < 0 else 'over'}confident by {points(value)}"
     return f"{title(verdict.metric)} {level(verdict, value)}"
 
@@ -435,7 +435,7 @@ def weeks_before(weeks: int) -> str:
 
 def _now_and_then(verdict: Verdict) -> str:
     now = _named(verdict, verdict.value) + _place(verdict)
-    if verdict.metric == "shortfall" and verdict.baseline is not None:
+    if verdict.metric == "overconfidence" and verdict.baseline is not None:
         return f"{now}, {_named(verdict, verdict.baseline)} in {reference(verdict)}"
     return f"{now}, was {level(verdict, verdict.baseline)} in {reference(verdict)}"
 
@@ -445,7 +445,7 @@ def _rise(verdict: Verdict) -> str:
     sentences = {
         "ece": f"calibration got worse: {_now_and_then(verdict)}",
         "mce": f"{_worst(verdict)} ({reference(verdict).removeprefix('the ')} {amount(verdict, verdict.baseline)})",
-        "shortfall": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
+        "overconfidence": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
         "false_negative_rate": (
             f"misses more than before{_place(verdict)}: {now} of true items not found, was {then} in "
             f"{reference(verdict)}"
@@ -466,7 +466,7 @@ def _mix_words(verdict: Verdict) -> str:
     now, then, rise = (mix.get(name) for name in ("now", "then", "expected_rise"))
     if now is None or then is None or rise is None:
         return "expected of another share of true items"
-    more = f"{100 * rise:+.1f} points" if verdict.metric == "shortfall" else f"{rise:+.3f}"
+    more = f"{100 * rise:+.1f} points" if verdict.metric == "overconfidence" else f"{rise:+.3f}"
     return f"expected of {percent(now)} true items instead of {percent(then)} ({more})"
 
 
@@ -491,7 +491,7 @@ def off_in_worst(verdict: Verdict) -> str:
 
 
 def _level(verdict: Verdict) -> str:
-    if verdict.metric == "shortfall":
+    if verdict.metric == "overconfidence":
         return _overconfident(verdict)
     now, limit, place = level(verdict, verdict.value), level(verdict, verdict.threshold), _place(verdict)
     if verdict.reason == Reason.BELOW_THRESHOLD:
@@ -552,7 +552,7 @@ def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> 
 
 def _beyond(verdict: Verdict) -> str:
     """The number that the rule judges, and its limit."""
-    now, is_share = _named(verdict, verdict.value) + _place(verdict), verdict.metric == "shortfall"
+    now, is_share = _named(verdict, verdict.value) + _place(verdict), verdict.metric == "overconfidence"
     if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
         change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
         limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
@@ -573,7 +573,7 @@ def evidence_words(verdict: Verdict) -> str:
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
     >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
-    >>> evidence_words(Verdict("v1", "lasting-shortfall", Subject("tickets", "billing"), week, "shortfall", "automated",
+    >>> evidence_words(Verdict("v1", "lasting-overconfidence", Subject("tickets", "billing"), week, "overconfidence", "automated",
     ...     "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02,
     ...     detail={"evidence": 831.4, "needed": 10_400}))
     'evidence 831 of the 10,400 needed'
@@ -602,7 +602,7 @@ def _beyond_alone(verdict: Verdict, unit: str) -> str:
     newest = verdict.detail["groups"][0]
     where = f"in its {_newest_name(newest, unit)} alone"
     if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
-        is_share = verdict.metric == "shortfall"
+        is_share = verdict.metric == "overconfidence"
         alone, all_ = (
             f"{100 * change:+.1f} points" if is_share else f"{change:+.3f}"
             for change in (newest["value"], verdict.change)
@@ -611,7 +611,7 @@ def _beyond_alone(verdict: Verdict, unit: str) -> str:
         of = f"{title(verdict.metric)} {alone}{_place(verdict)} from {reference(verdict)}"
         return f"{of} {where} (limit {limit}), {all_} in all"
     alone, value = _named(verdict, newest["value"]) + _place(verdict), verdict.value
-    all_ = _named(verdict, value) if verdict.metric == "shortfall" else level(verdict, value)
+    all_ = _named(verdict, value) if verdict.metric == "overconfidence" else level(verdict, value)
     return f"{alone} {where} (limit {level(verdict, verdict.threshold)}), {all_} in all"
 
 
@@ -671,7 +671,7 @@ def _too_few(verdict: Verdict) -> str:
 def _no_rows(verdict: Verdict) -> str:
     if verdict.detail.get("before_truth"):
         return "was not judged: no item of this window waits for its outcome"
-    if verdict.detail.get("condition") == "accumulated" and verdict.metric != "shortfall":
+    if verdict.detail.get("condition") == "accumulated" and verdict.metric != "overconfidence":
         return f"was not judged: no rows of equal weight of which {title(verdict.metric)} is a share arrived"
     if verdict.where == "all" or not verdict.n:
         return "was not judged: no item with a known outcome arrived"
@@ -812,7 +812,7 @@ _BEFORE_TRUTH = (
 )
 
 _LEVEL_ADVICE = {
-    "shortfall": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
+    "overconfidence": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
     "before automation is turned on again.",
     "mce": "Let people decide the items in this score range. If the range stays wrong in the next window, recalibrate.",
     "ece": "Recalibrate the scores, then pin a new baseline. Until then, do not read a score as a probability.",
@@ -821,7 +821,7 @@ _LEVEL_ADVICE = {
     "false_negative_rate": "Look through recent items for missed ones and handle them by hand. "
     "Lower the decision threshold or retrain.",
     "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
-    **dict.fromkeys(("expected_accuracy", "expected_shortfall", "expected_ece"), _BEFORE_TRUTH),
+    **dict.fromkeys(("expected_accuracy", "expected_overconfidence", "expected_ece"), _BEFORE_TRUTH),
 }
 
 _STEP = (

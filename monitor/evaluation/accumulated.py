@@ -21,7 +21,7 @@ from monitor.inference.registered import largest_allowed
 from monitor.inference.sampling import Proportion
 from monitor.inference.sequential import (
     LONGEST,
-    detectable_shortfall,
+    detectable_overconfidence,
     evidence_needed,
     likely_start,
     restarted_each,
@@ -91,10 +91,10 @@ def population_of(rule: Rule) -> Population:
 
     Among predicted and automated rows a decision is right where the outcome came true.
 
-    >>> [population_of(Rule(id="x", metric=name, threshold=0.9)) for name in ("shortfall", "recall", "precision")]
+    >>> [population_of(Rule(id="x", metric=name, threshold=0.9)) for name in ("overconfidence", "recall", "precision")]
     ['all', 'found', 'predicted']
     """
-    if rule.measure == "shortfall":
+    if rule.measure == "overconfidence":
         return rule.where
     return (_DECIDED if rule.where == "all" else {}).get(rule.measure, rule.where)
 
@@ -108,8 +108,8 @@ _DECIDED: Mapping[str, Population] = {
 
 def _promise(rule: Rule, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
     found = _kept_promise(population_of(rule), part, label)
-    # of a share, "scores" claim that each decision is right: its shortfall is the share of wrong ones
-    return found if found is None or rule.measure == "shortfall" else replace(found, promised=1.0)
+    # of a share, "scores" claim that each decision is right: its overconfidence is the share of wrong ones
+    return found if found is None or rule.measure == "overconfidence" else replace(found, promised=1.0)
 
 
 def _kept_promise(population: Population, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
@@ -129,13 +129,13 @@ def is_floor(rule: Rule) -> bool:
 
 
 def margin_of(rule: Rule) -> float:
-    """The largest accepted shortfall: of a share that must not be below its threshold, what is missing to 1."""
+    """The largest accepted overconfidence: of a share that must not be below its threshold, what is missing to 1."""
     return 1.0 - rule.threshold if is_floor(rule) else rule.threshold
 
 
 def value_of(rule: Rule, promise: Promise) -> float:
     """The metric of these rows."""
-    return promise.kept if is_floor(rule) else promise.shortfall
+    return promise.kept if is_floor(rule) else promise.overconfidence
 
 
 def is_beyond(rule: Rule, promise: Promise) -> bool:
@@ -252,9 +252,9 @@ def evidence_of(
         law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
     low, high = law.interval(shared["confidence"])
     value, beyond = value_of(rule, total), is_beyond(rule, total)
-    seen = detectable_shortfall(pooled, path.margin, path.alone, POWER)
+    seen = detectable_overconfidence(pooled, path.margin, path.alone, POWER)
     detectable = None if seen is None else seen - path.margin
-    claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "shortfall" else {}
+    claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "overconfidence" else {}
     detail = {
         **shared,
         **claimed,
@@ -289,9 +289,9 @@ def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[st
 def _steps(rule: Rule, path: EvidencePath) -> list[list[Any]]:
     """The newest windows, oldest first: name, rows, mean score, hit rate, evidence.
 
-    Of another metric than the shortfall, None in place of the mean score, and the metric in place of the hit rate.
+    Of another metric than the overconfidence, None in place of the mean score, and the metric in place of the hit rate.
     """
-    claims = rule.measure == "shortfall"
+    claims = rule.measure == "overconfidence"
 
     def numbers(promise: Promise) -> tuple[float | None, float]:
         return (round(promise.promised, 6) if claims else None), round(

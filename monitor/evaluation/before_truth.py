@@ -28,7 +28,7 @@ from monitor.inference.before_truth import (
     calibration_map,
     ece_laws,
     expectation,
-    shortfall_law,
+    overconfidence_law,
     together,
 )
 from monitor.inference.memory import kept_with
@@ -36,13 +36,13 @@ from monitor.inference.registered import largest_allowed
 
 MARK = "before_truth"
 """The key that marks the detail of an estimate or a verdict as made before the truth."""
-ORDER = ("expected_accuracy", "expected_shortfall", "expected_ece")
+ORDER = ("expected_accuracy", "expected_overconfidence", "expected_ece")
 
 
 def estimates_before_truth(
     source: str, rows: UnresolvedRows | None, baselines: Mapping[str | None, Baseline], evaluation: EvaluationConfig
 ) -> list[Estimate]:
-    """Expected accuracy, shortfall and ECE of the waiting rows of each label and of all labels together."""
+    """Expected accuracy, overconfidence and ECE of the waiting rows of each label and of all labels together."""
     if rows is None:
         return []
     expectations = [
@@ -90,7 +90,7 @@ def _laws(
     ]
     eces = ece_laws([found for *_, found in expectations], rngs)
     return [
-        dict(zip(ORDER, (accuracy_law(found), shortfall_law(found), ece), strict=True))
+        dict(zip(ORDER, (accuracy_law(found), overconfidence_law(found), ece), strict=True))
         for (*_, found), ece in zip(expectations, eces, strict=True)
     ]
 

@@ -220,9 +220,9 @@ def textbook_mces(
 
 
 def _items_of(metric: str, counts: Counts) -> dict[str, float]:
-    """Of a shortfall, the number of items that weighted rows represent; nothing where each row is one item."""
+    """Of an overconfidence, the number of items that weighted rows represent; nothing where each row is one item."""
     weight = float(counts.w.sum())
-    return {"items": weight} if metric == "shortfall" and weight != counts.rows else {}
+    return {"items": weight} if metric == "overconfidence" and weight != counts.rows else {}
 
 
 def _of_population(

@@ -62,7 +62,7 @@ def with_class_mix(
     label does; segments by scores have their own rows in the baseline.
     """
     label, baseline = rule_input.subject.label, rule_input.baseline
-    if rule.measure != "shortfall":
+    if rule.measure != "overconfidence":
         return found
     if label is None or baseline is None or not (found.beyond and found.detail.get("sure")):
         return found
@@ -132,7 +132,7 @@ def _shares(windows: Sequence[_LabelWindow], shift: PriorShift) -> dict[Window, 
 
 
 def _shifts(rule: Rule, baseline: Counts, whole: PriorShift, runs: Runs) -> dict[Segment | None, PriorShift]:
-    """How the shortfall of each run depends on the share of true items."""
+    """How the overconfidence of each run depends on the share of true items."""
     bands = dict(bands_of(rows_of(rule, baseline))) if any(each and each[0] == SCORE_BAND for each in runs) else {}
     by_band = {segment: prior_shift(baseline, part) for segment, part in bands.items()}
     return {segment: (by_band.get(segment) if segment is not None else None) or whole for segment in runs}

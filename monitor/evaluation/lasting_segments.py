@@ -144,7 +144,9 @@ def _totals(
     needed, matters = [path.alone for path in paths.values()], rule.threshold + shared["seen_at_most"]
     visible = would_be_seen(totals, matters, rule.threshold, needed, POWER).tolist()
     return {
-        segment: _SegmentTotal(total, total.shortfall > rule.threshold, total.rows >= shared["rows_needed"] and seen)
+        segment: _SegmentTotal(
+            total, total.overconfidence > rule.threshold, total.rows >= shared["rows_needed"] and seen
+        )
         for segment, total, seen in zip(paths, totals, visible, strict=True)
     }
 

@@ -79,7 +79,7 @@ def _likeliest(rule: Rule, pooled: Mapping[str, Promise]) -> list[list[Any]]:
     kept = pooled_promise(list(pooled.values())).kept
     spread = max(kept * (1 - kept), 1e-4)
     means, deviations = shrunk(
-        [each.shortfall for each in pooled.values()], [spread / each.effective for each in pooled.values()]
+        [each.overconfidence for each in pooled.values()], [spread / each.effective for each in pooled.values()]
     )
     if not deviations.any():
         return []

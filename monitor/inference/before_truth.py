@@ -1,4 +1,4 @@
-"""Expected accuracy, shortfall and ECE of rows whose truth is not known yet, from the calibration map of a baseline.
+"""Expected accuracy, overconfidence and ECE of rows whose truth is not known yet, from the calibration map of a baseline.
 
 This is confidence-based performance estimation (Garg et al. 2022, "Leveraging unlabeled data to predict
 out-of-distribution performance", section 3; Humblot-Renaux et al. and NannyML call it CBPE), with the baseline's map in
@@ -178,8 +178,8 @@ def accuracy_law(found: Expectation) -> Proportion | None:
     return ShareToCome(value, rows, total=found.outcomes.rows)
 
 
-def shortfall_law(found: Expectation) -> Proportion | None:
-    """The law of the shortfall that will be measured; None without rows."""
+def overconfidence_law(found: Expectation) -> Proportion | None:
+    """The law of the overconfidence that will be measured; None without rows."""
     promised, kept = found.outcomes.mean(found.outcomes.score), found.outcomes.mean(found.outcomes.chance)
     if promised is None or kept is None:
         return None

@@ -142,9 +142,9 @@ class PriorShift:
 
     def rise(self, share: float) -> float:
         """The rise of mean score minus hit rate of these rows if ``share`` of all items is true."""
-        return self._shortfall(share) - self._shortfall(self.then)
+        return self._overconfidence(share) - self._overconfidence(self.then)
 
-    def _shortfall(self, share: float) -> float:
+    def _overconfidence(self, share: float) -> float:
         weight, score, hits, hit_score = self.sums
         true, false = share / self.then, (1 - share) / (1 - self.then)
         rows = true * hits + false * (weight - hits)

@@ -1,6 +1,6 @@
 """Intervals and tests of the metrics that are not binned, in closed form on counts.
 
-Accuracy, shortfall and false-negative rate are shares of rows (exact binomial), Brier score and log
+Accuracy, overconfidence and false-negative rate are shares of rows (exact binomial), Brier score and log
 loss are means (gamma laws), the area under the ROC curve is a share of pairs, average precision has
 Student's t on the logit scale. Rows are effective rows throughout: Kish's size over the design effect.
 """
@@ -21,7 +21,7 @@ from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
 from monitor.inference.weighted_shares import WeightedShare, unequal_share
-from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, shortfall, squared_losses
+from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, overconfidence, squared_losses
 from monitor.metrics.classification import agreed, missed, right
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import (
@@ -44,7 +44,7 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     """The metric with its interval; all None where it is undefined, and value = plug_in unless it is debiased.
 
     ``metric`` is a registered metric of counts other than the binned ECE and MCE (KeyError for another).
-    The interval of the shortfall is conditional on the mean score.
+    The interval of the overconfidence is conditional on the mean score.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = interval("accuracy", counts_from_rows([0.9] * 100, [1] * 90 + [0] * 10), 0.95)
@@ -181,8 +181,8 @@ def _f1(counts: Counts) -> Law | None:
     return None if share is None else FScore(share)
 
 
-def _shortfall(counts: Counts) -> Law | None:
-    if shortfall(counts) is None:
+def _overconfidence(counts: Counts) -> Law | None:
+    if overconfidence(counts) is None:
         return None
     claimed = float(counts.ws.sum() / counts.w.sum())
     right_share = min(max(float(counts.wy.sum() / counts.w.sum()), 0.0), 1.0)
@@ -242,7 +242,7 @@ _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
     "roc_auc": _roc_auc,
     "pr_auc": _pr_auc,
     "accuracy": lambda counts: Proportion.of(right(counts)),
-    "shortfall": _shortfall,
+    "overconfidence": _overconfidence,
     "false_negative_rate": lambda counts: Proportion.of(missed(counts)),
     "f1": _f1,
 }

@@ -42,7 +42,7 @@ class Proportion:
     """A metric offset + scale * share, where ``share`` of ``rows`` independent rows is binomial.
 
     ``rows`` need not be whole: the incomplete beta takes a fraction as it is. ``scale`` may be negative (the
-    shortfall falls as hits rise), but not zero.
+    overconfidence falls as hits rise), but not zero.
     """
 
     share: float

@@ -168,7 +168,7 @@ class ExcessErrors:
 def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
     """How many more automated rows were wrong than their scores claimed; None where nothing was automated.
 
-    The limits are those of the shortfall (exact binomial, conditional on the scores, effective rows) times the weight
+    The limits are those of the overconfidence (exact binomial, conditional on the scores, effective rows) times the weight
     of the automated rows: they hold for the same automation on the same scores again.
 
     >>> from monitor.core.counts import counts_from_rows
@@ -178,8 +178,10 @@ def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors |
     """
     chosen = counts.where("automated")
     weight = float(chosen.w.sum())
-    shortfall = interval("shortfall", chosen, confidence)
-    if weight <= 0 or shortfall.low is None or shortfall.high is None:
+    overconfidence = interval("overconfidence", chosen, confidence)
+    if weight <= 0 or overconfidence.low is None or overconfidence.high is None:
         return None
     observed, promised = weight - float(chosen.wy.sum()), weight - float(chosen.ws.sum())
-    return ExcessErrors(observed, promised, shortfall.low * weight, shortfall.high * weight, chosen.rows, weight)
+    return ExcessErrors(
+        observed, promised, overconfidence.low * weight, overconfidence.high * weight, chosen.rows, weight
+    )

@@ -40,7 +40,7 @@ Bools = npt.NDArray[np.bool_]
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
 """Sizes t: how much lower the log-odds of a hit are than promised. From .88 to .86, .83, .77, .60 and .23."""
 STEPS = 64
-"""The steps of each of two searches: the detectable shortfall is found to 1/4,096 of the mean score."""
+"""The steps of each of two searches: the detectable overconfidence is found to 1/4,096 of the mean score."""
 LONGEST = 52
 """The most windows that are used. A fault that a year of rows has not shown is not found with more windows either: the
 evidence needed grows only with the logarithm. And the cost of a run must not grow with the age of its history."""
@@ -118,8 +118,8 @@ def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
     return steps[named[-1]] if named else alone
 
 
-def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
-    """The smallest shortfall that would have given the log evidence ``needed``, if it lasted through all these windows.
+def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
+    """The smallest overconfidence that would have given the log evidence ``needed``, if it lasted through all these windows.
 
     It is seen with probability ``power``. None where not even rows without any hit would have given it.
     """
@@ -137,26 +137,26 @@ def detectable_shortfall(windows: Sequence[Promise], margin: float, needed: floa
 
 
 def would_be_seen(
-    totals: Sequence[Promise], shortfall: float, margin: float, needed: Sequence[float], power: float
+    totals: Sequence[Promise], overconfidence: float, margin: float, needed: Sequence[float], power: float
 ) -> Bools:
     """Whether the rows of each subject, in one window or many, would have given the log evidence that it needs.
 
-    The rows have this ``shortfall``, or the largest possible one if that is smaller; shape (len(totals),).
+    The rows have this ``overconfidence``, or the largest possible one if that is smaller; shape (len(totals),).
     """
     rows, promised = _floats([each.effective for each in totals]), _floats([each.promised for each in totals])
-    return _unlucky_are_seen(rows, promised, np.minimum(shortfall, promised), margin, _floats(needed), power)
+    return _unlucky_are_seen(rows, promised, np.minimum(overconfidence, promised), margin, _floats(needed), power)
 
 
-def _is_seen(total: Promise, shortfalls: Floats, margin: float, needed: float, power: float) -> Bools:
-    rows, promised = np.full_like(shortfalls, total.effective), np.full_like(shortfalls, total.promised)
-    return _unlucky_are_seen(rows, promised, shortfalls, margin, np.float64(needed), power)
+def _is_seen(total: Promise, overconfidences: Floats, margin: float, needed: float, power: float) -> Bools:
+    rows, promised = np.full_like(overconfidences, total.effective), np.full_like(overconfidences, total.promised)
+    return _unlucky_are_seen(rows, promised, overconfidences, margin, np.float64(needed), power)
 
 
 def _unlucky_are_seen(
-    rows: Floats, promised: Floats, shortfalls: Floats, margin: float, needed: Floats | np.float64, power: float
+    rows: Floats, promised: Floats, overconfidences: Floats, margin: float, needed: Floats | np.float64, power: float
 ) -> Bools:
     """Whether the evidence of an unlucky sample (the hit rate's upper ``power`` quantile) is enough, shape (S,)."""
-    rate = np.maximum(0.0, promised - shortfalls)
+    rate = np.maximum(0.0, promised - overconfidences)
     unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / rows))
     e = _log_e(rows, promised, unlucky, margin)
     return np.asarray(np.logaddexp.reduce(e, axis=-1) - math.log(len(SIZES)) >= needed)

@@ -56,11 +56,11 @@ def expected_accuracy(found: ExpectedOutcomes) -> float | None:
     return found.mean(found.right)
 
 
-def expected_shortfall(found: ExpectedOutcomes) -> float | None:
+def expected_overconfidence(found: ExpectedOutcomes) -> float | None:
     """Mean score minus the share that is expected to come true, in [-1, 1]; None without rows.
 
     >>> two = np.array([1, 1]), np.array([0.9, 0.2]), np.array([0.8, 0.1]), np.array([True, False]), np.array([1, 0])
-    >>> round(expected_shortfall(ExpectedOutcomes(*two)), 6)
+    >>> round(expected_overconfidence(ExpectedOutcomes(*two)), 6)
     0.1
     """
     return found.mean(found.score - found.chance)
@@ -81,6 +81,6 @@ def expected_ece(found: ExpectedOutcomes) -> float | None:
 
 REGISTERED = (
     Metric("expected_accuracy", "Expected accuracy", expected_accuracy, "higher", needs="unresolved"),
-    Metric("expected_shortfall", "Expected shortfall", expected_shortfall, "lower", needs="unresolved"),
+    Metric("expected_overconfidence", "Expected overconfidence", expected_overconfidence, "lower", needs="unresolved"),
     Metric("expected_ece", "Expected calibration error before the truth", expected_ece, "lower", needs="unresolved"),
 )

@@ -1,4 +1,4 @@
-"""Calibration: do the scores mean what they say? ECE, MCE, Brier score and its parts, log loss, shortfall."""
+"""Calibration: do the scores mean what they say? ECE, MCE, Brier score and its parts, log loss, overconfidence."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def nll(counts: Counts) -> float | None:
     return None if losses is None else max(losses.mean, 0.0)
 
 
-def shortfall(counts: Counts) -> float | None:
+def overconfidence(counts: Counts) -> float | None:
     """Overconfidence: mean score minus mean outcome, in [-1, 1]; None without rows.
 
     >>> from monitor.core.counts import counts_from_rows
-    >>> round(shortfall(counts_from_rows([0.9, 0.9], [1, 0])), 6)
+    >>> round(overconfidence(counts_from_rows([0.9, 0.9], [1, 0])), 6)
     0.4
     """
     total = float(counts.w.sum())

@@ -15,7 +15,7 @@ from monitor.metrics.definition import Needs
 _NAMES: Mapping[Needs, str] = {
     "bins": ("ece mce brier_reliability brier_resolution"),
     "counts": (
-        "brier nll roc_auc pr_auc accuracy shortfall false_negative_rate ace equal_width_ece "
+        "brier nll roc_auc pr_auc accuracy overconfidence false_negative_rate ace equal_width_ece "
         "brier_uncertainty class_weighted_nll cohens_d point_biserial error_rate precision recall f1 "
         "false_positive_rate specificity balanced_accuracy balanced_error class_weighted_error prevalence "
         "matthews_correlation misclassification_cost expected_cost expected_misclassification_cost aurc e_aurc "
@@ -38,7 +38,7 @@ _NAMES: Mapping[Needs, str] = {
         "mse rmse mae r_squared normal_nll interval_coverage interval_coverage_50 interval_coverage_80 "
         "interval_coverage_90 interval_coverage_99"
     ),
-    "unresolved": ("expected_accuracy expected_shortfall expected_ece"),
+    "unresolved": ("expected_accuracy expected_overconfidence expected_ece"),
 }
 
 NEEDS: Mapping[str, Needs] = {name: needs for needs, names in _NAMES.items() for name in names.split()}
@@ -89,7 +89,7 @@ TOTALS: frozenset[str] = frozenset({"excess_errors"})
 """Metrics that grow with the number of rows: only for one window, without a baseline, which has more rows."""
 
 ACCUMULATES: Mapping[str, Literal["above", "below"]] = {
-    "shortfall": "above", "error_rate": "above", "false_negative_rate": "above", "false_positive_rate": "above",
+    "overconfidence": "above", "error_rate": "above", "false_negative_rate": "above", "false_positive_rate": "above",
     "accuracy": "below", "precision": "below", "recall": "below", "specificity": "below",
     "automated_accuracy": "below",
 }  # fmt: skip
@@ -99,10 +99,12 @@ They are shares of right or wrong decisions, and the mean score less such a shar
 rows that are no decisions (prevalence, share_to_people) have no wrong side.
 """
 
-CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
+CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
 """The metrics that are in every JSON document of a run."""
 
 ALIASES: Mapping[str, str] = {
+    "shortfall": "overconfidence",
+    "expected_shortfall": "expected_overconfidence",
     "auc": "roc_auc",
     "auroc": "roc_auc",
     "auprc": "pr_auc",
@@ -125,8 +127,8 @@ ALIASES: Mapping[str, str] = {
 _NLL = (0.0, -log(1e-15))
 RANGES: Mapping[str, tuple[float, float]] = {
     "nll": _NLL,
-    "shortfall": (-1.0, 1.0),
-    "expected_shortfall": (-1.0, 1.0),
+    "overconfidence": (-1.0, 1.0),
+    "expected_overconfidence": (-1.0, 1.0),
     "mutual_information": (0.0, log(2)),
     "nll_at_1": _NLL,
     "nll_at_3": _NLL,
@@ -161,7 +163,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 def range_of(name: str) -> tuple[float, float]:
     """The smallest and the largest value that a metric can have.
 
-    >>> range_of("ece"), range_of("shortfall")
+    >>> range_of("ece"), range_of("overconfidence")
     ((0.0, 1.0), (-1.0, 1.0))
     """
     return RANGES.get(name, (0.0, 1.0))

@@ -49,7 +49,7 @@ _CONTRACT = (
     Metric("roc_auc", "Area under the ROC curve", discrimination.roc_auc, "higher", discrimination.AUC_BANDS),
     Metric("pr_auc", "Average precision", discrimination.pr_auc, "higher"),
     Metric("accuracy", "Accuracy", classification.accuracy, "higher"),
-    Metric("shortfall", "Shortfall", calibration.shortfall, "lower"),
+    Metric("overconfidence", "Overconfidence", calibration.overconfidence, "lower"),
     Metric("false_negative_rate", "False-negative rate", classification.false_negative_rate, "lower"),
 )
 

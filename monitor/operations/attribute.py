@@ -33,7 +33,7 @@ NEW_VERSION, NEARLY_ALONE = 0.1, 0.9
 """The shares of a window's rows at which a model version has arrived, and has nearly replaced the others."""
 _WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 _ECE = ("ece", "mce", "ace", "equal_width_ece")
-_OF_SHORTFALL = ("shortfall", "accuracy", "precision", "error_rate", "automated_accuracy", "excess_errors")
+_OF_OVERCONFIDENCE = ("overconfidence", "accuracy", "precision", "error_rate", "automated_accuracy", "excess_errors")
 
 
 def with_causes(monitor: Monitor, source: Collected, evaluated: Evaluated) -> Evaluated:
@@ -89,14 +89,14 @@ def _breaches(evaluated: Evaluated, baselines: Mapping[str | None, Baseline]) ->
 
 
 def split_metric(metric: str) -> Metric | None:
-    """The metric to split for a rule on ``metric``: "ece" or "shortfall"; None if neither explains ``metric``.
+    """The metric to split for a rule on ``metric``: "ece" or "overconfidence"; None if neither explains ``metric``.
 
     >>> split_metric("mce"), split_metric("accuracy"), split_metric("roc_auc")
-    ('ece', 'shortfall', None)
+    ('ece', 'overconfidence', None)
     """
     if metric in _ECE:
         return "ece"
-    return "shortfall" if metric in _OF_SHORTFALL else None
+    return "overconfidence" if metric in _OF_OVERCONFIDENCE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class _Search:
 
     def _first_seen(self, verdict: Verdict, segment: tuple[str, str]) -> str | None:
         """The first window since the baseline with an estimate of a segment."""
-        series = self._series("shortfall", verdict, replace(verdict.subject, segment=segment))
+        series = self._series("overconfidence", verdict, replace(verdict.subject, segment=segment))
         return series[0].window if series else None
 
     def _began(

@@ -32,27 +32,27 @@ class StarterRule:
 
 STARTER_RULES = (
     StarterRule(
-        "automated-shortfall",
+        "automated-overconfidence",
         "Overconfident: mean score minus accuracy, in the rows that act alone.",
-        "metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, "
+        "metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, "
         "severity: critical, actions: [slack, disable_automation]",
     ),
     StarterRule(
-        "lasting-shortfall",
+        "lasting-overconfidence",
         "The same over up to a year: evidence adds up week by week, so that smaller and rarer faults are found.",
-        "metric: shortfall, where: automated, condition: accumulated, threshold: 0.02, min_samples: 30, "
+        "metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, min_samples: 30, "
         "schedule: weekly, severity: warning, actions: [slack]",
     ),
     StarterRule(
         "lasting-segments",
         "The same of each part of a label's rows: one channel, one language, the highest scores.",
-        "metric: shortfall, where: automated, condition: accumulated, threshold: 0.02, scope: segments, "
+        "metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, scope: segments, "
         "segments: all, min_samples: 30, schedule: weekly, severity: warning, actions: [slack]",
     ),
     StarterRule(
-        "source-shortfall",
+        "source-overconfidence",
         "The same of all labels together: seen where each label by itself has too few rows.",
-        "metric: shortfall, where: automated, scope: source, condition: above, threshold: 0.05, min_samples: 30, "
+        "metric: overconfidence, where: automated, scope: source, condition: above, threshold: 0.05, min_samples: 30, "
         "schedule: weekly, severity: critical, actions: [slack]",
     ),
     StarterRule(

@@ -51,7 +51,7 @@ STANDARD: tuple[tuple[str, Where], ...] = (
     ("ece", "all"),
     ("mce", "all"),
     ("roc_auc", "all"),
-    ("shortfall", "automated"),
+    ("overconfidence", "automated"),
 )
 
 _UNKNOWN = Interval(None, None, None, None)
@@ -407,7 +407,7 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
         *segment,
         rows=max(e.n for e in estimates.values()),
         ece=intervals.get("ece", _UNKNOWN),
-        shortfall=intervals.get("shortfall", _UNKNOWN),
+        overconfidence=intervals.get("overconfidence", _UNKNOWN),
         roc_auc=intervals.get("roc_auc", _UNKNOWN),
         correlation=intervals.get("point_biserial", _UNKNOWN).value,
     )

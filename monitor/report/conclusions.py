@@ -158,7 +158,7 @@ class AdviceRow:
 
 _RANKING = frozenset({"roc_auc", "pr_auc", "auc_ovo", "auc_ovr_macro", "auc_ovr_weighted", "imcp_area"})
 _CALIBRATION = frozenset({
-    "ece", "mce", "ace", "brier", "nll", "equal_width_ece", "shortfall", "class_weighted_nll", "brier_reliability",
+    "ece", "mce", "ace", "brier", "nll", "equal_width_ece", "overconfidence", "class_weighted_nll", "brier_reliability",
     "brier_resolution", "brier_uncertainty", *(name for name, same in ON_RANKED.items() if same != "prevalence"),
 })  # fmt: skip
 _MISSES = frozenset({"false_negative_rate", "recall"})
@@ -201,7 +201,7 @@ ADVICE: tuple[AdviceRow, ...] = (
          "check whether the share of true items is the season's; recalibrate if it stays",
          _by_reason(Reason.CLASS_MIX)),
     _row("data_shifted", "breach", "investigate",
-         "check whether ECE or shortfall moved too; pin a new baseline if the new traffic stays",
+         "check whether ECE or overconfidence moved too; pin a new baseline if the new traffic stays",
          _by_reason(Reason.DISTRIBUTION_SHIFTED)),
     _row("level_missed", "breach", "investigate", "read some of the wrong items, then recalibrate or retrain",
          lambda verdict, _: verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD)

@@ -60,7 +60,7 @@ class SegmentLine:
     value: str
     rows: int
     ece: Interval
-    shortfall: Interval
+    overconfidence: Interval
     roc_auc: Interval
     correlation: float | None = None
 

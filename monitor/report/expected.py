@@ -14,13 +14,13 @@ from monitor.report.element import Cell, Element
 
 SHOWN: Mapping[tuple[str, Where], str] = {
     ("expected_accuracy", "all"): "accuracy",
-    ("expected_shortfall", "automated"): "shortfall (automated)",
+    ("expected_overconfidence", "automated"): "overconfidence (automated)",
     ("expected_ece", "all"): "ECE",
 }
 """The estimates that are shown first, and what each of them estimates."""
 MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
     ("ece", "all"): ("expected_ece", "all"),
-    ("shortfall", "automated"): ("expected_shortfall", "automated"),
+    ("overconfidence", "automated"): ("expected_overconfidence", "automated"),
 }
 """Measured series, and the estimate that is drawn beside each."""
 

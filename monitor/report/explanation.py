@@ -17,7 +17,7 @@ from monitor.core.baseline import Baseline
 from monitor.core.cause_words import cause_line, causes_of, split_words
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
 from monitor.core.wording import (
-    SHORTFALL,
+    OVERCONFIDENCE,
     advice,
     as_judged,
     clean,
@@ -182,8 +182,8 @@ def _rule(context: VerdictContext) -> Step:
     condition, name = verdict.detail.get("condition"), title(verdict.metric)
     rolls = "reference" in verdict.detail
     then = f"that of {reference(verdict)}" if rolls else "the baseline's"
-    if verdict.metric == "shortfall":
-        name = f"{name} ({SHORTFALL})"
+    if verdict.metric == "overconfidence":
+        name = f"{name} ({OVERCONFIDENCE})"
     if verdict.metric in TESTS:
         asks = f"is the distribution farther from {then} than {name} {limit}?"
     elif condition == "increase":

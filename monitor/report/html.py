@@ -16,7 +16,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from monitor.core.records import Interval, Subject, Where
-from monitor.core.wording import SHORTFALL, count_of
+from monitor.core.wording import OVERCONFIDENCE, count_of
 from monitor.evaluation.label_state import outcome_text
 from monitor.report import elements, words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
@@ -298,7 +298,7 @@ def environment() -> Environment:
         finding_text=finding_text,
         outcome_text=outcome_text,
         detail_text=elements.detail_text,
-        shortfall=SHORTFALL,
+        overconfidence=OVERCONFIDENCE,
     )
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from monitor.core.cause_words import cause_line
 from monitor.core.records import Action, Interval, Subject, Verdict, Where
-from monitor.core.wording import SHORTFALL, clean, plain_words
+from monitor.core.wording import OVERCONFIDENCE, clean, plain_words
 from monitor.report import words
 from monitor.report.data import ReportData, at_text, headline, now_text
 from monitor.report.element import Cell, Element
@@ -18,7 +18,7 @@ SENTENCES = 1_500
 """The most characters of a finding: its words, and up to three causes with when each began."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
-_SHORTFALL = f"\n\nShortfall: {SHORTFALL}, of automated items."
+_OVERCONFIDENCE = f"\n\nOverconfidence: {OVERCONFIDENCE}, of automated items."
 
 
 def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
@@ -30,7 +30,7 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
     sections = {
         "Breaches": _bullets(_findings(data)),
         "What to do": _bullets(_to_do(data)) if to_do else "",
-        "Labels": labels_markdown(data) + (_SHORTFALL if data.subjects else ""),
+        "Labels": labels_markdown(data) + (_OVERCONFIDENCE if data.subjects else ""),
         "Done": _bullets(done),
         "Rejected rows": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
         "Notes": _bullets(map(escape, data.notes)),
@@ -76,7 +76,7 @@ def labels_markdown(data: ReportData) -> str:
     for report in data.by_attention:
         change, switches = report.change, (report.switch, report.switch_now)
         pooled = words.pooled(change.windows, data.unit, change.value)
-        numbers = [report.value("mce"), report.value("roc_auc"), report.value("shortfall", "automated")]
+        numbers = [report.value("mce"), report.value("roc_auc"), report.value("overconfidence", "automated")]
         rows.append(
             (
                 _lines(report.state.lines),
@@ -89,7 +89,7 @@ def labels_markdown(data: ReportData) -> str:
                 report.level,
             )
         )
-    names = ("rows", "ECE", "change", "MCE", "ROC AUC", "shortfall (automated)")
+    names = ("rows", "ECE", "change", "MCE", "ROC AUC", "overconfidence (automated)")
     head = ("state", "label", *names, f"automation {at_text(data)}", "automation now", "level")
     return _table(head, rows, numbers=range(2, 8)) if rows else "No label was read in this window."
 

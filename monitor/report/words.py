@@ -25,8 +25,8 @@ _LOSS = "log loss"  # shorter than the name that sentences use
 def metric_name(metric: str, where: str = "all") -> str:
     """The name of a metric, with its population unless that is all rows.
 
-    >>> metric_name("shortfall", "automated"), metric_name("cohens_d"), metric_name("nll_at_3")
-    ('shortfall (automated)', "Cohen's d", 'log loss@3')
+    >>> metric_name("overconfidence", "automated"), metric_name("cohens_d"), metric_name("nll_at_3")
+    ('overconfidence (automated)', "Cohen's d", 'log loss@3')
     """
     name = title(metric).replace(title("nll"), _LOSS)
     return name if where == "all" else f"{name} ({where})"

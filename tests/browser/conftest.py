@@ -27,7 +27,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAM
 COST = 3
 COSTS = CONFIG.replace("    automate_at: 0.8", f"    automate_at: 0.8\n    costs: {{false_positive: {COST}}}")
 LASTING = """\
-  - {id: lasting-shortfall, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,
+  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,
      min_samples: 30, severity: warning, actions: [slack]}
 automation:"""
 RULES = COSTS.replace("automation:", LASTING)

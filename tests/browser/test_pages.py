@@ -216,8 +216,8 @@ def test_a_label_s_page_draws_the_evidence_of_the_stored_path_as_a_line_that_gro
     page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
     with Store.from_url(service.place.store_url) as store:
         verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
-    (line,) = evidence_data(v for v in verdicts if (v.rule, v.window.name) == ("lasting-shortfall", WEEKS[11]))
-    drawn = page.get_by_role("region", name="Evidence of lasting-shortfall")
+    (line,) = evidence_data(v for v in verdicts if (v.rule, v.window.name) == ("lasting-overconfidence", WEEKS[11]))
+    drawn = page.get_by_role("region", name="Evidence of lasting-overconfidence")
     assert sorted(drawn.locator("circle title, path title").all_text_contents()) == [
         point_words(p) for p in line.points
     ]
@@ -348,7 +348,7 @@ def test_what_automation_cost_and_avoided_in_a_month_is_answered_by_the_stored_n
         on = time_on(events, ("tickets", label), window.start, window.end).share
         excess = stored[window, label, "excess_errors", "all"].interval
         right = stored[window, label, "automated_accuracy", "all"].interval.value or 0.0
-        wrong += on * stored[window, label, "shortfall", "automated"].n * (1 - right)
+        wrong += on * stored[window, label, "overconfidence", "automated"].n * (1 - right)
         avoided += (1 - on) * (excess.value or 0.0)
         squares += ((1 - on) * ((excess.high or 0.0) - (excess.low or 0.0)) / 2) ** 2
     assert avoided > 50
@@ -358,7 +358,7 @@ def test_what_automation_cost_and_avoided_in_a_month_is_answered_by_the_stored_n
     assert august["Cost avoided"] == f"{COST * avoided:,.0f}"
     drawn = page.locator("[aria-label='Of all predictions'] title").all_text_contents()
     for window in {window for window, *_ in stored}:
-        mine = [e for (at, label, *_), e in stored.items() if at == window and label and e.metric == "shortfall"]
+        mine = [e for (at, label, *_), e in stored.items() if at == window and label and e.metric == "overconfidence"]
         rows = {where: sum(e.n for e in mine if e.where == where) for where in ("automated", "predicted")}
         share = rows["automated"] / rows["predicted"]
         assert f"{window.name}: 0.0% acted, {share:.1%} could have, {1 - share:.1%} below the score" in drawn
@@ -406,7 +406,7 @@ def test_rules_show_how_many_labels_were_in_breach_in_each_stored_window(opened:
     since = datetime.now(UTC) - timedelta(weeks=52)
     with Store.from_url(service.place.store_url) as store:
         verdicts = [v for v in store.verdicts(schedule="weekly") if v.window.start >= since]
-    for rule in ("automated-shortfall", "ece-increase", "score-shift"):
+    for rule in ("automated-overconfidence", "ece-increase", "score-shift"):
         mine = [v for v in verdicts if v.rule == rule]
         fired = Counter(f"{v.window.start:%Y-%m-%d}" for v in mine if v.outcome == "breach")
         titles = page.locator(f"#{rule} svg title").all_text_contents()

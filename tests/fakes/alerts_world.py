@@ -32,7 +32,7 @@ timezone: UTC
 sources:
   tickets: {relation: tickets, score_is: probability_of_label, automate_at: 0.8, segments: [channel]}
 rules:
-  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
      severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
 automation: {when_not_evaluated: keep, initial: on_first_ok, lease: 9d}
@@ -146,7 +146,7 @@ def verdict_of(rule: Rule, window: Window, line: Judged) -> Verdict:
 
 def estimates_of(window: Window, line: Judged) -> list[Estimate]:
     """The estimate behind a verdict."""
-    metric, where = ("shortfall", "automated") if line.rule == "automated-shortfall" else ("ece", "all")
+    metric, where = ("overconfidence", "automated") if line.rule == "automated-overconfidence" else ("ece", "all")
     seen = Interval(line.value, line.value - 0.02, line.value + 0.02, line.value)
     return [Estimate(Subject("tickets", line.label), window, metric, where, seen, 400, 40.0)]  # type: ignore[arg-type]
 

@@ -73,8 +73,8 @@ class Truth:
     """The true values of an infinitely large window, without noise and bias."""
 
     ece: float
-    shortfall: float
-    automated_shortfall: float
+    overconfidence: float
+    automated_overconfidence: float
     automated_share: float
     false_negative_rate: float
     prevalence: float
@@ -95,13 +95,13 @@ def truth(source: str, label: str, week: int, bins: int = BINS) -> Truth:
     missed = counts.take(~counts.predicted).positives
     return Truth(
         ece=float(np.abs(binned.ws - binned.wy).sum() / binned.w.sum()),
-        shortfall=_shortfall(counts),
-        automated_shortfall=_shortfall(automated),
+        overconfidence=_overconfidence(counts),
+        automated_overconfidence=_overconfidence(automated),
         automated_share=automated.rows / counts.rows,
         false_negative_rate=missed / counts.positives,
         prevalence=counts.positives / counts.rows,
     )
 
 
-def _shortfall(counts: Counts) -> float:
+def _overconfidence(counts: Counts) -> float:
     return float((counts.ws.sum() - counts.wy.sum()) / counts.w.sum())

@@ -36,7 +36,7 @@ sources:
 evaluation: {{min_samples: 200, interval: analytic}}
 baseline: {{weeks: 8, min_pairs: 1000}}
 rules:
-  - {{id: shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+  - {{id: overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
      {mature}severity: critical, actions: [slack, disable_automation]}}
   - {{id: ece-level, metric: ece, condition: above, threshold: 0.04, {mature}actions: [slack]}}
 automation: {{when_not_evaluated: keep, initial: on_first_ok, lease: 40d}}

@@ -37,7 +37,7 @@ RULES = (
     Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02),
     Rule(id="mce-blocks-scores", metric="mce", condition="above", threshold=0.2, severity="critical"),
     Rule(id="auc-floor", metric="roc_auc", condition="below", threshold=0.8),
-    Rule(id="automated-shortfall", metric="shortfall", where="automated", condition="above", threshold=0.05,
+    Rule(id="automated-overconfidence", metric="overconfidence", where="automated", condition="above", threshold=0.05,
          severity="critical"),
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ def estimate(
     subject: Subject, window: Window, series: tuple[str, Where], value: float, *, half: float, n: int
 ) -> Estimate:
     metric, where = series
-    low = value - half if metric == "shortfall" else max(value - half, 0.0)
+    low = value - half if metric == "overconfidence" else max(value - half, 0.0)
     interval = Interval(value, low, min(value + half, 1.0), value + half / 3)
     return Estimate(subject, window, metric, where, interval, n, n / 5)
 
@@ -98,7 +98,7 @@ def estimates_of(subject: Subject, window: Window, counts: Counts, edges: Sequen
         estimate(subject, window, ("ece", "all"), base * 0.8, half=half, n=counts.rows),
         estimate(subject, window, ("mce", "all"), float(gaps.max()) * 0.7, half=2.5 * half, n=counts.rows),
         estimate(subject, window, ("roc_auc", "all"), 0.93 - base / 2, half=half, n=counts.rows),
-        estimate(subject, window, ("shortfall", "automated"), promised, half=2.5 * half, n=acting.rows),
+        estimate(subject, window, ("overconfidence", "automated"), promised, half=2.5 * half, n=acting.rows),
     ]
 
 
@@ -145,7 +145,7 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
         "off" if off else "on",
         lease_until=datetime(2026, 11, 25, tzinfo=UTC),
         actor="run",
-        reason="automated-shortfall: above threshold" if off else "",
+        reason="automated-overconfidence: above threshold" if off else "",
         changed_at=NOW,
         version=2,
     )

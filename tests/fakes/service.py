@@ -40,7 +40,7 @@ sources:
     score_is: probability_of_label
     labels: {spam: {}}
 rules:
-  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05,
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
      severity: critical, actions: [slack, disable_automation]}
 automation: {when_not_evaluated: keep}
 """.replace("ODD", ODD).replace("LONG", LONG)

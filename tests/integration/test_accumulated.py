@@ -33,9 +33,9 @@ from tests.truth.messages import NUMBERS
 from tests.truth.sentences import VERDICT
 
 LASTING = (
-    "  - {id: lasting-shortfall, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
+    "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     min_samples: 30, severity: warning, actions: [slack]}\n"
-    "  - {id: lasting-segments, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
+    "  - {id: lasting-segments, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     scope: segments, min_samples: 30, severity: warning, actions: [slack]}\n"
 )
 BESIDE = CONFIG.replace("  - {id: ece-increase", f"{LASTING}  - {{id: ece-increase", 1)
@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return made
 
 
-def of_rule(verdicts: list[Verdict], rule: str = "lasting-shortfall") -> dict[tuple[str, str | None], Verdict]:
+def of_rule(verdicts: list[Verdict], rule: str = "lasting-overconfidence") -> dict[tuple[str, str | None], Verdict]:
     return {(v.window.name, v.subject.label): v for v in verdicts if v.rule == rule}
 
 
@@ -95,7 +95,7 @@ def test_a_label_that_goes_wrong_is_found_in_its_segments_and_the_others_are_qui
     mine = [v for v in document["verdicts"] if v["rule"] == "lasting-segments" and v["label"] == "slipping"]
     column, value = newest.detail["segment"]
     assert [(v["id"], v["segment"]) for v in mine] == [(newest.id, {column: value})]
-    assert all("segment" not in v for v in document["verdicts"] if v["rule"] == "lasting-shortfall")
+    assert all("segment" not in v for v in document["verdicts"] if v["rule"] == "lasting-overconfidence")
     assert f"needed; in {segment_name(column, value)}; " in told
 
 
@@ -206,7 +206,7 @@ def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) ->
     present, proposed = parse_config(BESIDE), parse_config(BESIDE.replace("automate_at: 0.8", "automate_at: 0.95"))
     with world.opened() as monitor:
         other = replay(monitor.store, plan_of(present, proposed, week(WEEKS[-1], present.zone), len(JUDGED)))
-    for rule in ("lasting-shortfall", "lasting-segments"):  # of segments the bands of scores are left
+    for rule in ("lasting-overconfidence", "lasting-segments"):  # of segments the bands of scores are left
         found = {o.incident.label for o in other.proposed.incidents if o.incident.rule == rule}
         assert found == {"slipping"}, rule
 
@@ -279,7 +279,7 @@ def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
     week_ = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
     detail = {"condition": "accumulated", "evidence": 831.4, "needed": 10_400.0}
     verdict = Verdict(
-        "v", "lasting-shortfall", Subject("tickets", "billing"), week_, "shortfall", "automated", "unconfirmed",
+        "v", "lasting-overconfidence", Subject("tickets", "billing"), week_, "overconfidence", "automated", "unconfirmed",
         Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02, value=0.061, windows=3, detail=detail,
     )  # fmt: skip
     text = plain_words(verdict)

@@ -32,7 +32,7 @@ from tests.fakes.reading import as_read
 from tests.fakes.world import WEEKS, make_world
 
 DAY = timedelta(days=1)
-BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
+BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
 REFUND = Judged("refund", "ece-increase", "breach", 0.07)
 
 
@@ -89,7 +89,7 @@ def test_several_rules_on_one_label_make_one_message_where_the_gravest_belongs(w
 def test_a_lesser_finding_on_a_label_that_has_a_message_joins_its_message_and_a_more_severe_one_makes_its_own(
     world: AlertsWorld,
 ) -> None:
-    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    also = Judged("refund", "automated-overconfidence", "breach", 0.12)
     world.evaluate("2026-W02", [REFUND])
     world.evaluate("2026-W03", [REFUND, also])  # critical: another channel, people are called
     assert [kind for kind in kinds(world) if kind[0] == "post"] == [
@@ -116,7 +116,7 @@ def test_a_new_finding_joins_the_message_that_comes_back_in_the_same_evaluation(
     world.evaluate("2026-W05", [BILLING, also])
     assert [kind for kind in kinds(world) if kind[0] == "post"] == [("post", "#ml-oncall")]
     assert [(i.rule, i.reopened) for i in world.monitor.store.unresolved_incidents()] == [
-        ("automated-shortfall", 1), ("ece-increase", 0),
+        ("automated-overconfidence", 1), ("ece-increase", 0),
     ]  # fmt: skip
     assert len({i.root for i in world.monitor.store.incidents()}) == 1
     assert "Also failing: ece-increase." in as_read(newest_edit(world, str(world.incident("billing").root)).payload)
@@ -139,7 +139,7 @@ def test_a_rule_that_was_resolved_and_fails_again_is_named_once_in_the_message_o
 def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_open_incident_of_the_label(
     world: AlertsWorld,
 ) -> None:
-    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    also = Judged("refund", "automated-overconfidence", "breach", 0.12)
     world.evaluate("2026-W02", [REFUND])
     first = str(world.incident("refund").root)
     world.evaluate("2026-W03", [REFUND, also])  # critical: a message of its own in another channel
@@ -147,7 +147,7 @@ def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_ope
     edit = newest_edit(world, first)
     read = as_read(edit.payload)
     assert "[header] refund: ece-increase resolved (2026-W04)" in read
-    assert "Not resolved, and not in this message: automated-shortfall." in read
+    assert "Not resolved, and not in this message: automated-overconfidence." in read
     assert "Turn on" not in read
     assert edit.payload["text"].startswith("refund: ece-increase resolved")
     reply = next(
@@ -155,10 +155,10 @@ def test_resolved_in_one_channel_names_the_rule_while_another_channel_has_an_ope
     )
     notification, blocks = reply.payload["text"], as_read({**reply.payload, "text": ""})
     for said in (notification, blocks):
-        assert "Not resolved: automated-shortfall." in said
+        assert "Not resolved: automated-overconfidence." in said
         assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)" in said
         assert "refund resolved" not in said
-    assert notification.startswith("refund: ece-increase resolved. Not resolved: automated-shortfall.")
+    assert notification.startswith("refund: ece-increase resolved. Not resolved: automated-overconfidence.")
     assert ":white_check_mark:" not in blocks
     world.evaluate("2026-W05", [fine(REFUND), also])
     assert newest_edit(world, first).id == edit.id  # nothing new to say
@@ -221,8 +221,8 @@ def test_the_same_evaluation_again_stores_nothing_new(world: AlertsWorld) -> Non
 
 
 def test_a_further_week_edits_the_message_and_replies_once(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
-    world.evaluate("2026-W03", [BILLING, Judged("other", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-overconfidence", "breach", 0.2)])
+    world.evaluate("2026-W03", [BILLING, Judged("other", "automated-overconfidence", "ok", 0.01)])
     assert [kind for kind, _ in kinds(world)] == ["post", "file", "edit", "reply"]
     root = world.incident("billing").root
     assert root == world.incident("other").root is not None
@@ -262,7 +262,7 @@ def test_what_comes_back_soon_is_reported_in_its_old_thread_and_calls_people(wor
 def test_a_person_edits_the_message_once_and_is_answered_in_words(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [BILLING])
     done = world.person("acknowledges", "billing", "ana")
-    assert (done.words, done.refused) == ("tickets/billing, automated-shortfall: acknowledged", False)
+    assert (done.words, done.refused) == ("tickets/billing, automated-overconfidence: acknowledged", False)
     assert "Acknowledged by ana" in as_read(done.deliveries[0].payload)
     again = world.person("acknowledges", "billing", "ben")
     assert (again.words.endswith("already acknowledged"), again.deliveries) == (True, ())
@@ -284,7 +284,7 @@ def test_a_refused_wish_is_kept_with_its_reason_and_changes_nothing(world: Alert
 
 
 def test_edits_of_one_message_come_in_order_and_the_last_says_it_all(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-overconfidence", "breach", 0.2)])
     world.person("acknowledges", "billing", "ana")
     world.person("silences", "other", "ben", length=7 * DAY)
     root = str(world.incident("billing").root)
@@ -294,9 +294,9 @@ def test_edits_of_one_message_come_in_order_and_the_last_says_it_all(world: Aler
 
 
 def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-shortfall", "breach", 0.2)])
+    world.evaluate("2026-W02", [BILLING, Judged("other", "automated-overconfidence", "breach", 0.2)])
     store, window = world.monitor.store, week("2026-W03", UTC_ZONE)
-    part = world.evaluated(window, [Judged("other", "automated-shortfall", "breach", 0.2)])
+    part = world.evaluated(window, [Judged("other", "automated-overconfidence", "breach", 0.2)])
     store.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, (), world.clock.now)
     with store.one_moment(), ThreadPoolExecutor(1) as elsewhere:
         seen = newest(store.incidents())
@@ -305,7 +305,7 @@ def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world:
         stale = compose.compose(world.monitor, steps_of(part.verdicts, seen, world.clock.now), window=window)
     assert store.apply_incidents(stale.opened, stale.updated, stale.deliveries, stale.events) == "conflict"
     assert world.incident("other").breaches == 1
-    world.evaluate("2026-W03", [Judged("other", "automated-shortfall", "breach", 0.2)])
+    world.evaluate("2026-W03", [Judged("other", "automated-overconfidence", "breach", 0.2)])
     assert "1 acknowledged" in as_read(newest_edit(world, str(world.incident("other").root)).payload)
 
 
@@ -371,7 +371,7 @@ def test_what_is_above_the_limit_but_not_confirmed_stays_open_and_says_so_with_i
 
 
 def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])
     post = next(d for d in world.deliveries() if d.operation == "post")
     assert "[Turn on]" in as_read(post.payload)
@@ -393,7 +393,7 @@ def test_an_edit_after_the_switch_was_changed_by_hand_shows_it(world: AlertsWorl
 
 
 def test_a_message_that_was_resolved_while_another_of_its_label_was_open_follows_the_switch(world: AlertsWorld) -> None:
-    also = Judged("refund", "automated-shortfall", "breach", 0.12)
+    also = Judged("refund", "automated-overconfidence", "breach", 0.12)
     world.evaluate("2026-W02", [REFUND])
     first = str(world.incident("refund").root)
     world.evaluate("2026-W03", [REFUND, also])  # critical: a message of its own, which is the newer one
@@ -416,7 +416,7 @@ def test_a_message_that_was_resolved_while_another_of_its_label_was_open_follows
 
 
 def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
     world.clock.now -= timedelta(hours=3)
@@ -429,7 +429,7 @@ def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(wor
 
 
 def test_an_edit_after_a_segment_was_changed_by_hand_shows_it(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+    world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
     world.evaluate("2026-W03", [BILLING])
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
     for enable in (False, True):
@@ -603,7 +603,7 @@ def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWor
     assert done.words.startswith("tickets/billing: acknowledged (")
     states = {(i.label, i.rule): i.state for i in world.monitor.store.incidents()}
     assert states == {
-        ("billing", "automated-shortfall"): "acknowledged", ("billing", "ece-increase"): "acknowledged",
+        ("billing", "automated-overconfidence"): "acknowledged", ("billing", "ece-increase"): "acknowledged",
         ("other", "ece-increase"): "open",
     }  # fmt: skip
     again = incident_actions.acknowledge_label(world.monitor, world.incident("billing").id, "ben")
@@ -620,7 +620,7 @@ def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWor
 
 def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_path: Path) -> None:
     with alerts_world(tmp_path) as world:
-        world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
         for name in ("2026-W03", "2026-W03", "2026-W04"):
             window = week(name, UTC_ZONE)
             world.clock.now = window.end + timedelta(hours=6, minutes=5)
@@ -641,9 +641,9 @@ def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_p
 
 def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: Path) -> None:
     with alerts_world(tmp_path, config=CONFIG.replace("keep", "disable")) as world:
-        world.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
         for _ in range(2):
-            world.evaluate("2026-W03", [Judged("billing", "automated-shortfall", "few")])
+            world.evaluate("2026-W03", [Judged("billing", "automated-overconfidence", "few")])
             watch_data(world.monitor, ["tickets"])
         (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
         assert world.monitor.store.switch("tickets", "billing").state == "off"
@@ -852,10 +852,10 @@ def test_a_label_that_no_rule_can_bring_back_says_so_and_how_it_is_turned_on(
     world.evaluate("2026-W03", [BILLING])
     assert "does not come back by itself" not in as_read(world.deliveries()[-1].payload)
     of_days = "{id: of-days, schedule: daily,"
-    with_config(world, tmp_path, back.replace("{id: automated-shortfall,", of_days))
+    with_config(world, tmp_path, back.replace("{id: automated-overconfidence,", of_days))
     world.evaluate("2026-W04", [fine(REFUND)])
     shown = read_edit(world, "billing")
-    assert "alerts.yaml has no weekly rule automated-shortfall any more" in shown
+    assert "alerts.yaml has no weekly rule automated-overconfidence any more" in shown
     assert "Automation is off since Mon 2026-01-19 06:05 UTC (weekly run)." in shown
     words = "No weekly rule acts on it any more, so it does not come back by itself"
     assert f"{words} (`calmon automation enable`)." in shown

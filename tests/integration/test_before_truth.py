@@ -34,7 +34,7 @@ RELATION = "SELECT *, resolved_at - INTERVAL 60 HOUR AS predicted_at FROM ticket
 RULES = """\
   - {id: expected-accuracy, metric: expected_accuracy, condition: below, threshold: 0.95,
      min_samples: 50, severity: warning, actions: [slack]}
-  - {id: expected-shortfall, metric: expected_shortfall, where: automated, threshold: 0.2,
+  - {id: expected-overconfidence, metric: expected_overconfidence, where: automated, threshold: 0.2,
      min_samples: 50, severity: warning, actions: [slack]}
   - {id: expected-ece, metric: expected_ece, threshold: 0.3,
      min_samples: 50, severity: warning, actions: [slack]}
@@ -113,7 +113,7 @@ def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: RunResult) ->
         estimate.interval.value, estimate.interval.low, estimate.interval.high, estimate.n
     )  # fmt: skip
     assert by_rule["expected-ece", "steady"].outcome == "ok"
-    assert by_rule["expected-shortfall", "steady"].outcome == "ok"
+    assert by_rule["expected-overconfidence", "steady"].outcome == "ok"
     assert not [a for a in run.actions if a.kind != "slack"]
 
 
@@ -152,7 +152,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult
     assert 'class="estimate"' in page
     assert "estimate of rows without a truth" in page
     assert f"had no truth at the end of {WEEK}; expected, an estimate" in page
-    assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_shortfall", "expected_accuracy"}
+    assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_overconfidence", "expected_accuracy"}
 
 
 def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_why(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_w
         (part,) = run.evaluated
         assert (part.problem, expected(run)) == (None, [])
         assert {v.reason for v in verdicts(run)} == {Reason.UNRESOLVED_FAILED}
-        assert {v.reason for v in part.verdicts if v.metric == "shortfall"} == {Reason.WITHIN_THRESHOLD}
+        assert {v.reason for v in part.verdicts if v.metric == "overconfidence"} == {Reason.WITHIN_THRESHOLD}
         assert run.document["quality"] == [{"source": "tickets", "reason": "unresolved_failed", "rows": 0}]
         console = Console(record=True, width=400)
         console.print(run_summary(run.evaluated, run.actions, monitor.config))

@@ -88,7 +88,9 @@ def of_a_new_version(folder: Path, changed: int, run: int) -> Verdict:
         window = week(WEEKS[run], monitor.config.zone)
         run_window(monitor, window)
         found = monitor.store.verdicts(schedule="weekly", window_start=window.start)
-    return next(v for v in found if v.outcome == "breach" and v.subject.label == "steady" and v.metric == "shortfall")
+    return next(
+        v for v in found if v.outcome == "breach" and v.subject.label == "steady" and v.metric == "overconfidence"
+    )
 
 
 @pytest.mark.parametrize(("changed", "run", "named"), [(6, 6, True), (7, 8, False)])

@@ -22,7 +22,7 @@ def world(tmp_path: Path) -> World:
     """A history with one open incident of a critical rule, and one of a label with a hostile name."""
     with alerts_world(tmp_path) as found:
         lines = [
-            Judged("billing", "automated-shortfall", "breach", 0.12),
+            Judged("billing", "automated-overconfidence", "breach", 0.12),
             Judged(HOSTILE, "ece-increase", "breach", 0.07),
         ]
         found.evaluate("2026-W02", lines)
@@ -40,7 +40,7 @@ def listed(world: World, *words: str) -> dict[str, dict[str, str]]:
 def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(world: World) -> None:
     id = listed(world)["billing"]["id"]
     for words, said in (
-        (("ack", id[:8], "--by", "ana"), "tickets/billing, automated-shortfall: acknowledged"),
+        (("ack", id[:8], "--by", "ana"), "tickets/billing, automated-overconfidence: acknowledged"),
         (("ack", id, "--by", "ben"), "already acknowledged"),
         (("silence", id, "--for", "1w", "--by", "ben"), "silenced until 20"),
         (("resolve", id, "--reason", "retired", "--by", "cleo"), "resolved by hand"),

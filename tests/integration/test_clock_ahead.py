@@ -45,8 +45,8 @@ def poison(monitor: Monitor) -> Window:
     store.begin_run(ahead, run="ahead", acts=True, rules_revision=monitor.config.revision, now=when)
     none = [
         Verdict(
-            id=f"ahead-{label}", rule="automated-shortfall", subject=Subject("tickets", label), window=ahead,
-            metric="shortfall", where="automated", outcome="not_evaluated", reason=Reason.NO_ROWS,
+            id=f"ahead-{label}", rule="automated-overconfidence", subject=Subject("tickets", label), window=ahead,
+            metric="overconfidence", where="automated", outcome="not_evaluated", reason=Reason.NO_ROWS,
             severity="critical", threshold=0.05,
         )
         for label in worlds.LABELS
@@ -87,7 +87,7 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
         run_window(monitor, window(monitor, LAST))
         found = monitor.store.switch("tickets", "slipping")
         assert (found.state, found.last_window_end) == ("off", window(monitor, LAST).end)
-        assert [i.rule for i in monitor.store.incidents()] == ["automated-shortfall"]
+        assert [i.rule for i in monitor.store.incidents()] == ["automated-overconfidence"]
         seen = observed(monitor.store, monitor.config, NOW)
         assert ahead.start not in {run.window_start for run in seen.runs} | {
             reading.window_start for reading in seen.readings

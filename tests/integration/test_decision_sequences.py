@@ -28,7 +28,7 @@ TWO_WEEKS = (
     "actions: [slack, disable_automation]}"
 )
 OVERCONFIDENT = (
-    "  - {id: over, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, "
+    "  - {id: over, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, "
     "severity: critical, actions: [slack, disable_automation]}"
 )
 LASTING = OVERCONFIDENT.replace("condition: above", "condition: accumulated")

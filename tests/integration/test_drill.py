@@ -123,8 +123,8 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
 
 def verdict(window: Window, outcome: Outcome, label: str = "steady") -> Verdict:
     return Verdict(
-        id=f"verdict-{outcome}", rule="automated-shortfall", subject=Subject("tickets", label), window=window,
-        metric="shortfall", where="automated", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",
+        id=f"verdict-{outcome}", rule="automated-overconfidence", subject=Subject("tickets", label), window=window,
+        metric="overconfidence", where="automated", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",
         threshold=0.05, actions=("disable_automation",) if outcome == "breach" else (),
     )  # fmt: skip
 

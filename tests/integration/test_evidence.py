@@ -32,7 +32,7 @@ CONFIG = """\
 version: 1
 sources: {tickets: {relation: nowhere, score_is: probability_of_label, labels: {billing: {}}}}
 rules:
-  - {id: weekly-shortfall, metric: shortfall, threshold: 0.05, actions: [disable_automation]}
+  - {id: weekly-overconfidence, metric: overconfidence, threshold: 0.05, actions: [disable_automation]}
   - {id: ece-two-days, metric: ece, threshold: 0.08, schedule: daily, actions: [disable_automation]}
 automation: {when_not_evaluated: keep, INITIAL}
 """
@@ -101,15 +101,17 @@ def world(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[World]:
 @pytest.mark.parametrize("may", ["not done: backfill", "not done: a newer window has been evaluated"])
 def test_a_breach_found_by_a_run_that_may_not_act_is_not_forgotten(world: World, may: str) -> None:
     world.enable()
-    world.run("weekly", MONDAY + WEEK, weekly_shortfall="not_evaluated")
+    world.run("weekly", MONDAY + WEEK, weekly_overconfidence="not_evaluated")
     before, window = world.store.switch("tickets", "billing"), Window(MONDAY - WEEK, MONDAY, "older", "weekly")
-    part = Evaluated("tickets", window, (), (judged("weekly-shortfall", "billing", window, "breach"),), (), ())
+    part = Evaluated("tickets", window, (), (judged("weekly-overconfidence", "billing", window, "breach"),), (), ())
     act.act(world.monitor, window, [part], {"tickets": may})
     assert world.store.switch("tickets", "billing") == before  # it moves no switch
     assert world.enable() == "weekly 1116 breach"
     world.now += 25 * HOUR
     assert not world.allowed()
-    judged_until = [each.judged_until for each in world.store.evidence("tickets") if each.rule == "weekly-shortfall"]
+    judged_until = [
+        each.judged_until for each in world.store.evidence("tickets") if each.rule == "weekly-overconfidence"
+    ]
     assert judged_until == [MONDAY + WEEK]
 
 
@@ -118,7 +120,7 @@ def test_a_weekly_breach_found_while_a_day_had_turned_the_label_off_is_not_forgo
     saturday, week = MONDAY + 5 * DAY, MONDAY + WEEK
     world.run("daily", saturday, ece_two_days="breach")
     assert not world.allowed()
-    world.run("weekly", week, weekly_shortfall="breach")
+    world.run("weekly", week, weekly_overconfidence="breach")
     for day, says in ((week, "unconfirmed"), (week + DAY, "ok")):  # the day's own breach is cleared, the week's is not
         world.run("daily", day, ece_two_days=says)
     assert world.enable() == "weekly 1123 breach"
@@ -128,7 +130,7 @@ def test_a_weekly_breach_found_while_a_day_had_turned_the_label_off_is_not_forgo
     assert not world.allowed(hold), "a good day of another rule makes it last no longer"
     world.run("daily", week + 3 * DAY, ece_two_days="ok")
     assert world.store.switch("tickets", "billing").state == "off"
-    world.run("weekly", week + WEEK, weekly_shortfall="ok")
+    world.run("weekly", week + WEEK, weekly_overconfidence="ok")
     assert world.enable() is None
 
 
@@ -137,17 +139,17 @@ def test_a_breach_of_a_window_that_is_run_again_in_a_hold_is_noted_once_for_each
         return [event.verdict for event in world.store.switch_events("tickets", "billing") if event.kind == "held"]
 
     world.enable()
-    world.run("weekly", MONDAY, weekly_shortfall="breach")
+    world.run("weekly", MONDAY, weekly_overconfidence="breach")
     assert held() == ["weekly 1116 breach"]
     world.now += 25 * HOUR
-    world.run("weekly", MONDAY, weekly_shortfall="breach")
+    world.run("weekly", MONDAY, weekly_overconfidence="breach")
     assert not world.allowed()
     for times in (2, 3):
         assert world.enable() == "weekly 1116 breach"
         before = world.store.switch("tickets", "billing")
         for _ in range(3):
             world.now += HOUR
-            world.run("weekly", MONDAY, weekly_shortfall="breach")
+            world.run("weekly", MONDAY, weekly_overconfidence="breach")
             assert world.store.switch("tickets", "billing") == replace(before, version=before.version + 1)
         assert held() == ["weekly 1116 breach"] * times
 
@@ -155,23 +157,23 @@ def test_a_breach_of_a_window_that_is_run_again_in_a_hold_is_noted_once_for_each
 @pytest.mark.parametrize("label", ["billing", None], ids=["a label never set", "the source's own switch"])
 def test_an_enable_is_against_a_breach_of_a_label_never_set_and_of_the_source(world: World, label: str | None) -> None:
     world.scope = "labels" if label else "source"
-    world.run("weekly", MONDAY + WEEK, label, weekly_shortfall="breach")
+    world.run("weekly", MONDAY + WEEK, label, weekly_overconfidence="breach")
     assert world.enable(label) == "weekly 1123 breach"
 
 
 def test_late_truths_that_turn_the_breach_into_a_good_week_clear_it(world: World) -> None:
     world.enable()
     week = MONDAY + WEEK
-    world.run("weekly", week, weekly_shortfall="breach")
-    world.run("weekly", week, weekly_shortfall="ok")
+    world.run("weekly", week, weekly_overconfidence="breach")
+    world.run("weekly", week, weekly_overconfidence="ok")
     assert world.enable() is None
 
 
 def test_a_rule_that_alerts_yaml_has_lost_is_no_evidence_any_more(world: World) -> None:
     world.enable()
-    world.run("weekly", MONDAY + WEEK, weekly_shortfall="breach")
+    world.run("weekly", MONDAY + WEEK, weekly_overconfidence="breach")
     lost = parse_config(
-        "\n".join(line for line in CONFIG.splitlines() if "weekly-shortfall" not in line).replace(
+        "\n".join(line for line in CONFIG.splitlines() if "weekly-overconfidence" not in line).replace(
             "INITIAL", "initial: off"
         )
     )
@@ -186,11 +188,11 @@ def test_nothing_is_turned_on_by_one_good_rule_where_another_is_in_breach_or_has
 ) -> None:
     world.initial = "initial: on_first_ok"
     if other == "breach":
-        world.run("weekly", MONDAY + WEEK, weekly_shortfall=other)
+        world.run("weekly", MONDAY + WEEK, weekly_overconfidence=other)
         for n in range(3):
             world.run("daily", MONDAY + WEEK + n * DAY, ece_two_days="ok")
     else:
-        world.run("daily", MONDAY + WEEK, ece_two_days="ok", weekly_shortfall=other)
+        world.run("daily", MONDAY + WEEK, ece_two_days="ok", weekly_overconfidence=other)
     assert not world.allowed()
     assert world.store.switch("tickets", "billing").state != "on"
 
@@ -198,7 +200,7 @@ def test_nothing_is_turned_on_by_one_good_rule_where_another_is_in_breach_or_has
 def test_with_the_weekly_run_dead_for_good_daily_runs_end_with_one_lease_after_its_last_window(world: World) -> None:
     world.enable()
     week = MONDAY + WEEK
-    world.run("weekly", week, weekly_shortfall="ok")
+    world.run("weekly", week, weekly_overconfidence="ok")
     on = []
     for n in range(35):
         world.run("daily", week + n * DAY, ece_two_days="ok")
@@ -206,7 +208,7 @@ def test_with_the_weekly_run_dead_for_good_daily_runs_end_with_one_lease_after_i
     assert on == [True] * 9 + [False] * 26
     assert world.store.switch("tickets", "billing").lease_until == week + LEASE
     last = world.store.switch_events("tickets", "billing")[-1]
-    assert (last.kind, last.waits_for) == ("not_renewed", "weekly-shortfall")
+    assert (last.kind, last.waits_for) == ("not_renewed", "weekly-overconfidence")
 
 
 def test_a_week_that_could_not_be_read_is_no_judgement_and_one_with_too_few_rows_is(world: World) -> None:
@@ -214,7 +216,7 @@ def test_a_week_that_could_not_be_read_is_no_judgement_and_one_with_too_few_rows
     week = MONDAY + WEEK
     for says, until in (("ok", week), ("failed", week), ("not_evaluated", week + 2 * WEEK)):
         end = {"ok": week, "failed": week + WEEK, "not_evaluated": week + 2 * WEEK}[says]
-        world.run("weekly", end, weekly_shortfall=says)
+        world.run("weekly", end, weekly_overconfidence=says)
         world.run("daily", end, ece_two_days="ok")
         assert world.store.switch("tickets", "billing").lease_until == until + LEASE
 
@@ -225,7 +227,7 @@ def test_with_both_schedules_alive_the_lease_runs_from_the_end_of_the_window(wor
         end = MONDAY + n * DAY
         world.run("daily", end, ece_two_days="unconfirmed" if n % 5 else "ok")
         if n % 7 == 0:
-            world.run("weekly", end, weekly_shortfall="ok")
+            world.run("weekly", end, weekly_overconfidence="ok")
             assert world.store.switch("tickets", "billing").lease_until == end + LEASE
         assert world.allowed()
 
@@ -245,7 +247,7 @@ def test_a_person_who_decides_while_a_run_stores_its_evidence_decides_on_it(worl
                 nonlocal reads
                 found, reads = store.evidence(*given), reads + 1
                 if reads == 1:
-                    world.run("weekly", MONDAY + WEEK, weekly_shortfall="breach")
+                    world.run("weekly", MONDAY + WEEK, weekly_overconfidence="breach")
                 return found
 
             return evidence if name == "evidence" else getattr(store, name)
@@ -269,9 +271,9 @@ def test_evidence_is_stored_only_where_it_is_still_what_was_read(world: World) -
 def test_the_migration_fills_the_evidence_from_the_verdicts_there_are(world: World) -> None:
     world.enable()
     week = MONDAY + WEEK
-    world.run("weekly", week, weekly_shortfall="breach")
-    world.run("weekly", week + WEEK, weekly_shortfall="unconfirmed")
-    world.run("weekly", week + 2 * WEEK, weekly_shortfall="failed")
+    world.run("weekly", week, weekly_overconfidence="breach")
+    world.run("weekly", week + WEEK, weekly_overconfidence="unconfirmed")
+    world.run("weekly", week + 2 * WEEK, weekly_overconfidence="failed")
     for n, says in enumerate(("breach", "ok", "not_evaluated")):
         world.run("daily", week + n * DAY, ece_two_days=says)
     (daily, weekly), at_rest = world.store.evidence(), world.store.switch_events()

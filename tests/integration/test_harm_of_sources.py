@@ -21,7 +21,7 @@ from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, make_world
 
 WHOLE = """\
-  - {id: source-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.02, min_samples: 30,
+  - {id: source-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.02, min_samples: 30,
      scope: source, severity: warning, actions: [slack]}
 automation:"""
 
@@ -32,14 +32,14 @@ def test_a_source_whose_labels_were_on_is_not_said_to_have_been_off(tmp_path: Pa
         with world.opened(lambda: week(name, monitor.config.zone).end + timedelta(hours=7)) as monitor:  # noqa: B023
             run_window(monitor, week(name, monitor.config.zone))
     with world.opened(lambda: week(WEEKS[11], monitor.config.zone).start + timedelta(hours=8)) as monitor:
-        (about,) = [each for each in monitor.store.incidents() if each.rule == "source-shortfall"]
+        (about,) = [each for each in monitor.store.incidents() if each.rule == "source-overconfidence"]
         assert about.label is None
         harm = harm_of(IncidentContext(monitor), about)
         assert harm is not None
         assert 0.9 < harm.on.share < 1  # on from the run of the week before, seven hours into the week
         assert harm.done > 0.9 * harm.excess > 0
         assert "automation was off" not in harm.sentence
-        of_label = next(each for each in monitor.store.incidents() if each.rule == "automated-shortfall")
+        of_label = next(each for each in monitor.store.incidents() if each.rule == "automated-overconfidence")
         other = harm_of(IncidentContext(monitor), of_label)
         assert other is not None
         assert other.on.share == harm.on.share
@@ -56,7 +56,7 @@ def test_the_whole_has_what_its_labels_had_while_on_in_the_report_the_message_an
             run_window(monitor, window)
         subjects = collect_report(monitor.store, monitor.config, window, clock[0]).subjects
         harms = {each.subject.label: each.detail.harm for each in subjects if each.detail and each.detail.harm}
-        (about,) = [each for each in monitor.store.incidents() if each.rule == "source-shortfall"]
+        (about,) = [each for each in monitor.store.incidents() if each.rule == "source-overconfidence"]
         in_message = harm_of(IncidentContext(monitor), about)
     whole = harms.pop(None)
     assert 0 < harms["slipping"].on.share < 0.1 < harms["steady"].on.share
@@ -84,7 +84,7 @@ def test_small_labels_have_no_harm_of_their_own_that_is_stored(tmp_path: Path) -
     world = make_world(tmp_path)
     with world.opened(lambda: week(WEEKS[11], monitor.config.zone).start + timedelta(hours=8)) as monitor:
         run_window(monitor, week(WEEKS[10], monitor.config.zone))
-        (incident,) = [each for each in monitor.store.incidents() if each.rule == "automated-shortfall"]
+        (incident,) = [each for each in monitor.store.incidents() if each.rule == "automated-overconfidence"]
         verdict = monitor.store.verdict(incident.last_verdict)
         estimates = monitor.store.estimates(source=verdict.subject.source, label=verdict.subject.label)
         assert excess_errors(verdict, estimates) is not None

@@ -25,12 +25,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AlertsWorld]:
     """Billing is in breach for two weeks, acknowledged by ana, then good; a label of a hostile name stays in breach."""
     with alerts_world(tmp_path_factory.mktemp("world")) as found:
         bad = [Judged(HOSTILE, "ece-increase", "breach", 0.07)]
-        found.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "breach", 0.12), *bad])
+        found.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "breach", 0.12), *bad])
         found.clock.now += ACKNOWLEDGED_AFTER
         found.person("acknowledges", "billing", "ana <b>")
-        found.evaluate("2026-W03", [Judged("billing", "automated-shortfall", "breach", 0.11), *bad])
+        found.evaluate("2026-W03", [Judged("billing", "automated-overconfidence", "breach", 0.11), *bad])
         for week in ("2026-W04", "2026-W05", "2026-W06"):
-            found.evaluate(week, [Judged("billing", "automated-shortfall", "ok", 0.01), *bad])
+            found.evaluate(week, [Judged("billing", "automated-overconfidence", "ok", 0.01), *bad])
         yield found
 
 

@@ -61,7 +61,7 @@ def test_every_link_of_what_a_monitor_writes_about_its_weeks_answers(tmp_path: P
     with running(place) as service:
         (tmp_path / "world").mkdir()
         with alerts_world(tmp_path / "world", sends=False, public_url=service.url) as world:
-            breach = Judged("billing", "automated-shortfall", "breach", 0.12)
+            breach = Judged("billing", "automated-overconfidence", "breach", 0.12)
             also = Judged("refund", "ece-increase", "breach", 0.07)
             world.evaluate("2026-W02", [breach, also])
             world.evaluate("2026-W03", [breach, Judged("refund", "ece-increase", "unconfirmed", 0.04)])
@@ -70,7 +70,7 @@ def test_every_link_of_what_a_monitor_writes_about_its_weeks_answers(tmp_path: P
             for name in ("2026-W02", "2026-W03"):
                 store.begin_run(week(name, UTC_ZONE), run="r", acts=True, rules_revision="", now=datetime.now(UTC))
         assert any("/report?week=2026-W03" in url for url in urls)
-        assert any("/docs/rules/automated-shortfall" in url for url in urls)
+        assert any("/docs/rules/automated-overconfidence" in url for url in urls)
         follow(service, urls, service.url)
 
 

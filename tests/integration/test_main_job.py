@@ -97,7 +97,7 @@ def test_the_label_that_slips_is_found_reported_and_switched_off_and_no_other(pi
         breaches = {
             (v.rule, v.subject.label) for part in result.evaluated for v in part.verdicts if v.outcome == "breach"
         }
-        assert breaches == {("automated-shortfall", "slipping"), ("ece-increase", "slipping")}
+        assert breaches == {("automated-overconfidence", "slipping"), ("ece-increase", "slipping")}
         assert {(a.kind, a.label, a.state) for a in result.actions} == {
             ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "turned off"),
         }  # fmt: skip
@@ -218,7 +218,7 @@ def test_kept_weeks_are_read_again_where_the_configuration_reads_them_otherwise(
     def automated(world: World) -> list[tuple[int, int]]:
         with world.opened() as monitor:
             document = run_window(monitor, window(monitor, WEEKS[9])).document
-        return [(v["n"], v["windows"]) for v in document["verdicts"] if v["rule"] == "automated-shortfall"]
+        return [(v["n"], v["windows"]) for v in document["verdicts"] if v["rule"] == "automated-overconfidence"]
 
     config = worlds.CONFIG.replace("min_samples: 30,", "min_samples: 5000,")  # never reached: all four weeks are pooled
     stricter = config.replace("automate_at: 0.8", "automate_at: 0.95")
@@ -362,7 +362,7 @@ def oracle(frame: pd.DataFrame) -> dict[str, float | None]:
         "roc_auc": sk.roc_auc_score(y, s) if both else None,
         "pr_auc": sk.average_precision_score(y, s) if both else None,
         "accuracy": sk.accuracy_score(y, d),
-        "shortfall": float(np.mean(s) - np.mean(y)),
+        "overconfidence": float(np.mean(s) - np.mean(y)),
         "false_negative_rate": 1 - sk.recall_score(y, d) if y.sum() else None,
     }
 

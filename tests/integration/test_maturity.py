@@ -176,14 +176,14 @@ def test_late_truths_restate_a_window_and_what_was_said_before_stays(waiting: Ju
     with waiting.opened() as monitor:
         for number in (YOUNG, NEXT):
             start = week_of(waiting, number).start
-            now = monitor.store.verdicts(schedule="weekly", window_start=start, rule="shortfall", label="access")
+            now = monitor.store.verdicts(schedule="weekly", window_start=start, rule="overconfidence", label="access")
             ever = monitor.store.verdicts(
-                schedule="weekly", window_start=start, rule="shortfall", label="access", current_only=False
+                schedule="weekly", window_start=start, rule="overconfidence", label="access", current_only=False
             )
             assert [v.outcome for v in now] == [["ok", "breach"][number == NEXT]]
             assert {v.reason for v in ever} > {Reason.NOT_MATURE}
             assert all(monitor.store.verdict(v.id).id == v.id for v in ever)
-        opened = [i for i in monitor.store.incidents() if i.rule == "shortfall"]
+        opened = [i for i in monitor.store.incidents() if i.rule == "overconfidence"]
         switch = monitor.store.switch("tickets", "access")
     assert [(i.label, i.opened_window) for i in opened] == [("access", week_of(waiting, NEXT).name)]
     assert switch.state != "on"
@@ -231,7 +231,7 @@ def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
     corrected = [text for text in hasty.replies() if f"late truths of {name}: still in breach" in text]
     assert len(corrected) == 1
     with hasty.opened() as monitor:
-        (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("shortfall", "access"))
+        (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("overconfidence", "access"))
         events = [e.reason for e in monitor.store.incident_events(incident.id)]
         now = monitor.store.verdict(incident.last_verdict)
     assert incident.opened_window == name
@@ -259,7 +259,7 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
             judged.run(LAST)
     judged.run(LAST)
     with judged.opened() as monitor:
-        opened = [(i.label, i.opened_window) for i in monitor.store.incidents() if i.rule == "shortfall"]
+        opened = [(i.label, i.opened_window) for i in monitor.store.incidents() if i.rule == "overconfidence"]
         (evidence,) = (e for e in monitor.store.evidence("tickets") if e.label == "access")
     assert opened == [("access", week_of(judged, NEXT).name)]
     assert [each.outcome for each in evidence.windows] == ["breach"]

@@ -17,7 +17,7 @@ from monitor.operations import incident_actions
 from tests.fakes import slack
 from tests.fakes.alerts_world import CONFIG, START, AlertsWorld, Judged, alerts_world
 
-BREACH = Judged("billing", "automated-shortfall", "breach", 0.12)
+BREACH = Judged("billing", "automated-overconfidence", "breach", 0.12)
 FINE = replace(BREACH, outcome="ok", value=0.01)
 ELSEWHERE = CONFIG.replace('"#ml-oncall"', '"#new-oncall"')
 HOUR = timedelta(hours=1)

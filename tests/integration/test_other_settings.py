@@ -70,7 +70,7 @@ def reasons(world: World) -> dict[str, set[tuple[str, str, float | None]]]:
 def test_nothing_is_compared_with_it_until_it_is_pinned_again(world: World) -> None:
     found = reasons(world)
     assert found["ece-increase"] == found["score-shift"] == {("not_evaluated", "settings_changed", None)}
-    assert {outcome for outcome, _, _ in found["automated-shortfall"]} == {"ok"}
+    assert {outcome for outcome, _, _ in found["automated-overconfidence"]} == {"ok"}
     pinned = calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5], "--anyway")
     assert pinned.stdout.count(" version 2: ") == len(LABELS) + 1
     assert "settings_changed" not in {reason for _, reason, _ in reasons(world)["ece-increase"]}

@@ -686,7 +686,7 @@ def check_events(server: Server, run: str) -> None:
     until(lambda: server.ask("/events/filter", {"filter": mine})["total"] >= 2, Path(os.devnull))
     found = server.ask("/events/filter", {"filter": mine})["events"]
     about = sorted((e["payload"]["rule"], e["payload"]["window"]) for e in found)
-    assert about == [("automated-shortfall", WEEKS[10]), ("ece-increase", WEEKS[10])]
+    assert about == [("automated-overconfidence", WEEKS[10]), ("ece-increase", WEEKS[10])]
 
 
 def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leaves_nothing_behind(

@@ -157,7 +157,7 @@ def test_the_same_rows_without_a_fault_are_judged(tmp_path: Path) -> None:
     """Else the tests above would prove nothing."""
     world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", frame()))
     assert {v.rule for part in run(world).evaluated for v in part.verdicts if v.outcome == "breach"} == {
-        "automated-shortfall"
+        "automated-overconfidence"
     }
 
 
@@ -210,9 +210,9 @@ def test_a_week_that_was_rejected_is_never_pooled_with_the_next(tmp_path: Path) 
     world = make_world(tmp_path, warehouse_url=write_duckdb(tmp_path / "w.duckdb", rows))
     run(world, weeks[0], NOW - timedelta(weeks=1))
     (part,) = run(world).evaluated
-    shortfalls = [v for v in part.verdicts if v.rule == "automated-shortfall"]
-    assert {v.windows for v in shortfalls} == {1}
-    assert not [v for v in shortfalls if v.outcome == "ok"]
+    overconfidences = [v for v in part.verdicts if v.rule == "automated-overconfidence"]
+    assert {v.windows for v in overconfidences} == {1}
+    assert not [v for v in overconfidences if v.outcome == "ok"]
 
 
 def test_the_verdicts_are_the_same_twice_and_come_back_once_the_view_is_fixed(tmp_path: Path) -> None:

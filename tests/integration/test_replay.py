@@ -25,7 +25,7 @@ from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
 DAYS = ("2026-08-16", "2026-08-20", "2026-08-21")  # "slipping" goes wrong on the 17th; the 20th is sure of it
 JUDGED = (WEEKS[5], *WEEKS[9:])  # one of the baseline, one before "slipping" goes wrong, two after
-SHORTFALL = "  - {id: automated-shortfall"
+OVERCONFIDENCE = "  - {id: automated-overconfidence"
 
 
 @pytest.fixture(scope="module")
@@ -126,14 +126,14 @@ def test_twice_is_the_same_to_the_byte(world: World, words: tuple[str, ...]) -> 
 def test_a_rule_that_one_file_has_alone_shows_first(world: World) -> None:
     dropped = "\n".join(line for line in CONFIG.splitlines() if "ece-increase" not in line) + "\n"
     more = "  - {id: brier-high, metric: brier, condition: above, threshold: 0.15, severity: info, actions: [slack]}\n"
-    rules = dropped.replace(SHORTFALL, more + SHORTFALL)
+    rules = dropped.replace(OVERCONFIDENCE, more + OVERCONFIDENCE)
     incidents = document(world, rules=rules)["incidents"]
     rows = [(each["in"], each["rule"], each["label"]) for each in incidents]
     apart = [row for row in rows if row[0] != "both"]
     assert rows[: len(apart)] == apart
     assert ("present", "ece-increase", "slipping") in apart
     assert ("proposed", "brier-high", "slipping") in apart
-    assert ("both", "automated-shortfall", "slipping") in rows
+    assert ("both", "automated-overconfidence", "slipping") in rows
     for each in incidents:
         sides = [side for side in ("present", "proposed") if each[side] is not None]
         assert sides == (["present", "proposed"] if each["in"] == "both" else [each["in"]])
@@ -144,7 +144,7 @@ def test_a_textbook_rule_is_tried_on_the_days_that_were_run(world: World) -> Non
         "  - {id: plain-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2,\n"
         "     certainty: none, value: plug_in, min_samples: 30, severity: info, actions: [slack]}\n"
     )
-    found = replayed(world, CONFIG.replace(SHORTFALL, plain + SHORTFALL))
+    found = replayed(world, CONFIG.replace(OVERCONFIDENCE, plain + OVERCONFIDENCE))
     opened = {each.incident.label for each in found.proposed.incidents if each.incident.rule == "plain-days"}
     by_ours = {each.incident.label for each in found.proposed.incidents if each.incident.rule == "ece-two-days"}
     assert by_ours < opened  # days of few rows: the plain rule fires at healthy labels too
@@ -159,7 +159,7 @@ def test_a_rule_that_acts_no_more_turns_nothing_off_and_its_incidents_are_the_sa
     found = document(world, rules=rules)
     assert found["present"]["switched_off"] == [{"source": "tickets", "label": "slipping"}]
     assert found["proposed"]["switched_off"] == []
-    (pair,) = [each for each in found["incidents"] if each["rule"] == "automated-shortfall"]
+    (pair,) = [each for each in found["incidents"] if each["rule"] == "automated-overconfidence"]
     assert (pair["in"], pair["present"]["automation"], pair["proposed"]["automation"]) == ("both", "off", None)
     assert (pair["present"]["severity"], pair["proposed"]["severity"]) == ("critical", "info")
     shown = calmon(world, "--weeks", "3", rules=rules).stdout
@@ -241,7 +241,7 @@ def test_no_history_is_a_failure_and_makes_none(tmp_path: Path) -> None:
 
 
 def test_a_bad_rules_file_has_the_errors_of_check(world: World, tmp_path: Path) -> None:
-    rules = CONFIG.replace("metric: shortfall", "metric: shortfal").replace("timezone: UTC", "timezone: Mars")
+    rules = CONFIG.replace("metric: overconfidence", "metric: shortfal").replace("timezone: UTC", "timezone: Mars")
     found = calmon(world, rules=rules)
     broken = make_world(tmp_path, config=rules, warehouse_url=world.warehouse_url)
     checked = CliRunner(env=broken.environment).invoke(app, ["check", "--offline"])

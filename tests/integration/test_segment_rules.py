@@ -47,10 +47,10 @@ from tests.truth.sentences import VERDICT
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 RULES = (
-    "  - {id: segment-shortfall, metric: shortfall, where: automated, threshold: 0.08, scope: segments,\n"
+    "  - {id: segment-overconfidence, metric: overconfidence, where: automated, threshold: 0.08, scope: segments,\n"
     "     segments: [channel], min_samples: 30, severity: critical,\n"
     "     actions: [slack, disable_automation], turns_off: segments}\n"
-    "  - {id: segment-rise, metric: shortfall, where: automated, condition: increase, threshold: 0.05,\n"
+    "  - {id: segment-rise, metric: overconfidence, where: automated, condition: increase, threshold: 0.05,\n"
     "     scope: segments, min_samples: 30, actions: [slack]}\n"
     "  - {id: segment-ece, metric: ece, condition: increase, threshold: 0.02, scope: segments,\n"
     "     segments: [channel], actions: [slack]}\n"
@@ -98,7 +98,7 @@ def newest(found: list[Verdict], rule: str) -> Verdict:
     return next(v for v in found if (v.rule, v.window.name, v.subject.label) == (rule, WEEKS[-1], "slipping"))
 
 
-@pytest.mark.parametrize("rule", ["segment-shortfall", "segment-rise", "segment-ece"])
+@pytest.mark.parametrize("rule", ["segment-overconfidence", "segment-rise", "segment-ece"])
 def test_the_channel_is_found_and_named_and_nothing_else(found: list[Verdict], rule: str) -> None:
     breaches = [v for v in found if v.rule == rule and v.outcome == "breach"]
     assert {v.subject.label for v in breaches} == {"slipping"}
@@ -111,12 +111,12 @@ def test_the_channel_is_found_and_named_and_nothing_else(found: list[Verdict], r
 def test_incident_message_and_document_name_the_segment(world: World, found: list[Verdict]) -> None:
     with world.opened() as monitor:
         document = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True).document
-        incidents = [i for i in monitor.store.incidents() if i.rule == "segment-shortfall"]
+        incidents = [i for i in monitor.store.incidents() if i.rule == "segment-overconfidence"]
         told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
     assert [(i.source, i.label, i.breaches) for i in incidents] == [("tickets", "slipping", 2)]
     assert "overconfident in channel = web" in told
     assert "in channel = web; " in told
-    verdict = newest(found, "segment-shortfall")
+    verdict = newest(found, "segment-overconfidence")
     assert [v["segment"] for v in document["verdicts"] if v["id"] == verdict.id] == [{"channel": "web"}]
 
 
@@ -145,7 +145,7 @@ def test_a_replay_says_what_the_runs_said_and_leaves_out_what_was_not_kept(world
     assert again.agreement.compared > 0
     assert again.agreement.differences == ()
     said = {o.incident.rule: o.switch for o in again.present.incidents if o.incident.rule.startswith("segment-")}
-    assert said == {"segment-shortfall": "segments", "segment-rise": "", "segment-ece": ""}
+    assert said == {"segment-overconfidence": "segments", "segment-rise": "", "segment-ece": ""}
     assert not [each for each in earlier.omitted if each.reason is LeftOut.SEGMENTS_NOT_KEPT]
 
 
@@ -164,7 +164,7 @@ def test_windows_without_the_counts_of_segments_are_read_again_and_a_replay_leav
         assert kept.segment_counts is None
         left = replay(store, plan_of(config, config, week(WEEKS[7], config.zone), 1)).omitted
         assert {each.rule for each in left if each.reason is LeftOut.SEGMENTS_NOT_KEPT} == {
-            "segment-shortfall", "segment-rise", "segment-ece",
+            "segment-overconfidence", "segment-rise", "segment-ece",
         }  # fmt: skip
         run_window(monitor, second, act="never")
         again = store.load_reading("weekly", first.start, "tickets", segment_counts=True)

@@ -16,8 +16,8 @@ from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
-PHISHING = Judged("phishing", "automated-shortfall", "breach", 0.11)
+BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
+PHISHING = Judged("phishing", "automated-overconfidence", "breach", 0.11)
 FINE = [Judged(each.label, each.rule, "ok", 0.01) for each in (BILLING, PHISHING)]
 POST, MENTION = "chat.postMessage", "<!subteam^S0123>"
 

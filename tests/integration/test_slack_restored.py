@@ -18,9 +18,9 @@ from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-BILLING = Judged("billing", "automated-shortfall", "breach", 0.12)
-PHISHING = Judged("phishing", "automated-shortfall", "breach", 0.11)
-FINE = Judged("phishing", "automated-shortfall", "ok", 0.01)
+BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
+PHISHING = Judged("phishing", "automated-overconfidence", "breach", 0.11)
+FINE = Judged("phishing", "automated-overconfidence", "ok", 0.01)
 SEARCHES = ("conversations.history", "conversations.replies")
 
 

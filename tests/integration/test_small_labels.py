@@ -80,7 +80,7 @@ def test_a_model_swap_in_labels_of_forty_rows_a_week_is_found_by_what_init_write
     verdicts = {(v["rule"], v["label"]): v for v in json.loads(found.stdout)["verdicts"]}
     swap = verdicts["source-ece", None]
     assert (swap["outcome"], swap["value"] > 0.13) == ("breach", True)
-    assert verdicts["source-shortfall", None]["outcome"] == "breach"
+    assert verdicts["source-overconfidence", None]["outcome"] == "breach"
     before = calmon("run", "weekly", "--week", "2026-W45", "--json")
     quiet = {(v["rule"], v["label"]): v for v in json.loads(before.stdout)["verdicts"]}["source-ece", None]
     assert (quiet["outcome"], quiet["value"] < 0.02) == ("ok", True)
@@ -117,7 +117,7 @@ def test_check_says_which_numbers_would_let_more_be_evaluated(folder: Path) -> N
         """version: 1
 sources: {tickets: {relation: tickets.parquet, kind: single_label}}
 rules:
-  - {id: automated-shortfall, metric: shortfall, where: automated, threshold: 0.05, min_samples: 30}
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, threshold: 0.05, min_samples: 30}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02}
 automation: {when_not_evaluated: keep}
 """,
@@ -126,7 +126,7 @@ automation: {when_not_evaluated: keep}
     found = calmon("check")
     assert found.exit_code == 0, found.output
     said = " ".join(found.stdout.split())
-    assert "automated-shortfall: 20 of 20 labels are not evaluated, having 7 rows a week or fewer" in said, said
+    assert "automated-overconfidence: 20 of 20 labels are not evaluated, having 7 rows a week or fewer" in said, said
     assert "ece-increase: no baseline can be pinned for 20 of 20 labels: fewer than 10,000 pairs in 8 weeks" in said
     assert "evaluation: {min_samples: 500, pool_weeks: 8}; baseline: {weeks: 8, min_pairs: 50}" in said
     assert "Add source-ece (docs/rules/source-ece.md)" in said

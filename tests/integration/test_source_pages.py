@@ -96,7 +96,7 @@ def references(world: World, source: str) -> tuple[float | None, float | None, B
         shown = week(WEEKS[9], monitor.config.zone)
         context = PageContext(monitor.store, monitor.config, world.settings(), shown.end, PageRequest({}, {}, "./"))
         history = LabelHistory(context, Subject("tickets", None), [shown], shown)
-        found = history.reference(("shortfall", "automated")), history.reference(("brier", "all"))
+        found = history.reference(("overconfidence", "automated")), history.reference(("brier", "all"))
         return (*found, history.baselines[-1])
 
 

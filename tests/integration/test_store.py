@@ -136,7 +136,7 @@ def incident(id: str = "i1", **changes: Any) -> Incident:
 def event(key: str = "weekly:2026-W46:d1", **changes: Any) -> SwitchEvent:
     plain = SwitchEvent(
         key=key, source="tickets", label="billing", at=NOW, kind="disabled", from_state="on", to_state="off",
-        actor="weekly run", reason="automated-shortfall: above_threshold", blocked=((0.8, 0.9),),
+        actor="weekly run", reason="automated-overconfidence: above_threshold", blocked=((0.8, 0.9),),
         lease_until=NOW + WEEK, until=NOW, verdict="a1",
     )  # fmt: skip
     return replace(plain, **changes)
@@ -964,7 +964,7 @@ def test_a_failed_evaluation_leaves_everything_as_it_was(store: Store):
 def test_two_thousand_estimates_are_stored_with_a_handful_of_calls_of_the_database(store: Store):
     many = [
         estimate(f"label-{i}", metric=metric, where=where)
-        for i in range(80) for metric in ("ece", "mce", "brier", "nll", "roc_auc", "accuracy", "shortfall", "pr_auc")
+        for i in range(80) for metric in ("ece", "mce", "brier", "nll", "roc_auc", "accuracy", "overconfidence", "pr_auc")
         for where in ("all", "predicted", "automated")
     ]  # fmt: skip
     verdicts = [verdict(f"v{i}", subject=Subject("tickets", f"label-{i}")) for i in range(80)]

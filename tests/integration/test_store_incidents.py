@@ -110,7 +110,7 @@ def world_in(folder: Path, url: str) -> Iterator[AlertsWorld]:
 def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_all(url: str, tmp_path: Path) -> None:
     labels = [f"label{number}" for number in range(6)]
     with world_in(tmp_path, url) as world:
-        world.evaluate("2026-W02", [Judged(label, "automated-shortfall", "breach", 0.12) for label in labels])
+        world.evaluate("2026-W02", [Judged(label, "automated-overconfidence", "breach", 0.12) for label in labels])
         ids = [each.id for each in world.monitor.store.incidents()]
 
         def press(number: int) -> incident_actions.Outcome:

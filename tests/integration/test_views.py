@@ -41,8 +41,8 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             found.begin_run(week(number), run=f"r{number}", acts=True, rules_revision="r1", now=NOW)
             whole, part = estimate(None, window=week(number)), estimate(window=week(number))
             segment = estimate(window=week(number), subject=Subject("tickets", "billing", ("channel", "web")))
-            shortfall = replace(estimate(metric="shortfall", window=week(number)), where="automated")
-            every = [whole, part, segment, shortfall]
+            overconfidence = replace(estimate(metric="overconfidence", window=week(number)), where="automated")
+            every = [whole, part, segment, overconfidence]
             old = verdict(f"old{number}", week(number))
             found.save_evaluation(week(number), ["tickets"], every, [old], [], NOW)
             again = verdict(f"new{number}", week(number), outcome="breach" if number else "ok")

@@ -343,7 +343,7 @@ def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(w
     finally:
         served.close()
     assert f"<p>{WEEKS[10]}: 1 of 3 labels in breach; " in page
-    assert '<span class="state breach">critical breach</span>: automated-shortfall (above_threshold)' in page
+    assert '<span class="state breach">critical breach</span>: automated-overconfidence (above_threshold)' in page
 
 
 def test_prometheus_is_given_messages_without_reading_them(world: World):
@@ -381,7 +381,7 @@ def test_a_history_in_use_is_read_at_the_time_of_asking(world: World):
 
 def test_automation_of_a_source_that_gates_have_lost_is_not_on(tmp_path: Path):
     with alerts_world(tmp_path, sends=False) as life:
-        life.evaluate("2026-W02", [Judged("billing", "automated-shortfall", "ok", 0.01)])
+        life.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "ok", 0.01)])
         monitor, now = life.monitor, life.clock.now
         renamed = parse_config(ALERTS.replace("  tickets:", "  letters:"), "alerts.yaml")
         for config, on in ((monitor.config, 1.0), (renamed, 0.0)):

@@ -89,12 +89,12 @@ def test_what_acted_and_what_it_cost_follow_from_the_stored_numbers(asked: Servi
                 for e in monitor.store.estimates(source="tickets", label="slipping", window_start=window.start)
             }
             on = time_on(events, ("tickets", "slipping"), window.start, window.end).share
-            row, automated = by_week[name], found["shortfall", "automated"]
+            row, automated = by_week[name], found["overconfidence", "automated"]
             accuracy, excess = found["accuracy", "automated"].interval.value, found["excess_errors", "all"].interval
             assert accuracy is not None
             assert excess.value is not None
             assert float(row["could_have_acted"]) == automated.n
-            assert float(row["predicted"]) == found["shortfall", "predicted"].n
+            assert float(row["predicted"]) == found["overconfidence", "predicted"].n
             assert float(row["acted"]) == pytest.approx(on * automated.n)
             assert float(row["to_people"]) == pytest.approx(float(row["predicted"]) - on * automated.n)
             assert float(row["accuracy"]) == pytest.approx(accuracy)
@@ -272,7 +272,7 @@ def test_an_annotation_of_the_form_is_on_the_timeline(asked: ServiceClient, toke
 def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, world: World) -> None:
     firings = rows(asked, "/rules?csv=firings")
     with world.opened() as monitor:
-        for rule in ("automated-shortfall", "ece-increase", "score-shift"):
+        for rule in ("automated-overconfidence", "ece-increase", "score-shift"):
             stored = [v.window.start.isoformat() for v in monitor.store.verdicts(rule=rule, outcome="breach")]
             shown = [
                 row["window_start"]
@@ -282,12 +282,12 @@ def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, wor
             ]
             assert shown == sorted(stored)
     labels = rows(asked, "/rules?csv=labels")
-    assert {row["label"] for row in labels if row["rule"] == "automated-shortfall"} == {"slipping"}
+    assert {row["label"] for row in labels if row["rule"] == "automated-overconfidence"} == {"slipping"}
 
 
 def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: ServiceClient) -> None:
-    status, target = form(asked, "/rules", {"rule": "automated-shortfall", "threshold": "0.9"})
-    assert (status, target) == (303, "rules?rule=automated-shortfall&threshold=0.9#automated-shortfall")
+    status, target = form(asked, "/rules", {"rule": "automated-overconfidence", "threshold": "0.9"})
+    assert (status, target) == (303, "rules?rule=automated-overconfidence&threshold=0.9#automated-overconfidence")
     address = f"/{target.partition('#')[0]}"
     until = time.monotonic() + 60
     while 'http-equiv="refresh"' in asked.get(address).text and time.monotonic() < until:

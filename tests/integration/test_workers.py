@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 ACCUMULATED = CONFIG.replace(
     "rules:\n",
-    "rules:\n  - {id: lasting, metric: shortfall, where: automated, condition: accumulated, threshold: 0.02,\n"
+    "rules:\n  - {id: lasting, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     severity: info, actions: [slack]}\n",
 )
 

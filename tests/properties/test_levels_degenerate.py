@@ -14,9 +14,9 @@ from monitor.inference.levels import increase_detectable, increase_test, interva
 from tests.fakes.one_table import level_detectable, level_p
 
 NAMES = (
-    "brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate", "precision", "recall", "f1",
+    "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate", "precision", "recall", "f1",
 )  # fmt: skip
-RANGES = dict.fromkeys(NAMES, (0.0, 1.0)) | {"nll": (0.0, 34.6), "shortfall": (-1.0, 1.0)}
+RANGES = dict.fromkeys(NAMES, (0.0, 1.0)) | {"nll": (0.0, 34.6), "overconfidence": (-1.0, 1.0)}
 
 CASES = {
     "no row": counts_from_rows([], []),
@@ -102,8 +102,8 @@ def test_a_sample_is_no_evidence_that_it_has_itself_risen(name: str) -> None:
 def test_one_row_or_less_is_never_strong_evidence(name: str, case: str) -> None:
     counts = CASES[case]
     for threshold, side in itertools.product((0.05, 0.2, 0.5, 0.8), ("above", "below")):
-        if name == "shortfall" and threshold >= counts.ws.sum() / counts.w.sum():
-            continue  # a shortfall is never larger than the mean score, whatever the outcomes
+        if name == "overconfidence" and threshold >= counts.ws.sum() / counts.w.sum():
+            continue  # an overconfidence is never larger than the mean score, whatever the outcomes
         p = level_p(name, counts, threshold, side)  # type: ignore[arg-type]
         assert p is None or p >= 0.02
 

@@ -17,7 +17,7 @@ from tests.fakes.one_table import level_detectable, level_p
 
 # those with a law in closed form; the others are drawn
 NAMES = [*(name for name in CONTRACT if not METRICS[name].binned), "precision", "recall", "f1"]
-LIMITS = dict.fromkeys(METRICS, (0.0, 1.0)) | {"nll": (0.0, 35.0), "shortfall": (-1.0, 1.0)}
+LIMITS = dict.fromkeys(METRICS, (0.0, 1.0)) | {"nll": (0.0, 35.0), "overconfidence": (-1.0, 1.0)}
 
 SCORES = st.sampled_from([0.0, 0.1, 0.10001, 0.5, 0.50004, 0.9, 1.0]) | st.integers(1, 99_999).map(
     lambda k: k / 100_000
@@ -112,7 +112,7 @@ def test_the_unit_of_the_weights_does_not_matter(counts: Counts, factor: float) 
 @given(counts=counts_of_any_rows())
 def test_the_evidence_against_a_higher_threshold_is_never_weaker(counts: Counts) -> None:
     thresholds = np.linspace(0.05, 0.95, 10)
-    for name in ("accuracy", "shortfall", "false_negative_rate", "roc_auc", "pr_auc", "brier"):
+    for name in ("accuracy", "overconfidence", "false_negative_rate", "roc_auc", "pr_auc", "brier"):
         p_values = [level_p(name, counts, float(threshold), "below") for threshold in thresholds]
         if None not in p_values:
             assert all(np.diff(np.array(p_values, dtype=float)) <= 1e-12)

@@ -26,7 +26,7 @@ EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rat
 RATE = EVALUATION.false_discovery_rate
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 WINDOW = Window(MONDAY, MONDAY + timedelta(weeks=1), "2026-W46", "weekly")
-RANGES = dict.fromkeys(CONTRACT, (0.0, 1.0)) | {"nll": (0.0, 35.0), "shortfall": (-1.0, 1.0)}
+RANGES = dict.fromkeys(CONTRACT, (0.0, 1.0)) | {"nll": (0.0, 35.0), "overconfidence": (-1.0, 1.0)}
 BREACHES = {"increase": {Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.CLASS_MIX}, "above": {Reason.ABOVE_THRESHOLD}}
 BREACHES |= {"below": {Reason.BELOW_THRESHOLD}, "decrease": {Reason.DECREASED}}
 FALLING = ("roc_auc", "pr_auc", "accuracy")  # of which a decrease is asked

@@ -122,7 +122,7 @@ def test_what_gets_worse_is_found_and_hardly_anybody_else_is_blamed(findings: Fi
     assert sum(seen_within(each, int(each.line[4])) * each.count for each in steps) >= 0.8 * sum(s.count for s in steps)
     assert sum(each.of("blamed") for each in lines) <= 1
     fall = line(findings, "power", "fall", 0.59, 1, 5000, 2)
-    assert fall.of("automated-shortfall in week 1") >= 1
+    assert fall.of("automated-overconfidence in week 1") >= 1
     assert fall.of("ece-increase in week 1") == 0  # the average over all rows sleeps, which is the point
 
 

@@ -226,7 +226,7 @@ class Checker:
         monitoring.check_health(reader, parts)
         rng = Random(f"{self.seed} {told.clock.now.replace(microsecond=0)}")
         self._reports(told, facts, rng)
-        for metric, where in (("ece", "all"), ("shortfall", "automated")):
+        for metric, where in (("ece", "all"), ("overconfidence", "automated")):
             reader, parts = self._asked(told, facts, "history", "--metric", metric, "--where", where)
             reports.check_history(reader, parts, metric, where)
         reports.check_metrics(self._reader(told, facts, "/metrics"), told.service.metrics())

@@ -350,7 +350,7 @@ def _could(reader: Reader, text: str, row: Row, least: str, most: Any, limit: st
 @EXPLAINED.add(rf"What could have been seen: no truth can be beyond the threshold \((?P<limit>{N})\)\.")
 def _beyond_reach(reader: Reader, text: str, row: Row, limit: str) -> None:
     """Overconfidence is never above the mean score, and no share is beyond a limit of 0 or 1."""
-    promised = row["detail"]["promised"] if row["metric"] == "shortfall" else 0.0
+    promised = row["detail"]["promised"] if row["metric"] == "overconfidence" else 0.0
     shown = 0.0 if row["outcome"] == "ok" else None
     reader.check(row["detectable"] == shown and promised <= row["threshold"], "out of reach", text, promised)
     _limit(reader, text, row, limit)

@@ -785,12 +785,12 @@ def _add_channels(
         outcome, reason = "not_evaluated", why
     silent = seen is None or (outcome == "not_evaluated" and reason != Reason.TOO_FEW_ROWS)
     line = Said(
-        window.schedule, window.name, made.source, label, rule.id, outcome, reason, None if silent else found[0].shortfall
+        window.schedule, window.name, made.source, label, rule.id, outcome, reason, None if silent else found[0].overconfidence
     )  # type: ignore[arg-type]  # fmt: skip
     made.said.append(line)
     measured = None
     if seen is not None and made.problem is None:
-        measured = replace(seen, shortfall=found[0].shortfall, automated=found[0].rows)
+        measured = replace(seen, overconfidence=found[0].overconfidence, automated=found[0].rows)
     _keep(told, made, rule, line, measured, None, rng, salt, known, script.in_channels(found) if found else None)
 
 

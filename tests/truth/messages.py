@@ -616,7 +616,7 @@ def _harm_line(reader: Reader, text: str, of: Any, rows: Any, harm: str) -> None
             check_harm(tried, harm, label.source, label.label, row["window_start"], row["window_end"], excess)
         if rows is not None:
             found = living.facts.estimate(
-                row["schedule"], row["window_name"], label.source, label.label, "shortfall", "automated"
+                row["schedule"], row["window_name"], label.source, label.label, "overconfidence", "automated"
             )
             tried.number("items", text, rows, None if found is None else found["n"])
         if not tried.false:
@@ -1017,7 +1017,7 @@ def _measured(reader: Reader, text: str, found: dict[str, Any], row: Row, names:
 
 
 @NUMBERS.add(
-    rf"(?:overconfidence(?: \(mean score minus accuracy; `?shortfall`? in rules\))?|ECE|MCE|ROC AUC|KS distance|expected accuracy \(an estimate\)) {_MEASURED}"
+    rf"(?:overconfidence(?: \(mean score minus accuracy\))?|ECE|MCE|ROC AUC|KS distance|expected accuracy \(an estimate\)) {_MEASURED}"
 )
 def _value(reader: Reader, text: str, row: Row, **found: Any) -> None:
     _measured(reader, text, found, row, ("value", "low", "high"))

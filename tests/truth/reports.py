@@ -23,12 +23,12 @@ N = NUMBER
 Key = tuple[str, str | None]
 METRICS = {
     "ECE": ("ece", "all"), "MCE": ("mce", "all"), "ROC AUC": ("roc_auc", "all"),
-    "shortfall (automated)": ("shortfall", "automated"), "Shortfall": ("shortfall", "automated"),
+    "overconfidence (automated)": ("overconfidence", "automated"), "Overconfidence": ("overconfidence", "automated"),
     "Brier score": ("brier", "all"), "log loss": ("nll", "all"), "PR AUC": ("pr_auc", "all"),
     "accuracy": ("accuracy", "all"), "missed": ("false_negative_rate", "all"),
     "expected accuracy": ("expected_accuracy", "all"), "expected accuracy (an estimate)": ("expected_accuracy", "all"),
     "expected ECE": ("expected_ece", "all"),
-    "expected shortfall (automated)": ("expected_shortfall", "automated"),
+    "expected overconfidence (automated)": ("expected_overconfidence", "automated"),
 }  # fmt: skip
 _DAY = r"\d{1,2} [A-Z][a-z]{2} \d{4}"
 _MOMENT = rf"{_DAY} \d\d:\d\d"
@@ -281,11 +281,11 @@ ADVICE: tuple[tuple[str, tuple[str, ...], Callable[[Row], bool]], ...] = (
     (r"let people decide these scores.*", _BREACH, lambda v: "block_scores" in v["actions"]),
     (r"search recent items for missed ones.*", _BREACH, lambda v: v["metric"] == "false_negative_rate"),
     (r"retrain.*", _BREACH, lambda v: True),
-    (r"recalibrate.*", _BREACH, lambda v: v["metric"] in ("ece", "mce", "shortfall")),
+    (r"recalibrate.*", _BREACH, lambda v: v["metric"] in ("ece", "mce", "overconfidence")),
     (r"find out what changed since the baseline.*", _BREACH, lambda v: v["reason"] in ("increased", "decreased")),
     (r"compare the model versions.*|find the segment that grew.*", _BREACH, lambda v: v["reason"] == "traffic_mix"),
     (r"check whether the share of true items is.*", _BREACH, lambda v: v["reason"] == "class_mix"),
-    (r"check whether ECE or shortfall moved too.*", _BREACH, lambda v: v["reason"] == "distribution_shifted"),
+    (r"check whether ECE or overconfidence moved too.*", _BREACH, lambda v: v["reason"] == "distribution_shifted"),
     (r"read some of the wrong items.*", _BREACH, lambda v: True),
     (r"treat it as a breach until you know why.*", _SILENT, lambda v: v["reason"] == "scores_moved"),
     (r"fix the rejected rows.*", _SILENT, lambda v: v["reason"] == "rejected_rows"),
@@ -429,9 +429,9 @@ class Tables:
         plain = " ".join(cell.split())
         if name == "state":
             check_state(self.reader, plain.replace(" | :", ":").replace(" | ", " "), self.week, key)
-        elif name in ("ece", "mce", "roc auc") or name.startswith("shortfall"):
+        elif name in ("ece", "mce", "roc auc") or name.startswith("overconfidence"):
             metric, where = {"ece": METRICS["ECE"], "mce": METRICS["MCE"], "roc auc": METRICS["ROC AUC"]}.get(
-                name, ("shortfall", "automated")
+                name, ("overconfidence", "automated")
             )
             check_interval(self.reader, plain, self.week, key, metric, where)
         elif name == "change":
@@ -874,7 +874,7 @@ def _level_line(reader: Reader, text: str, of: Tables, level: str, bands: Any) -
 
 
 @LINES.add(
-    rf"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) over (?P<k>\d+) windows? from (?P<first>{WEEK}) to (?P<last>{WEEK}): "
+    rf"(?P<metric>ECE|MCE|ROC AUC|overconfidence \(automated\)) over (?P<k>\d+) windows? from (?P<first>{WEEK}) to (?P<last>{WEEK}): "
     rf"from (?P<start>{N}) to (?P<end>{N})(?:, baseline {N})?; (?:no breach|breach in (?P<breaches>.+?))\."
 )
 def _trend(
@@ -910,7 +910,7 @@ def _trend(
     reader.equal("breaches of the trend", text, said, true)
 
 
-@LINES.add(rf"# (?:ECE|MCE|ROC AUC|shortfall \(automated\))(?: [\w-]+ {N}(?:, [\w-]+ {N})*)?")
+@LINES.add(rf"# (?:ECE|MCE|ROC AUC|overconfidence \(automated\))(?: [\w-]+ {N}(?:, [\w-]+ {N})*)?")
 def _figure(reader: Reader, text: str, of: Tables) -> None:
     for rule, limit in re.findall(rf"([\w-]+) ({N})(?=,|$)", text):
         if rule in reader.facts.rules:
@@ -925,8 +925,8 @@ def _empty(reader: Reader, text: str, of: Tables, name: Any) -> None:
     reader.check(not of.week.keys, "nothing of the window", text, of.week.keys)
 
 
-@LINES.add(r"Shortfall: overconfidence: mean score minus accuracy, of automated items\.")
-def _shortfall(reader: Reader, text: str, of: Tables) -> None:
+@LINES.add(r"Overconfidence: overconfidence: mean score minus accuracy, of automated items\.")
+def _overconfidence(reader: Reader, text: str, of: Tables) -> None:
     reader.check(bool(of.week.keys), "labels of the window", text, of.week.keys)
 
 
@@ -965,7 +965,7 @@ def _first(reader: Reader, text: str, of: Tables) -> None:
     reader.check(not earlier, "windows before", text, earlier)
 
 
-@LINES.add(r"(?P<metric>ECE|MCE|ROC AUC|shortfall \(automated\)) of (?P<name>[\w-]+/[\w-]+|[\w-]+ \(all labels\))")
+@LINES.add(r"(?P<metric>ECE|MCE|ROC AUC|overconfidence \(automated\)) of (?P<name>[\w-]+/[\w-]+|[\w-]+ \(all labels\))")
 def _drawn_metric(reader: Reader, text: str, of: Tables, metric: str, name: str) -> None:
     of.week.subject = subject_of(name)
     of.drawn = METRICS[metric]
@@ -1301,16 +1301,16 @@ def _run_rejected(reader: Reader, text: str, schedule: str, source: str, window:
 
 @RUN.add(
     rf"(?P<source>[\w-]+) (?P<window>{WEEK}): (?P<n>[\d,]+) rows? had no truth at the end of (?P<end>{WEEK}); expected, an estimate: accuracy "
-    rf"(?P<accuracy>{NUMBER})% \({NUMBER}% to {NUMBER}%\)(?:, shortfall \(automated\) (?P<shortfall>{NUMBER}) \(.+?\))?"
+    rf"(?P<accuracy>{NUMBER})% \({NUMBER}% to {NUMBER}%\)(?:, overconfidence \(automated\) (?P<overconfidence>{NUMBER}) \(.+?\))?"
     rf"(?:, ECE (?P<ece>{NUMBER}) \(.+?\))?"
 )
 def _expected_line(
-    reader: Reader, text: str, schedule: str, source: str, window: str, n: str, end: str, accuracy: str, shortfall: Any,
+    reader: Reader, text: str, schedule: str, source: str, window: str, n: str, end: str, accuracy: str, overconfidence: Any,
     ece: Any,
 ) -> None:  # fmt: skip
     reader.equal("window", text, end, window)
     for name, where, said, scale in (
-        ("expected_accuracy", "all", accuracy, 100), ("expected_shortfall", "automated", shortfall, 1),
+        ("expected_accuracy", "all", accuracy, 100), ("expected_overconfidence", "automated", overconfidence, 1),
         ("expected_ece", "all", ece, 1),
     ):  # fmt: skip
         found = reader.facts.estimate(schedule, window, source, None, name, where)

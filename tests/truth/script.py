@@ -89,13 +89,15 @@ class RuleSpec:
 
 
 _OFF = ("slack", "disable_automation")
-SHORTFALL = RuleSpec("automated-shortfall", "shortfall", "automated", "above", 0.05, "critical", _OFF, needed=30)
+OVERCONFIDENCE = RuleSpec(
+    "automated-overconfidence", "overconfidence", "automated", "above", 0.05, "critical", _OFF, needed=30
+)
 RISE = RuleSpec("ece-increase", "ece", "all", "increase", 0.02, "warning", ("slack",))
 BLOCKS = RuleSpec("mce-blocks-scores", "mce", "all", "above", 0.2, "critical", ("slack", "block_scores"))
 WHOLE = RuleSpec("source-ece", "ece", "all", "above", 0.1, "critical", _OFF, scope="source")
 DAYS = RuleSpec("ece-two-days", "ece", "all", "above", 0.08, "critical", _OFF, schedule="daily", asks=2)
 PARTS = RuleSpec(
-    "weekly-segments", "shortfall", "automated", "above", 0.08, "critical", _OFF, scope="segments", needed=30
+    "weekly-segments", "overconfidence", "automated", "above", 0.08, "critical", _OFF, scope="segments", needed=30
 )  # fmt: skip
 EXPECTED = RuleSpec(
     "expected-accuracy", "expected_accuracy", "all", "below", 0.85, "warning", ("slack",), source="tickets"
@@ -108,7 +110,7 @@ MUTED = RuleSpec(
 )  # fmt: skip
 SELDOM = (FALL, SHIFT, MUTED)
 """Rules of rare stories."""
-WEEKLY = (SHORTFALL, RISE, BLOCKS, WHOLE)
+WEEKLY = (OVERCONFIDENCE, RISE, BLOCKS, WHOLE)
 WAITING = (EXPECTED, MATURE)
 RULES = {rule.id: rule for rule in (*WEEKLY, DAYS, PARTS, *WAITING, *SELDOM)}
 
@@ -119,7 +121,7 @@ class Numbers:
 
     ece: float
     mce: float
-    shortfall: float
+    overconfidence: float
     auc: float
     n: int
     automated: int
@@ -127,14 +129,20 @@ class Numbers:
 
     def of(self, rule: RuleSpec) -> float:
         if rule.is_estimate:
-            return round(0.95 - self.shortfall, 4)
-        known = {"ece": self.ece, "mce": self.mce, "shortfall": self.shortfall, "roc_auc": self.auc, "ks": self.moved}
+            return round(0.95 - self.overconfidence, 4)
+        known = {
+            "ece": self.ece,
+            "mce": self.mce,
+            "overconfidence": self.overconfidence,
+            "roc_auc": self.auc,
+            "ks": self.moved,
+        }
         return known[rule.metric]
 
     @property
     def moved(self) -> float:
         """How far the scores are from those of the baseline: the further, the more overconfident."""
-        return round(0.05 + self.shortfall, 4)
+        return round(0.05 + self.overconfidence, 4)
 
     def held(self, rule: RuleSpec) -> float:
         """What is held against the threshold: the value itself, or how far it rose or fell since the baseline."""
@@ -181,9 +189,9 @@ def numbers_of(mood: Mood, rng: Random, *, daily: bool = False) -> Numbers:
     """Numbers that fit a mood; of a day, an ECE around its own threshold."""
     low_n = mood == "few"
     n = rng.randint(4, 25) if low_n else rng.randint(600, 4_000) // (4 if daily else 1)
-    good = {"ece": (0.004, 0.03), "mce": (0.03, 0.12), "shortfall": (-0.02, 0.03)}
-    bad = {"ece": (0.06, 0.14), "mce": (0.12, 0.45), "shortfall": (0.12, 0.35)}
-    unsure = {"ece": (0.037, 0.045), "mce": (0.16, 0.24), "shortfall": (0.055, 0.08)}
+    good = {"ece": (0.004, 0.03), "mce": (0.03, 0.12), "overconfidence": (-0.02, 0.03)}
+    bad = {"ece": (0.06, 0.14), "mce": (0.12, 0.45), "overconfidence": (0.12, 0.35)}
+    unsure = {"ece": (0.037, 0.045), "mce": (0.16, 0.24), "overconfidence": (0.055, 0.08)}
     if daily:
         bad["ece"], unsure["ece"] = (0.1, 0.3), (0.083, 0.099)
     ranges = {"bad": bad, "unsure": unsure, "moved": bad if rng.random() < 0.3 else good}.get(mood, good)
@@ -251,7 +259,7 @@ class Channel:
     """What was measured of one channel of a label: ``judged`` where its rows could have shown what matters."""
 
     name: str
-    shortfall: float
+    overconfidence: float
     rows: int
     chance: float
     judged: bool
@@ -259,7 +267,7 @@ class Channel:
     @property
     def named(self) -> bool:
         """Whether it is in breach."""
-        return self.shortfall > PARTS.threshold and self.chance < 1e-3
+        return self.overconfidence > PARTS.threshold and self.chance < 1e-3
 
 
 def channels_of(mood: Mood, seen: Numbers, rng: Random) -> list[Channel]:
@@ -268,11 +276,13 @@ def channels_of(mood: Mood, seen: Numbers, rng: Random) -> list[Channel]:
     for name in CHANNELS:
         bad = rng.random() < {"bad": 0.5, "good": 0.06}.get(mood, 0.0)
         unsure = mood == "unsure" and name == "web"
-        shortfall = rng.uniform(0.12, 0.3) if bad else rng.uniform(0.09, 0.11) if unsure else rng.uniform(-0.02, 0.05)
+        overconfidence = (
+            rng.uniform(0.12, 0.3) if bad else rng.uniform(0.09, 0.11) if unsure else rng.uniform(-0.02, 0.05)
+        )
         chance = rng.uniform(1e-8, 1e-5) if bad else rng.uniform(0.01, 0.2) if unsure else 1.0
         rows = rng.randint(40, 90) if seen.automated >= PARTS.needed else rng.randint(2, 8)
         judged = bad or unsure or (rows >= PARTS.needed and rng.random() < 0.8)
-        found.append(Channel(name, round(shortfall, 4), rows, float(f"{chance:.4g}"), judged))
+        found.append(Channel(name, round(overconfidence, 4), rows, float(f"{chance:.4g}"), judged))
     return sorted(found, key=lambda each: (not each.judged, each.chance, -each.rows))
 
 
@@ -282,7 +292,7 @@ def decided_in_channels(mood: Mood, found: list[Channel]) -> tuple[Outcome, Reas
         return "not_evaluated", _SILENT[mood]
     if any(each.named for each in found):
         return "breach", Reason.ABOVE_THRESHOLD
-    if found[0].shortfall > PARTS.threshold:
+    if found[0].overconfidence > PARTS.threshold:
         return "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY
     return ("ok", Reason.WITHIN_THRESHOLD) if found[0].judged else ("not_evaluated", Reason.TOO_FEW_ROWS)
 
@@ -295,21 +305,21 @@ def in_channels(found: list[Channel]) -> dict[str, Any]:
     return _newest_of(lead) | {
         "segment": [COLUMN, lead.name], "segment_p": lead.chance if lead in tested else None, "segments": len(found),
         "segments_judged": sum(each.judged for each in found), "segments_tested": len(tested),
-        "segments_named": [[COLUMN, each.name, each.rows, each.shortfall, each.chance] for each in named],
+        "segments_named": [[COLUMN, each.name, each.rows, each.overconfidence, each.chance] for each in named],
         "segments_found": [[COLUMN, each.name] for each in named],
         "turns_off": [[COLUMN, each.name] for each in named],
-        "segments_within": [[COLUMN, e.name] for e in found if e.judged and e.shortfall <= PARTS.threshold],
+        "segments_within": [[COLUMN, e.name] for e in found if e.judged and e.overconfidence <= PARTS.threshold],
     }  # fmt: skip
 
 
 def _newest_of(lead: Channel) -> dict[str, Any]:
     """What a channel beyond the threshold says of its newest week: that it is, too, or that only this one shows it."""
-    if lead.shortfall <= PARTS.threshold:
+    if lead.overconfidence <= PARTS.threshold:
         return {}
     if lead.rows % 2:
-        together = {"windows": 4, "n": 4 * lead.rows, "value": round(lead.shortfall / 4, 4), "p_value": 0.21}
+        together = {"windows": 4, "n": 4 * lead.rows, "value": round(lead.overconfidence / 4, 4), "p_value": 0.21}
         return {"together": together, "times_judged": 5} if lead.named else {}
-    value = round(lead.shortfall + 0.007, 4)
+    value = round(lead.overconfidence + 0.007, 4)
     return {"newest_alone": {"n": lead.rows // 2, "value": value, "beyond": True, "too_few": False}}
 
 
@@ -333,7 +343,7 @@ def verdict_of(
         known |= _numbers(rule, said, seen, rng, version=version if pinned else None)
         detail |= _detail(rule, said, seen, before, rng) | (more or {})
         known["windows"] = 2 if "newest_alone" in detail else 1
-        if said.outcome == "breach" and pinned and rule.metric in ("shortfall", "ece") and said.label is not None:
+        if said.outcome == "breach" and pinned and rule.metric in ("overconfidence", "ece") and said.label is not None:
             detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
     return Verdict(
@@ -372,7 +382,7 @@ def _numbers(rule: RuleSpec, said: Said, seen: Numbers, rng: Random, *, version:
 
 def _detail(rule: RuleSpec, said: Said, seen: Numbers, before: float | None, rng: Random) -> dict[str, Any]:
     beyond = said.outcome in ("breach", "unconfirmed")
-    kept = round(seen.promised - seen.shortfall, 4)
+    kept = round(seen.promised - seen.overconfidence, 4)
     more: dict[str, Any] = {
         "confidence": 0.95, "beyond": beyond, "streak": said.reason != Reason.STREAK_INCOMPLETE,
         "adequate": said.reason != Reason.TOO_FEW_ROWS, "promised": seen.promised, "kept": kept,
@@ -440,7 +450,9 @@ def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estima
     for metric, value in all_of.items():
         detail = {"worst_range": [0.6, 0.7], "worst_gap": -value} if metric == "mce" else {}
         made.append(_estimate(window, subject, metric, "all", value, half, seen.n, detail))
-    made.append(_estimate(window, subject, "shortfall", "automated", seen.shortfall, half, seen.automated, {}))
+    made.append(
+        _estimate(window, subject, "overconfidence", "automated", seen.overconfidence, half, seen.automated, {})
+    )
     return made
 
 

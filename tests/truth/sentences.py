@@ -18,9 +18,9 @@ NUMBER = r"[−+-]?[\d,]*\.?\d+(?:e[-+]\d+)?"
 WEEK = r"\d{4}-W\d\d|\d{4}-\d\d-\d\d"
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d"
 TITLES = {
-    "ECE": "ece", "MCE": "mce", "shortfall": "shortfall", "ROC AUC": "roc_auc", "Brier score": "brier",
+    "ECE": "ece", "MCE": "mce", "overconfidence": "overconfidence", "ROC AUC": "roc_auc", "Brier score": "brier",
     "KS distance": "ks", "expected accuracy (an estimate)": "expected_accuracy",
-    "expected shortfall (an estimate)": "expected_shortfall", "expected ECE (an estimate)": "expected_ece",
+    "expected overconfidence (an estimate)": "expected_overconfidence", "expected ECE (an estimate)": "expected_ece",
 }  # fmt: skip
 TITLE = "|".join(map(re.escape, TITLES))
 PUT_BACK = "the history was put back from a backup, and no operator has confirmed it"
@@ -101,7 +101,7 @@ def _overconfident(
     reader.equal("likeliest", text, likeliest or "", ", ".join(each[0] for each in row["detail"].get("likeliest", ())))
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("segment", text, place, segment_words(row))
-    reader.equal("metric", text, "shortfall", row["metric"])
+    reader.equal("metric", text, "overconfidence", row["metric"])
     reader.number("correct", text, kept, row["detail"]["kept"], scale=100)
     reader.number("claimed", text, promised, row["detail"]["promised"], scale=100)
     of = {"automated": None, "predicted": "items given this label", "all": "items"}
@@ -164,7 +164,7 @@ def _more_overconfident(
 ) -> None:  # fmt: skip
     _begins(reader, text, row, who, "breach", pooled)
     reader.equal("segment", text, place, segment_words(row))
-    reader.equal("metric", text, "shortfall", row["metric"])
+    reader.equal("metric", text, "overconfidence", row["metric"])
     of = {"all": "all items", "predicted": "items given this label"}
     reader.equal("population", text, rows, of.get(row["population"], "items with scores from automate_at on"))
     _mixed(reader, text, row, mix)
@@ -329,9 +329,9 @@ def _newest_beyond(
     reader.equal("segment", text, found["place"], segment_words(row))
     reader.equal("reason", text, row["reason"], "streak_incomplete")
     detail, title = row["detail"], found.get("title")
-    group, scale = detail["groups"][0], 100 if row["metric"] == "shortfall" else 1
+    group, scale = detail["groups"][0], 100 if row["metric"] == "overconfidence" else 1
     sign, sense = (-1 if found.get(name) == "under" else 1 for name in ("way", "sense"))
-    reader.equal("metric", text, "shortfall" if title is None else TITLES[title], row["metric"])
+    reader.equal("metric", text, "overconfidence" if title is None else TITLES[title], row["metric"])
     reader.number("newest window", text, alone, sign * group["value"], scale=scale)
     together = row["value" if found.get("rise") is None else "change"]
     reader.number("all windows", text, found["all"], sense * together, scale=scale)
@@ -347,7 +347,7 @@ def _within(reader: Reader, text: str, row: Row, who: str, pooled: Any, **found:
     _held(reader, text, row, found)
 
 
-_EXPECTED = r"(?P<title>expected (?:accuracy|shortfall|ECE) \(an estimate\))"
+_EXPECTED = r"(?P<title>expected (?:accuracy|overconfidence|ECE) \(an estimate\))"
 _VALUE, _LIMIT = (rf"(?P<{name}>{NUMBER})(?P<{name}_unit>%| points)?" for name in ("now", "limit"))
 
 
@@ -615,7 +615,7 @@ def check_harm_of_source(reader: Reader, text: str, source: str, row: Row) -> No
 def excess_of(facts: Facts, row: Row) -> float | None:
     """How many more of the items from ``automate_at`` on were wrong than their scores promised."""
     found = facts.estimate(
-        row["schedule"], row["window_name"], row["source"], row["label"] or None, "shortfall", "automated"
+        row["schedule"], row["window_name"], row["source"], row["label"] or None, "overconfidence", "automated"
     )
     return (
         None

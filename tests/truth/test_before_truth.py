@@ -27,8 +27,8 @@ SAID = {
     "billing is worse than allowed: expected ECE (an estimate) 0.123, at most 0.080 allowed": replace(
         PLAIN, metric="expected_ece", reason=Reason.ABOVE_THRESHOLD, value=0.1234, threshold=0.08, detail=ABOVE
     ),
-    "billing is within the limit: expected shortfall (an estimate) 2.1 points (limit 5.0 points)": replace(
-        PLAIN, metric="expected_shortfall", outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=0.021, threshold=0.05,
+    "billing is within the limit: expected overconfidence (an estimate) 2.1 points (limit 5.0 points)": replace(
+        PLAIN, metric="expected_overconfidence", outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=0.021, threshold=0.05,
         detail=ABOVE,
     ),
     "billing is below the limit, not confirmed: expected accuracy (an estimate) 87% (limit 90%), adjusted p 0.2": replace(
@@ -66,7 +66,7 @@ class OneEstimate:
     """Facts of which only the estimates of one subject are asked for."""
 
     def estimate(self, *asked: Any) -> dict[str, Any] | None:
-        stored = {"expected_accuracy": 0.927, "expected_shortfall": 0.0031, "expected_ece": 0.0012}
+        stored = {"expected_accuracy": 0.927, "expected_overconfidence": 0.0031, "expected_ece": 0.0012}
         about = ("weekly", "2026-W45", "tickets", None)
         return {"value": stored[asked[4]], "n": 566} if asked[:4] == about else None
 
@@ -75,7 +75,7 @@ class OneEstimate:
 def test_the_line_that_a_run_prints_of_waiting_rows_is_read(old: str, new: str) -> None:
     text = (
         "tickets 2026-W45: 566 rows had no truth at the end of 2026-W45; expected, an estimate: accuracy 93% (90% to 95%), "
-        "shortfall (automated) 0.003 (−0.067–0.127), ECE 0.001 (0.000–0.019)"
+        "overconfidence (automated) 0.003 (−0.067–0.127), ECE 0.001 (0.000–0.019)"
     )
     reader = Reader(cast("Facts", OneEstimate()))
     RUN.read(reader, text.replace(old, new) if old else text, "weekly")

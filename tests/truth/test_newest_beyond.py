@@ -37,8 +37,8 @@ VERDICTS = [
     verdict("increase", "ece", 0.031, value=0.05, threshold=0.02, change=0.012, baseline=0.038),
     verdict("decrease", "roc_auc", -0.05, value=0.9, threshold=0.03, change=-0.01, baseline=0.91),
     verdict("below", "roc_auc", 0.78, value=0.82, threshold=0.8),
-    verdict("above", "shortfall", 0.09, value=-0.01, threshold=0.05, segment=["channel", "web"]),
-    verdict("increase", "shortfall", 0.09, value=0.03, threshold=0.05, change=0.01, baseline=0.02),
+    verdict("above", "overconfidence", 0.09, value=-0.01, threshold=0.05, segment=["channel", "web"]),
+    verdict("increase", "overconfidence", 0.09, value=0.03, threshold=0.05, change=0.01, baseline=0.02),
 ]
 
 
@@ -66,7 +66,7 @@ TOGETHER = {"windows": 4, "n": 1_912, "value": 0.031, "p_value": 0.31}
 ALONE = [
     verdict("above", "ece", 0.117, value=0.117, threshold=0.08, windows=1),
     verdict("increase", "ece", 0.031, value=0.06, threshold=0.02, change=0.041, baseline=0.019, windows=1),
-    verdict("above", "shortfall", 0.3, value=0.3, threshold=0.05, windows=1, segment=["channel", "web"]),
+    verdict("above", "overconfidence", 0.3, value=0.3, threshold=0.05, windows=1, segment=["channel", "web"]),
 ]
 
 

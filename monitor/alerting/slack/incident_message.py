@@ -78,7 +78,7 @@ _LEAST_P = 1e-15  # below it a p-value is a rounding error, and no chance is 0
 IN_FULL = 5  # labels; the rest has one line each
 _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
 _NO_LINKS = Links()
-_DEFINED = "overconfidence (mean score minus accuracy; `shortfall` in rules)"
+_DEFINED = "overconfidence (mean score minus accuracy)"
 
 
 def delivery_id(channel: str, window: Window, incident_ids: Sequence[str]) -> str:
@@ -136,7 +136,7 @@ def numbers_message(
         lines.append(f"*{escape(_full_name(label.lead))}*")
         for each in label.findings:
             lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
-            defined = defined or each.verdict.metric == "shortfall"
+            defined = defined or each.verdict.metric == "overconfidence"
         lines += [_cut_line(line) for line in _leads(label.lead, label.lead.cause_in_full)]
     text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
     blocks = [section(part) for part in sections(lines)]
@@ -544,7 +544,7 @@ def _numbers(finding: AlertItem, *, defined: bool) -> str:
 def _measured_line(verdict: Verdict, *, defined: bool = True) -> str:
     """Value with interval, limit, rows and adjusted p of one verdict."""
     overconfidence = "overconfidence" if defined else _DEFINED
-    name = overconfidence if verdict.metric == "shortfall" else title(verdict.metric)
+    name = overconfidence if verdict.metric == "overconfidence" else title(verdict.metric)
     textbook = [f"textbook {_measured(verdict.plug_in, None, None)}"] if as_judged(verdict) is not verdict else []
     found = f"{name} {_measured(verdict.value, verdict.low, verdict.high)}"
     parts = [found, *textbook, f"limit {verdict.threshold:g}"]

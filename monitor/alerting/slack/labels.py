@@ -251,7 +251,7 @@ def by_label(findings: Sequence[AlertItem]) -> list[LabelFindings]:
 def _place(finding: AlertItem) -> tuple[int, int, float, str, str, bool, str]:
     verdict, excess = finding.verdict, finding.excess_errors or 0.0
     subject, rank = verdict.subject, (SEVERITY_RANK[verdict.severity], _ORDER[finding.now], -excess)
-    return (*rank, subject.source, subject.label or "", verdict.metric != "shortfall", verdict.rule)
+    return (*rank, subject.source, subject.label or "", verdict.metric != "overconfidence", verdict.rule)
 
 
 def newest_window(findings: Sequence[AlertItem], schedule: str | None = None) -> Window | None:
@@ -341,7 +341,7 @@ def tomorrow(label: LabelFindings) -> str:
         return _NEXT[label.now]
     text = _TOMORROW.get((lead.verdict.metric, lead.verdict.reason.value)) or advice(lead.verdict)
     is_off = lead.switch is not None and not lead.switch.allowed and lead.switch.button is not None
-    end = ", then turn automation on." if is_off and lead.verdict.metric == "shortfall" else ""
+    end = ", then turn automation on." if is_off and lead.verdict.metric == "overconfidence" else ""
     return f"{text[:1].lower()}{text[1:].rstrip('.') if end else text[1:]}{end}"
 
 
@@ -351,7 +351,7 @@ _NEXT = {
     Now.HELD_BACK: "nothing to do; the next window decides.",
 }
 _TOMORROW = {
-    ("shortfall", "above_threshold"): "Read wrong items (`calmon examples`), raise `automate_at` or recalibrate.",
+    ("overconfidence", "above_threshold"): "Read wrong items (`calmon examples`), raise `automate_at` or recalibrate.",
     ("mce", "above_threshold"): "Recalibrate if the next window is as wrong.",
     ("false_negative_rate", "above_threshold"): "Lower the decision threshold or retrain.",
 }

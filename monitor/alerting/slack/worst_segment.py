@@ -18,7 +18,9 @@ def worst_segment(verdict: Verdict, estimates: Sequence[Estimate]) -> str:
         return ""
     subject = verdict.subject
     of_label = [e for e in estimates if (e.subject.source, e.subject.label) == (subject.source, subject.label)]
-    of_label = [e for e in of_label if (e.metric, e.where) == ("shortfall", "all") and e.interval.value is not None]
+    of_label = [
+        e for e in of_label if (e.metric, e.where) == ("overconfidence", "all") and e.interval.value is not None
+    ]
     whole = next((e for e in of_label if e.subject.segment is None), None)
     if whole is None:
         return ""

@@ -1,7 +1,7 @@
 """Why a label's calibration changed: the segments whose traffic or calibration changed, and what each explains. Pure.
 
 The unit is a cell: the rows that have the same value in every segment column and, for the ECE, lie in the same bin.
-Each cell has a mean of q = sign (outcome - score) in the window and in the baseline. For the shortfall the sign is -1;
+Each cell has a mean of q = sign (outcome - score) in the window and in the baseline. For the overconfidence the sign is -1;
 for the ECE it is that of the bin's gap, so that the mean of q over all rows is the metric itself and every sum over
 cells is exactly additive. A value that the baseline does not have is compared with the baseline's rows that agree in
 the other columns.
@@ -28,7 +28,7 @@ from monitor.inference.multiplicity import adjust
 if TYPE_CHECKING:
     from monitor.core.records import Where
 
-Metric = Literal["shortfall", "ece"]
+Metric = Literal["overconfidence", "ece"]
 MOST_CAUSES = 3
 LEAST_SHARE = 0.2
 """A cause explains at least this share of the change."""
@@ -41,7 +41,7 @@ PAIR_PENALTY = 8.0
 CELLS_AT_MOST = 3_000
 _IN_FAVOUR = 6.0  # added to the chi-square of "only the new value changed", times its share beyond a half
 _SHRINK = 50.0  # rows with the variance of the bin that are added to a cell's own
-_DIRECTION = {"shortfall": -1.0}
+_DIRECTION = {"overconfidence": -1.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,7 +276,7 @@ def _is_significant(change: _Change, confidence: float) -> bool:
 
 
 def _noise_bias(span: _Span, sign: Floats) -> float:
-    """By how much noise raises an ECE: E|gap + noise| - |gap| over the bins; a shortfall is not raised."""
+    """By how much noise raises an ECE: E|gap + noise| - |gap| over the bins; an overconfidence is not raised."""
     if (sign < 0).all():
         return 0.0
     weight = np.bincount(span.bin, weights=span.share, minlength=len(sign))

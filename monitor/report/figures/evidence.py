@@ -24,7 +24,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1100.0, 150.0, 58.0, 14.0, 10.0, 24.0
 class EvidencePoint:
     """One window: the evidence after it, its rows, their mean score and hit rate.
 
-    Of another metric than the shortfall ``promised`` is None, and ``kept`` is the metric.
+    Of another metric than the overconfidence ``promised`` is None, and ``kept`` is the metric.
     """
 
     window: str

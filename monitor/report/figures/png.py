@@ -113,7 +113,7 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
     shown = list(places)[:: max(1, -(-len(trend.points) // _TICKS))]
     axes.set_xticks(shown, [trend.points[i].window for i in shown], rotation=30, ha="right", fontsize=8)
     where = "" if trend.where == "all" else f" ({trend.where})"
-    name = "overconfidence" if trend.metric == "shortfall" else trend.metric.replace("_", " ")
+    name = trend.metric.replace("_", " ")
     axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes, f"{name}{where}")
 

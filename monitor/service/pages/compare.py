@@ -18,8 +18,13 @@ from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.problems import ProblemReason, RequestRefused
 
 Series = tuple[str, Where]
-OF_WEEKS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "automated"), ("error_rate", "all"))
-OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("shortfall", "all"), ("accuracy", "all"))
+OF_WEEKS: tuple[Series, ...] = (
+    ("ece", "all"),
+    ("roc_auc", "all"),
+    ("overconfidence", "automated"),
+    ("error_rate", "all"),
+)
+OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("overconfidence", "all"), ("accuracy", "all"))
 VERSION_WEEKS = 8
 """How many of its newest weeks stand for a model version, at most."""
 BASELINE_LABELS = 20

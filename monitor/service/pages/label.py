@@ -65,7 +65,7 @@ from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.problems import ProblemReason, RequestRefused
 
 Series = tuple[str, Where]
-STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("shortfall", "automated"))
+STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"))
 OF_NUMBERS: tuple[Series, ...] = (("rmse", "all"), ("r_squared", "all"), ("interval_coverage", "all"))
 """The standard metrics of a source of numbers, which has no labels and no scores."""
 BASELINE = "baseline"

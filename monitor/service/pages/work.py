@@ -23,8 +23,8 @@ from monitor.report.figures.automation_work import LabelWork
 from monitor.service.pages.base import PageContext
 
 _Series = tuple[str, Where]
-_PREDICTED: _Series = ("shortfall", "predicted")
-_PROMISED: _Series = ("shortfall", "automated")
+_PREDICTED: _Series = ("overconfidence", "predicted")
+_PROMISED: _Series = ("overconfidence", "automated")
 _KEPT: _Series = ("automated_accuracy", "all")
 _EXCESS: _Series = ("excess_errors", "all")
 _READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))

@@ -47,8 +47,8 @@ CASES = Path(__file__).parents[2] / "cases" / "messages"
 
 def verdict(label: str | None = "billing", **given: Any) -> Verdict:
     known: dict[str, Any] = {
-        "id": "4f1c9a02be7d6653", "rule": "automated-shortfall", "subject": Subject("tickets", label), "window": WEEK,
-        "metric": "shortfall", "where": "automated", "outcome": "breach", "reason": Reason.ABOVE_THRESHOLD,
+        "id": "4f1c9a02be7d6653", "rule": "automated-overconfidence", "subject": Subject("tickets", label), "window": WEEK,
+        "metric": "overconfidence", "where": "automated", "outcome": "breach", "reason": Reason.ABOVE_THRESHOLD,
         "severity": "critical", "threshold": 0.05, "value": 0.32, "low": 0.22, "high": 0.42, "plug_in": 0.32,
         "p_value": 1e-7, "p_adjusted": 4.2e-6, "detectable": 0.11, "n": 118, "windows": 2,
         "detail": {"promised": 0.91, "kept": 0.59},
@@ -68,7 +68,7 @@ def finding(told: Verdict, **given: Any) -> AlertItem:
 
 OFF = SwitchLine("Automation is off since Mon 2026-11-16 06:00 UTC (weekly run)", "off")
 LINKS = Links("https://calmon.example.org/", pages=documents.pages())
-SHORTFALL = finding(verdict(), switch=OFF, excess_errors=37.8, harm=Harm(37.8, TimeOn(1.0), "weekly", rows=118))
+OVERCONFIDENCE = finding(verdict(), switch=OFF, excess_errors=37.8, harm=Harm(37.8, TimeOn(1.0), "weekly", rows=118))
 INCREASE = finding(
     verdict(
         "refund", rule="ece-increase", metric="ece", where="all", reason=Reason.INCREASED, severity="warning",
@@ -92,9 +92,9 @@ SHIFT = finding(
     )
 )  # fmt: skip
 GOING_ON = replace(
-    SHORTFALL,
+    OVERCONFIDENCE,
     incident=replace(
-        SHORTFALL.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end, breaches=3,
+        OVERCONFIDENCE.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end, breaches=3,
         reopened=1,
     ),
     cause="Likely cause: channel = <web> (92% of the change), since 2026-W46",
@@ -128,7 +128,7 @@ UNCONFIRMED = replace(
     window=W47,
 )  # fmt: skip
 HELD = replace(
-    SHORTFALL,
+    OVERCONFIDENCE,
     switch=SwitchLine(
         "Automation is left on against this finding: enabled by ana until Tue 2026-11-17 09:00 UTC: a bad import",
         "on", allowed=True, held_until=datetime(2026, 11, 17, 9, tzinfo=UTC),
@@ -141,9 +141,9 @@ ALSO = finding(
     switch=OFF,
 )  # fmt: skip
 MESSAGES = {
-    "one_critical": lambda: incident_message([SHORTFALL], window=WEEK, route=ONCALL),
-    "three_with_links": lambda: incident_message([SHIFT, INCREASE, SHORTFALL], window=WEEK, route=ONCALL, links=LINKS),
-    "one_label_two_rules": lambda: incident_message([ALSO, SHORTFALL], window=WEEK, route=ONCALL, links=LINKS),
+    "one_critical": lambda: incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL),
+    "three_with_links": lambda: incident_message([SHIFT, INCREASE, OVERCONFIDENCE], window=WEEK, route=ONCALL, links=LINKS),
+    "one_label_two_rules": lambda: incident_message([ALSO, OVERCONFIDENCE], window=WEEK, route=ONCALL, links=LINKS),
     "left_on": lambda: incident_message([HELD], window=WEEK, route=ONCALL),
     "unconfirmed": lambda: incident_message([UNCONFIRMED], window=WEEK, route=QUIET, links=LINKS),
     "blocked_scores_and_mix": lambda: incident_message([MIX, BLOCKED], window=WEEK, route=QUIET),
@@ -152,14 +152,14 @@ MESSAGES = {
     "going_on": lambda: incident_message([ENDED, GOING_ON], window=WEEK, route=ONCALL),
     "all_resolved": lambda: incident_message([ENDED], window=WEEK, route=ONCALL),
     "numbers": lambda: incidents.numbers_message(
-        [SHORTFALL, ALSO, GOING_ON, INCREASE], window=WEEK, channel="#ml-oncall", root="r", links=LINKS
+        [OVERCONFIDENCE, ALSO, GOING_ON, INCREASE], window=WEEK, channel="#ml-oncall", root="r", links=LINKS
     ),
     "news": lambda: incidents.news_message(
         [(GOING_ON, GOING_ON.verdict), (HOSTILE, None), (UNCONFIRMED, UNCONFIRMED.latest)], window=WEEK,
         channel="#ml-oncall", root="r", changes=["a:2", "b:3"], mention="<!subteam^S0123>", calls=True,
     ),
     "repeat": lambda: incidents.repeat_message(
-        [SHORTFALL, UNCONFIRMED, HOSTILE], channel="#ml-oncall", root="r", number=1, mention="<!subteam^S0123>"
+        [OVERCONFIDENCE, UNCONFIRMED, HOSTILE], channel="#ml-oncall", root="r", number=1, mention="<!subteam^S0123>"
     ),
     "trial": lambda: message.trial_message("#ml-oncall", "critical", "ana <!here>", WEEK.end, "<!subteam^S0123>"),
 }  # fmt: skip
@@ -172,13 +172,13 @@ def test_a_label_is_what_the_worst_of_its_rules_is_now() -> None:
             actor="run", window=WEEK.name,
         )  # fmt: skip
 
-    held = replace(SHORTFALL, last=event(SHORTFALL, IncidentReason.HELD_BACK))
+    held = replace(OVERCONFIDENCE, last=event(OVERCONFIDENCE, IncidentReason.HELD_BACK))
     held = replace(held, incident=replace(held.incident, ok_windows=1))
     warning = finding(replace(INCREASE.verdict, subject=held.verdict.subject))
     unjudged = replace(warning, last=event(warning, IncidentReason.NOT_EVALUATED_OPEN))
     (label,) = by_label([held, unjudged])
     assert (label.now, label.lead.now, label.severity) == (Now.NOT_JUDGED, Now.NOT_JUDGED, "critical")
-    assert label.others() == "Within the limit, not resolved yet: automated-shortfall."
+    assert label.others() == "Within the limit, not resolved yet: automated-overconfidence."
 
 
 def test_a_rule_that_was_resolved_and_fails_again_is_named_once_by_what_it_is_now() -> None:
@@ -186,18 +186,18 @@ def test_a_rule_that_was_resolved_and_fails_again_is_named_once_by_what_it_is_no
     before = replace(before, incident=replace(before.incident, id="before", state="resolved", resolved_at=WEEK.end))
     other = finding(replace(ALSO.verdict, rule="auc-floor"))
     gone = [replace(other, incident=replace(other.incident, id=i, state="resolved")) for i in ("first", "second")]
-    (label,) = by_label([before, SHORTFALL, ALSO, *gone])
+    (label,) = by_label([before, OVERCONFIDENCE, ALSO, *gone])
     assert label.others() == "Also failing: mce-increase. Resolved: auc-floor."
     (label,) = by_label([before, ALSO])
     assert label.others() == ""  # the rule of the first sentence
 
 
 def test_segments_that_stay_off_come_with_the_command_that_turns_them_on() -> None:
-    resolved = replace(SHORTFALL.incident, state="resolved", resolved_window="2026-W48")
+    resolved = replace(OVERCONFIDENCE.incident, state="resolved", resolved_window="2026-W48")
     for off, said in ((("channel", "web"),), True), ((), False):
         on = SwitchLine("Automation is on, until Sun", "on", allowed=True, segments=off)
-        acting = replace(SHORTFALL.verdict, actions=("slack", "disable_automation"))
-        item = replace(SHORTFALL, incident=resolved, switch=on, verdict=acting, rule=None)
+        acting = replace(OVERCONFIDENCE.verdict, actions=("slack", "disable_automation"))
+        item = replace(OVERCONFIDENCE, incident=resolved, switch=on, verdict=acting, rule=None)
         read = as_read(incident_message([item], window=WEEK, route=ONCALL))
         assert ("turn each segment on: `calmon automation enable --label LABEL --segment COLUMN=VALUE`" in read) == said
 
@@ -209,7 +209,7 @@ def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be
     assert f"[header] {name} open again, not in this message (" in read
     assert f"*{name}*: open again, not in this message.\nNot resolved, and not in this message: ece-increase." in read
     assert "resolved:" not in read
-    payload = incident_message([mine, replace(SHORTFALL, incident=replace(SHORTFALL.incident, state="resolved"))],
+    payload = incident_message([mine, replace(OVERCONFIDENCE, incident=replace(OVERCONFIDENCE.incident, state="resolved"))],
                                window=WEEK, route=QUIET)  # fmt: skip
     assert "1 label resolved, 1 open again, not in this message" in as_read(payload)
     (label,) = by_label([mine, replace(mine, incident=replace(mine.incident, id="other", rule="auc-floor"))])
@@ -314,7 +314,7 @@ def test_at_most_five_labels_are_described_in_full_and_the_rest_has_a_line_each(
 
 
 def test_a_label_has_one_block_and_one_row_of_buttons_however_many_rules_fail() -> None:
-    read = as_read(incident_message([ALSO, SHORTFALL], window=WEEK, route=ONCALL))
+    read = as_read(incident_message([ALSO, OVERCONFIDENCE], window=WEEK, route=ONCALL))
     assert read.count("[actions]") == 1
     assert read.count("*billing*") == 1
     assert "Also failing: mce-increase." in read
@@ -322,15 +322,15 @@ def test_a_label_has_one_block_and_one_row_of_buttons_however_many_rules_fail() 
 
 
 def test_harm_is_said_of_the_time_that_automation_was_on() -> None:
-    read = as_read(incident_message([SHORTFALL], window=WEEK, route=QUIET))
+    read = as_read(incident_message([OVERCONFIDENCE], window=WEEK, route=QUIET))
     assert "118 items reached `automate_at`: about 38 more wrong than scores claimed." in read
-    never = replace(SHORTFALL, harm=Harm(37.8, TimeOn(0.0), "weekly", rows=118))
+    never = replace(OVERCONFIDENCE, harm=Harm(37.8, TimeOn(0.0), "weekly", rows=118))
     read = as_read(incident_message([never], window=WEEK, route=QUIET))
     assert "automation was off the whole week: about 38 more would have been wrong than scores claimed." in read
 
 
 def test_the_notification_begins_with_the_label_and_the_mention_comes_last() -> None:
-    text = incident_message([SHORTFALL], window=WEEK, route=ONCALL)["text"]
+    text = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)["text"]
     assert text.startswith("billing is overconfident")
     assert text.endswith("<!subteam^S0123>")
 
@@ -401,15 +401,15 @@ def test_a_usual_name_is_shown_letter_for_letter() -> None:
 
 
 def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_itself() -> None:
-    payload = incident_message([SHORTFALL, HOSTILE], window=WEEK, route=ONCALL)
+    payload = incident_message([OVERCONFIDENCE, HOSTILE], window=WEEK, route=ONCALL)
     parts = [p for b in payload["blocks"] for p in ([b["text"]] if "text" in b else b.get("elements", []))]
     assert all(p["verbatim"] is True for p in parts if p["type"] == "mrkdwn")
 
 
 def test_the_mention_of_the_route_is_on_top_and_a_malformed_one_is_plain_text() -> None:
-    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    payload = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)
     assert payload["blocks"][1]["text"]["text"] == "<!subteam^S0123>"
-    odd = incident_message([SHORTFALL], window=WEEK, route=Route(channel="#c", mention="the <b>team"))
+    odd = incident_message([OVERCONFIDENCE], window=WEEK, route=Route(channel="#c", mention="the <b>team"))
     assert odd["blocks"][1]["text"]["text"] == "the &lt;b&gt;team"
 
 
@@ -434,7 +434,7 @@ def test_any_number_of_news_and_reminders_stays_within_slacks_bounds(count: int)
 
 
 def test_an_edit_has_an_id_of_its_own_and_says_what_the_message_would() -> None:
-    post = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    post = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)
     first, second = (edited(post, "root", number) for number in (1, 2))
     ids = {p["metadata"]["event_payload"]["delivery_id"] for p in (post, first, second)}
     assert len(ids) == 3
@@ -449,8 +449,8 @@ def test_the_buttons_offer_what_can_be_done_now_and_carry_the_incident() -> None
         return [e["action_id"] for e in elements]
 
     quiet = ["incident_silence_day", "incident_silence_week"]
-    assert offered(replace(SHORTFALL, switch=None)) == ["incident_ack", *quiet]
-    assert offered(replace(SHORTFALL, switch=HELD.switch)) == ["incident_ack", *quiet, "automation_off"]
+    assert offered(replace(OVERCONFIDENCE, switch=None)) == ["incident_ack", *quiet]
+    assert offered(replace(OVERCONFIDENCE, switch=HELD.switch)) == ["incident_ack", *quiet, "automation_off"]
     assert offered(GOING_ON) == [*quiet, "automation_on"]
     assert offered(ENDED) == []
 
@@ -469,15 +469,15 @@ def test_the_delivery_id_depends_on_channel_window_and_incidents_and_on_nothing_
         delivery_id("#a", WEEK, ["i1"]),
     }
     assert len(others | {id}) == 4
-    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    payload = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)
     assert payload["metadata"] == {
         "event_type": "calmon_delivery",
-        "event_payload": {"delivery_id": delivery_id("#ml-oncall", WEEK, [SHORTFALL.incident.id])},
+        "event_payload": {"delivery_id": delivery_id("#ml-oncall", WEEK, [OVERCONFIDENCE.incident.id])},
     }
 
 
 def test_a_delivery_is_made_of_a_payload_with_its_own_id() -> None:
-    payload = incident_message([SHORTFALL], window=WEEK, route=ONCALL)
+    payload = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)
     made = message.delivery_of(payload, kind="incidents", now=WEEK.end)
     assert (made.id, made.channel, made.state) == (
         payload["metadata"]["event_payload"]["delivery_id"], "#ml-oncall", "pending",
@@ -494,7 +494,7 @@ METRICS = (
     "roc_auc",
     "pr_auc",
     "accuracy",
-    "shortfall",
+    "overconfidence",
     "false_negative_rate",
     "ks",
     "psi",
@@ -634,7 +634,7 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
             "would show",
         ),
         (
-            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="shortfall", where="automated", n=700),
+            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="overconfidence", where="automated", n=700),
             "billing was not judged: 700 outcomes arrived, but none of an item that has a score from automate_at on",
         ),
         (
@@ -659,20 +659,23 @@ def test_a_foreign_text_is_one_short_printable_line() -> None:
 
 
 def test_the_header_is_of_the_newest_window_of_what_is_not_resolved() -> None:
-    assert newest_window([SHORTFALL, ENDED]) == WEEK
+    assert newest_window([OVERCONFIDENCE, ENDED]) == WEEK
     assert newest_window([ENDED]).name == "2026-W48"  # type: ignore[union-attr]
 
 
 def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None:
-    held = replace(SHORTFALL.incident, ok_windows=1, reopened=2)
+    held = replace(OVERCONFIDENCE.incident, ok_windows=1, reopened=2)
     silent = event_of(
-        IncidentStep(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), SHORTFALL.verdict), WEEK.end
+        IncidentStep(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), OVERCONFIDENCE.verdict),
+        WEEK.end,
     )
-    good = event_of(IncidentStep(IncidentDecision("hold", IncidentReason.HELD_BACK, held), SHORTFALL.verdict), WEEK.end)
-    assert replace(SHORTFALL, incident=held, last=good).now == Now.HELD_BACK
-    assert replace(SHORTFALL, incident=held, last=silent).now == Now.NOT_JUDGED
-    assert "not judged in" in incident_state(held, SHORTFALL.verdict, silent)
-    assert "it keeps coming back" in incident_state(held, SHORTFALL.verdict, good)
+    good = event_of(
+        IncidentStep(IncidentDecision("hold", IncidentReason.HELD_BACK, held), OVERCONFIDENCE.verdict), WEEK.end
+    )
+    assert replace(OVERCONFIDENCE, incident=held, last=good).now == Now.HELD_BACK
+    assert replace(OVERCONFIDENCE, incident=held, last=silent).now == Now.NOT_JUDGED
+    assert "not judged in" in incident_state(held, OVERCONFIDENCE.verdict, silent)
+    assert "it keeps coming back" in incident_state(held, OVERCONFIDENCE.verdict, good)
 
 
 @pytest.mark.parametrize(
@@ -687,12 +690,14 @@ def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None
 def test_of_a_critical_breach_of_a_source_as_a_whole_its_labels_can_be_turned_off(
     label: str | None, severity: Severity, said: str
 ) -> None:
-    of_source = replace(SHORTFALL.verdict, subject=Subject("mail desk", label), severity=severity, metric="ece")
+    of_source = replace(OVERCONFIDENCE.verdict, subject=Subject("mail desk", label), severity=severity, metric="ece")
     assert tonight(LabelFindings((finding(of_source),))) == said
 
 
 def test_a_reminder_says_of_labels_of_one_name_which_sources_they_are_of() -> None:
-    both = [finding(replace(SHORTFALL.verdict, subject=Subject(source, "refund"))) for source in ("mail", "tickets")]
+    both = [
+        finding(replace(OVERCONFIDENCE.verdict, subject=Subject(source, "refund"))) for source in ("mail", "tickets")
+    ]
     text = incidents.repeat_message(both, channel="#x", root="r", number=1, mention=None)["text"]
     assert text == "refund (mail), refund (tickets): not acknowledged yet"
     alone = incidents.repeat_message(both[:1], channel="#x", root="r", number=1, mention=None)["text"]

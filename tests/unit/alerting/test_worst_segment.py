@@ -22,16 +22,18 @@ def verdict(**given: Any) -> Verdict:
     return Verdict(**(known | given))
 
 
-def shortfall(value: float, segment: tuple[str, str] | None = None, label: str = "billing", n: int = 300) -> Estimate:
+def overconfidence(
+    value: float, segment: tuple[str, str] | None = None, label: str = "billing", n: int = 300
+) -> Estimate:
     seen = Interval(value, value - 0.03, value + 0.03, value)
-    return Estimate(Subject("tickets", label, segment), WEEK, "shortfall", "all", seen, n, 40.0)
+    return Estimate(Subject("tickets", label, segment), WEEK, "overconfidence", "all", seen, n, 40.0)
 
 
 def test_the_worst_segment_is_named_with_what_the_rest_is() -> None:
     estimates = [
-        shortfall(0.0359, n=1583), shortfall(0.0062, ("channel", "email"), n=949),
-        shortfall(0.0802, ("channel", "web <b>"), n=634),
-        shortfall(0.9, ("channel", "other label"), label="refund"),
+        overconfidence(0.0359, n=1583), overconfidence(0.0062, ("channel", "email"), n=949),
+        overconfidence(0.0802, ("channel", "web <b>"), n=634),
+        overconfidence(0.9, ("channel", "other label"), label="refund"),
     ]  # fmt: skip
     assert worst_segment(verdict(), estimates) == (
         "channel = web <b>: overconfident by 8.0 points, by 0.6 points elsewhere (n = 634)"
@@ -40,5 +42,5 @@ def test_the_worst_segment_is_named_with_what_the_rest_is() -> None:
 
 @pytest.mark.parametrize("value", [0.06, 0.085, -0.3])
 def test_a_segment_that_is_not_confirmed_to_be_worse_than_the_rest_is_not_named(value: float) -> None:
-    estimates = [shortfall(0.04), shortfall(value, ("channel", "web"))]
+    estimates = [overconfidence(0.04), overconfidence(value, ("channel", "web"))]
     assert worst_segment(verdict(), estimates) == ""

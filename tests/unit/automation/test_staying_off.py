@@ -12,7 +12,7 @@ from monitor.config.load import load_config
 from monitor.core.records import SwitchState
 
 RULE = """\
-  - {id: SCHEDULE-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30,
+  - {id: SCHEDULE-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
      schedule: SCHEDULE, severity: critical, actions: [slack, disable_automation]}
 """
 OFF = SwitchState("tickets", "billing", "off", actor="daily run")

@@ -39,7 +39,7 @@ def verdict(
     outcome: Outcome = "breach",
     *,
     actions: Sequence[str] = ("disable_automation",),
-    rule: str = "automated-shortfall",
+    rule: str = "automated-overconfidence",
     blocked: Any = None,
 ) -> Verdict:
     reasons = {
@@ -48,7 +48,7 @@ def verdict(
     }  # fmt: skip
     return Verdict(
         id=f"{rule}-{outcome}", rule=rule, subject=Subject("tickets", "billing"),
-        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="shortfall", where="automated", outcome=outcome,
+        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="overconfidence", where="automated", outcome=outcome,
         reason=reasons[outcome], severity="critical", threshold=0.05,
         actions=tuple(actions) if outcome == "breach" else (),  # type: ignore[arg-type]
         detail={} if blocked is None else {"blocked": blocked},
@@ -154,7 +154,7 @@ def test_a_breach_of_a_disabling_rule_turns_off():
     event = decision.event
     assert event is not None
     assert (event.kind, event.from_state, event.to_state, event.actor) == ("disabled", "on", "off", "weekly run")
-    assert event.reason == "automated-shortfall: above_threshold in 2026-W46"
+    assert event.reason == "automated-overconfidence: above_threshold in 2026-W46"
     assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16:1", BREACH.id, NOW)
 
 
@@ -218,7 +218,7 @@ def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_a
     assert replace(again.after, version=against.version) == against
     assert again.event is not None
     assert (again.event.kind, again.event.verdict, again.event.until) == ("held", BREACH.id, against.hold_until)
-    assert again.event.reason == f"{again.reason}: automated-shortfall: above_threshold in 2026-W46"
+    assert again.event.reason == f"{again.reason}: automated-overconfidence: above_threshold in 2026-W46"
 
 
 def test_what_is_held_is_noted_once_for_each_enable():
@@ -657,7 +657,7 @@ def test_an_enable_against_the_last_evaluation_lasts_as_long_as_it_holds():
     assert enable(off, until=NOW + timedelta(days=3), known=known).after.lease_until == NOW + timedelta(days=3)
     assert enable(off, until=NOW + timedelta(days=30), known=known).after.lease_until == NOW + LEASE
     assert enable(off, known=known).reason == (
-        "turned on until 2026-11-17 07:00 UTC: against the last evaluation (automated-shortfall), "
+        "turned on until 2026-11-17 07:00 UTC: against the last evaluation (automated-overconfidence), "
         "and only a good window makes it last"
     )
     again = enable(disable(off), known=known).after
@@ -679,7 +679,7 @@ def test_what_is_not_confirmed_clears_no_evidence_and_renews_no_enable_against_i
     assert against.lease_until == NOW + timedelta(hours=24)
     again = run(against, UNCONFIRMED, end=END + timedelta(days=1), now=NOW + timedelta(hours=23), known=known)
     assert (again.reason, again.after.lease_until) == (
-        "not renewed: automated-shortfall is still in breach", against.lease_until,
+        "not renewed: automated-overconfidence is still in breach", against.lease_until,
     )  # fmt: skip
     cleared = run(against, OK, end=END + WEEK, known=found_before(BREACH, OK, end=END + WEEK)).after
     assert (cleared.verdict, cleared.lease_until) == (None, END + WEEK + LEASE)

@@ -16,11 +16,11 @@ def test_a_world_rises_by_what_is_planted_and_its_cause_is_found(kind: str) -> N
         drawn(planted, 60_000, rng, changed=True), drawn(planted, 60_000, rng, changed=False))]  # fmt: skip
     expected = planted.everywhere if kind == "none" else CHANGE
     assert gaps[0] - gaps[1] == pytest.approx(expected, abs=0.03)
-    assert is_right(planted, causes_of(planted, 10_000, "shortfall", rng))
+    assert is_right(planted, causes_of(planted, 10_000, "overconfidence", rng))
 
 
 def test_the_table_has_a_column_for_each_kind() -> None:
-    found = table(1, "shortfall", [500])
+    found = table(1, "overconfidence", [500])
     assert found.columns[1:7] == KINDS
     assert len(found.rows[0]) == len(found.columns)
 

@@ -54,7 +54,7 @@ def test_weeks_that_are_passed_over_would_have_opened_nothing(world: str) -> Non
     played = troubled(world, 0.6, 500, 2)
     found = incidents_of(played)
     assert found == incidents_of(played, every_week=True)
-    assert found["lasting-shortfall"] == 1
+    assert found["lasting-overconfidence"] == 1
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -103,7 +103,7 @@ def test_labels_of_the_quiet_worlds_keep_what_is_accepted_at_every_score_that_ac
 
 def test_every_rule_that_the_study_plays_is_there_once() -> None:
     names = [rule.id for rule in every_rule().rules]
-    assert {"auc-decrease", "lasting-shortfall", "lasting-segments", "automated-shortfall"} <= set(names)
+    assert {"auc-decrease", "lasting-overconfidence", "lasting-segments", "automated-overconfidence"} <= set(names)
     assert len(names) == len(set(names))
 
 

@@ -18,20 +18,20 @@ sources:
   early: {relation: early, score_is: probability_of_label, unresolved: true, columns: {predicted_at: created_at}}
   hours: {relation: hours, kind: regression}
 rules:
-  - {id: channels, metric: shortfall, where: automated, condition: above, threshold: 0.08, scope: segments,
+  - {id: channels, metric: overconfidence, where: automated, condition: above, threshold: 0.08, scope: segments,
      segments: [channel], turns_off: segments, actions: [slack, disable_automation]}
-  - {id: every-segment, metric: shortfall, where: automated, condition: above, threshold: 0.08, scope: segments,
+  - {id: every-segment, metric: overconfidence, where: automated, condition: above, threshold: 0.08, scope: segments,
      segments: [all], actions: [slack, disable_automation]}
-  - {id: shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, severity: critical,
+  - {id: overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, severity: critical,
      actions: [slack, disable_automation]}
-  - {id: early, metric: expected_shortfall, condition: above, threshold: 0.05, actions: [slack]}
+  - {id: early, metric: expected_overconfidence, condition: above, threshold: 0.05, actions: [slack]}
   - {id: score-shift, test: ks, column: score, threshold: 0.1, severity: info, actions: [slack]}
 automation: {when_not_evaluated: keep}
 """
 ACTING: dict[str, list[str]] = {
-    "tickets": ["channels", "every-segment", "shortfall"],
-    "mail": ["every-segment", "shortfall"],  # score_band is a segment of any source
-    "early": ["every-segment", "shortfall"],
+    "tickets": ["channels", "every-segment", "overconfidence"],
+    "mail": ["every-segment", "overconfidence"],  # score_band is a segment of any source
+    "early": ["every-segment", "overconfidence"],
     "hours": [],
     "unknown": [],
 }
@@ -47,8 +47,8 @@ def test_a_rule_judges_only_sources_that_have_what_it_is_about() -> None:
     config: Any = parse_config(CONFIG)
     found = {name: [r.id for r in config.rules if can_judge(r, each)] for name, each in config.sources.items()}
     assert found == {
-        "tickets": ["channels", "every-segment", "shortfall", "score-shift"],
-        "mail": ["every-segment", "shortfall", "score-shift"],
-        "early": ["every-segment", "shortfall", "early", "score-shift"],
+        "tickets": ["channels", "every-segment", "overconfidence", "score-shift"],
+        "mail": ["every-segment", "overconfidence", "score-shift"],
+        "early": ["every-segment", "overconfidence", "early", "score-shift"],
         "hours": [],
     }

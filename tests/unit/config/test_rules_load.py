@@ -52,7 +52,7 @@ evaluation:
   seed: 20260101
 baseline: {weeks: 8, min_pairs: 10000}    # min_pairs per label; nothing is pinned again by itself
 rules:
-  - {id: automated-shortfall, metric: shortfall, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]}
   - {id: mce-increase, metric: mce, condition: increase, threshold: 0.05, schedule: weekly, severity: warning, actions: [slack]}
   - {id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.20, schedule: weekly, severity: critical, actions: [slack, block_scores]}
@@ -133,7 +133,7 @@ def test_ten_planted_mistakes_are_named_at_once_in_line_order() -> None:
 def test_the_example_of_the_design_loads_unchanged() -> None:
     config = parse_config(DESIGNED)
     assert [rule.id for rule in config.rules] == [
-        "automated-shortfall", "ece-increase", "mce-increase", "mce-blocks-scores", "ece-two-days",
+        "automated-overconfidence", "ece-increase", "mce-increase", "mce-blocks-scores", "ece-two-days",
         "auc-floor", "missed-phishing", "score-shift",
     ]  # fmt: skip
     assert config.rules[4].for_windows == 2
@@ -388,7 +388,7 @@ SHAPES = (
     {"metric": "recall", "where": "automated", "condition": "below", "certainty": "significant"},
     {"metric": "mce", "condition": "above", "actions": ["block_scores"]},
     {"metric": "ece", "condition": "increase", "reference": "previous_weeks", "mute": ["class_mix"]},
-    {"metric": "shortfall", "condition": "accumulated", "scope": "segments", "segments": ["channel"]},
+    {"metric": "overconfidence", "condition": "accumulated", "scope": "segments", "segments": ["channel"]},
     {"test": "wasserstein", "column": "score", "where": "automated", "condition": "above"},
     {"metric": "subset_accuracy", "scope": "source", "where": "all", "condition": "below"},
 )
@@ -450,8 +450,8 @@ def test_a_rule_that_can_never_fire_is_noted(rule: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("threshold", ["-1", "-0.05", "0.3"])
-def test_a_shortfall_may_be_negative(threshold: str) -> None:
-    assert parse_config(with_rule(f"{{id: a, metric: shortfall, threshold: {threshold}}}")).rules
+def test_a_overconfidence_may_be_negative(threshold: str) -> None:
+    assert parse_config(with_rule(f"{{id: a, metric: overconfidence, threshold: {threshold}}}")).rules
 
 
 def test_deep_nesting_is_a_problem_and_not_a_crash() -> None:

@@ -16,7 +16,7 @@ def change_of_ece(source: str, label: str, week: int) -> float:
 
 def beyond(change: Planted, week: int) -> bool:
     if change.kind == "automated":
-        return truth(change.source, change.label, week).automated_shortfall > 0.05
+        return truth(change.source, change.label, week).automated_overconfidence > 0.05
     return change_of_ece(change.source, change.label, week) > 0.02
 
 
@@ -29,7 +29,7 @@ def test_a_label_on_which_nothing_was_planted_is_the_same_in_all_weeks(source: s
 def test_a_label_on_which_nothing_was_planted_is_far_from_every_threshold(source: str, label: str) -> None:
     true = truth(source, label, 1)
     assert true.ece < 0.01
-    assert true.automated_shortfall < 0.02
+    assert true.automated_overconfidence < 0.02
 
 
 def test_phishing_is_caught() -> None:

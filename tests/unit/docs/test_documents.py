@@ -21,7 +21,7 @@ def test_every_document_of_the_checkout_is_a_page() -> None:
     assert documents.folder() == ROOT / "docs"
     found = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert documents.pages() == found
-    assert {"runbook/above_threshold", "rules/automated-shortfall", "alerts"} <= found
+    assert {"runbook/above_threshold", "rules/automated-overconfidence", "alerts"} <= found
 
 
 @pytest.mark.parametrize("name", ["../README", "/etc/passwd", "runbook/../../README", "nothing", ""])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.core.wording import SHORTFALL
+from monitor.core.wording import OVERCONFIDENCE
 from tests.write_commands import commands, help_of
 
 ROOT = Path(__file__).parents[3]
@@ -80,7 +80,7 @@ def test_the_list_itself() -> None:
     bad = """What became of it / It was told / this tells you / it stands in the way / stands beside / as they stood
         mend it / mended by hand / surely so / is it sure? / a label promises more than it keeps
         has scores that no longer mean what they did / has a score range that went wrong
-        shortfall (unexplained) / 1.4 points at worst in the baseline
+        overconfidence (unexplained) / 1.4 points at worst in the baseline
         an operator's enable holds / look whether the scheduler lives / write instead: valid YAML
         in breach in 10 weeks since W33 / in breach in {} {}s since {}"""
     assert [text for text in phrases(bad) if not replaced(text)] == []
@@ -120,20 +120,20 @@ DOCUMENTS = [path for path in files("docs/**/*.md", "README.md") if path.name no
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_a_page_says_what_a_shortfall_is_where_it_first_names_it(path: Path) -> None:
+def test_a_page_says_what_a_overconfidence_is_where_it_first_names_it(path: Path) -> None:
     prose = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
-    plain = " ".join(re.sub(r"(automated|lasting)-shortfall", "", prose).lower().split())
-    first = re.search(r"shortfall", plain)
+    plain = " ".join(re.sub(r"(automated|lasting)-overconfidence", "", prose).lower().split())
+    first = re.search(r"overconfidence", plain)
     if first is not None:
         around = plain[max(0, first.start() - 120) : first.end() + 120]
         assert "overconfidence" in around
         assert re.search(r"mean score minus (?:the )?(?:accuracy|hit rate)", around)
 
 
-def test_the_report_says_what_a_shortfall_is_before_its_first_value() -> None:
+def test_the_report_says_what_a_overconfidence_is_before_its_first_value() -> None:
     page = (ROOT / "monitor/report/templates/report.html.j2").read_text("utf-8")
-    assert page.index("Shortfall: {{ shortfall }}") < page.index('"shortfall"')
-    assert SHORTFALL == "overconfidence: mean score minus accuracy"
+    assert page.index("Overconfidence: {{ overconfidence }}") < page.index('"overconfidence"')
+    assert OVERCONFIDENCE == "mean score minus accuracy"
 
 
 def test_no_name_of_a_test_has_a_replaced_word() -> None:

@@ -23,8 +23,8 @@ from monitor.inference.sequential import LONGEST, restarted
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 RULE = Rule(
-    id="lasting-shortfall",
-    metric="shortfall",
+    id="lasting-overconfidence",
+    metric="overconfidence",
     where="automated",
     condition="accumulated",
     threshold=0.02,
@@ -96,7 +96,7 @@ def test_labels_that_keep_their_promise_are_ok_and_say_what_would_have_been_seen
     assert 0 < found.detectable < 0.1
 
 
-def test_too_few_rows_for_any_shortfall_are_not_evaluated() -> None:
+def test_too_few_rows_for_any_overconfidence_are_not_evaluated() -> None:
     found = judged(data(1.0, rows=5))
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
 

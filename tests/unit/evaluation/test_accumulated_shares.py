@@ -26,7 +26,7 @@ from monitor.report.explanation import VerdictContext, explain
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
-SHARES = tuple(name for name in ACCUMULATES if name != "shortfall")
+SHARES = tuple(name for name in ACCUMULATES if name != "overconfidence")
 ALLOWED = {"error_rate": 0.2, "false_negative_rate": 0.25, "false_positive_rate": 0.1, "accuracy": 0.8}
 
 

@@ -40,7 +40,7 @@ def baseline() -> CountsBySegment:
     return made({key: (rows * 8, gap) for key, (rows, gap) in USUAL.items()}, 1)
 
 
-def causes(now: CountsBySegment, metric: Metric = "shortfall", then: CountsBySegment | None = None) -> Causes:
+def causes(now: CountsBySegment, metric: Metric = "overconfidence", then: CountsBySegment | None = None) -> Causes:
     then = then or baseline()
     found = find_causes(now, then, metric=metric, edges=equal_frequency_edges(pool(then.parts.values()), 15))
     assert found is not None
@@ -51,7 +51,7 @@ def changed(**given: tuple[int, float]) -> CountsBySegment:
     return made({**USUAL, **{tuple(name.split("_")): told for name, told in given.items()}}, 2)
 
 
-@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+@pytest.mark.parametrize("metric", ["overconfidence", "ece"])
 def test_mix_and_rate_of_every_column_add_up_to_the_change_exactly(metric: Metric) -> None:
     now, then = changed(chat_de=(900, 0.3), web_en=(200, 0.0)), baseline()
     found = causes(now, metric, then)
@@ -60,7 +60,7 @@ def test_mix_and_rate_of_every_column_add_up_to_the_change_exactly(metric: Metri
     for place, spans in enumerate((now, then)):
         whole = pool(spans.parts.values())
         gap = float(whole.ws.sum() - whole.wy.sum()) / whole.rows
-        of[place] = gap if metric == "shortfall" else float(ece(bin_counts(whole, edges)) or 0.0)
+        of[place] = gap if metric == "overconfidence" else float(ece(bin_counts(whole, edges)) or 0.0)
     assert found.change.value == pytest.approx(of[0] - of[1], abs=1e-12)
     assert [split.column for split in found.splits] == ["channel", "language"]
     for split in found.splits:
@@ -68,7 +68,7 @@ def test_mix_and_rate_of_every_column_add_up_to_the_change_exactly(metric: Metri
         assert split.mix.low <= split.mix.value <= split.mix.high
 
 
-@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+@pytest.mark.parametrize("metric", ["overconfidence", "ece"])
 @pytest.mark.parametrize(
     ("now", "segment"),
     [
@@ -95,7 +95,7 @@ def test_a_segment_is_named_although_the_ece_of_few_rows_a_bin_hides_in_which_di
     assert right >= 32
 
 
-@pytest.mark.parametrize("metric", ["shortfall", "ece"])
+@pytest.mark.parametrize("metric", ["overconfidence", "ece"])
 def test_more_traffic_of_what_was_always_overconfident_is_called_mix(metric: Metric) -> None:
     usual = {("chat", "de"): (800, 0.3), ("web", "de"): (7200, 0.0)}
     now = made({("chat", "de"): (800, 0.3), ("web", "de"): (1200, 0.0)}, 3)
@@ -120,8 +120,8 @@ def test_of_a_source_without_segments_it_is_said_that_there_was_no_column_to_loo
     advice = "(name some under segments in alerts.yaml, of at most 40 values each)"
     assert nothing(began) == f"none found: no segment column to look in {advice}; it began in 2026-W47"
     verdict = Verdict(
-        id="v", rule="automated-shortfall", subject=Subject("tickets", "billing"),
-        window=week("2026-W47", ZoneInfo("UTC")), metric="shortfall", where="automated", outcome="breach",
+        id="v", rule="automated-overconfidence", subject=Subject("tickets", "billing"),
+        window=week("2026-W47", ZoneInfo("UTC")), metric="overconfidence", where="automated", outcome="breach",
         reason=Reason.ABOVE_THRESHOLD, severity="critical", threshold=0.05, detail={"causes": as_json(began)},
     )  # fmt: skip
     assert short_cause_line(verdict) == "Likely cause: none found (no segments to look in), since 2026-W47"
@@ -156,12 +156,12 @@ def test_what_is_stored_is_read_back_and_said_in_words() -> None:
     found = causes(changed(chat_de=(400, 0.3), chat_en=(600, 0.3)))
     assert from_json(as_json(found)) == found
     began = Began("2026-W45", "2026-W44", "2026-W45", ("model version v4 arrived (2026-W45)",))
-    words = cause_words(found.causes[0], Causes("shortfall", found.change, began=began))
+    words = cause_words(found.causes[0], Causes("overconfidence", found.change, began=began))
     assert words.startswith("channel = chat: overconfidence up by 30 points")
     assert words.endswith("% of the change, since 2026-W45 (between 2026-W44 and 2026-W45; in that time model version "
                           "v4 arrived (2026-W45))")  # fmt: skip
     version = replace(found.causes[0], kind="replaced", segment=(("model_version", "v9"),), arrived="2026-W45")
-    same = Causes("shortfall", found.change, causes=(version,), began=began)
+    same = Causes("overconfidence", found.change, causes=(version,), began=began)
     assert cause_words(version, same).startswith(
         "model_version = v9 arrived in 2026-W45, when it began: overconfidence "
     )
@@ -251,8 +251,8 @@ def test_when_it_began_is_said_with_all_that_the_data_allow(began: Began, long: 
     assert nothing(found).endswith(f"; {long}")
     assert from_json(as_json(found)) == found
     verdict = Verdict(
-        id="v", rule="automated-shortfall", subject=Subject("tickets", "billing"),
-        window=week("2026-W40", ZoneInfo("UTC")), metric="shortfall", where="automated", outcome="breach",
+        id="v", rule="automated-overconfidence", subject=Subject("tickets", "billing"),
+        window=week("2026-W40", ZoneInfo("UTC")), metric="overconfidence", where="automated", outcome="breach",
         reason=Reason.ABOVE_THRESHOLD, severity="critical", threshold=0.05, detail={"causes": as_json(found)},
     )  # fmt: skip
     assert short_cause_line(verdict).endswith(short)

@@ -393,8 +393,8 @@ def test_a_level_rule_too_is_not_judged_in_a_window_of_the_baseline() -> None:
     assert inside.p_value is None
 
 
-def test_the_shortfall_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
-    rule = Rule(id="s", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30)
+def test_the_overconfidence_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
+    rule = Rule(id="s", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
     now = rows(2_000, over=0.2)
     found = compare(rule, material(now), EVALUATION)
     acted = now.where("automated")

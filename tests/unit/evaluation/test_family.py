@@ -24,7 +24,7 @@ from tests.properties.test_verdict_consistency import material
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
 CONDITIONS = [each for each in get_args(Condition) if each not in ("accumulated", "decrease")]  # not of every metric
-KINDS = [(metric, condition) for metric in ("ece", "mce", "shortfall") for condition in CONDITIONS]
+KINDS = [(metric, condition) for metric in ("ece", "mce", "overconfidence") for condition in CONDITIONS]
 
 
 def same(one: Any, other: Any) -> bool:

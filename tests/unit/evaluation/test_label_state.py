@@ -52,12 +52,12 @@ def test_beyond_the_limit_without_proof_has_words_of_its_own() -> None:
 
 def test_a_breach_is_said_by_severity_and_does_not_hide_the_rest() -> None:
     found = state_of([
-        verdict("breach"), verdict("breach", "automated-shortfall", "critical", reason=Reason.ABOVE_THRESHOLD),
+        verdict("breach"), verdict("breach", "automated-overconfidence", "critical", reason=Reason.ABOVE_THRESHOLD),
         verdict("unconfirmed", "mce-increase"), verdict("not_evaluated", "auc-floor"), verdict("ok", "score-shift"),
     ])  # fmt: skip
     assert (found.state, found.severity) == (State.BREACH, "critical")
     assert found.lines == (
-        "critical breach: automated-shortfall (above_threshold)", "warning breach: ece-increase (increased)",
+        "critical breach: automated-overconfidence (above_threshold)", "warning breach: ece-increase (increased)",
         "above the limit, not confirmed: mce-increase (not_significant_in_family)",
         "not evaluated: too_few_rows (auc-floor)",
     )  # fmt: skip

@@ -182,7 +182,7 @@ def test_the_expected_rise_is_that_of_rows_drawn_anew() -> None:
     for share in (0.15, 0.45):
         now = rows(rng, 200_000, share)
         kept, before = (promises_of(each)["automated"] for each in (now, baseline))
-        assert shift.rise(share) == pytest.approx(kept.shortfall - before.shortfall, abs=0.013)
+        assert shift.rise(share) == pytest.approx(kept.overconfidence - before.overconfidence, abs=0.013)
         acting = now.where("automated")
         outside = (now.wy.sum() - acting.wy.sum()) / (now.w.sum() - acting.w.sum())
         assert shift.share_of(float(outside), 0.0) == pytest.approx(share, abs=0.005)

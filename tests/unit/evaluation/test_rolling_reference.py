@@ -127,7 +127,7 @@ def test_the_worst_score_range_is_compared_with_the_weeks_before() -> None:
     [
         judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0)), judged(STEP, source(0.1, 0.1, 0.1)), judged(STEP, source(0.1)),
         judged(STEP.model_copy(update={"reference_weeks": 1}), source(0.1, 0.0)),
-        judged(STEP.model_copy(update={"metric": "shortfall"}), source(0.1, 0.0, 0.0)),
+        judged(STEP.model_copy(update={"metric": "overconfidence"}), source(0.1, 0.0, 0.0)),
         judged(STEP.model_copy(update={"metric": "roc_auc", "condition": "decrease"}),
                source(0.0, 0.0, now=rows(3_000, 0.3, 9))),
     ],

@@ -19,7 +19,7 @@ from monitor.operations.describe_changes import legend_of, lines_of
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
 LEVEL = Rule(id="level", metric="ece", condition="above", threshold=0.05)
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
-SHORT = Rule(id="short", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30)
+SHORT = Rule(id="short", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
 
 
 def rows(n: int, seed: int = 1) -> Counts:
@@ -112,7 +112,7 @@ def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days() -> N
     unknown = [
         Rule(id="shift", test="ks", threshold=0.1),
         LEVEL.model_copy(update={"id": "plain", "certainty": "none"}),
-        LEVEL.model_copy(update={"id": "long", "metric": "shortfall", "condition": "accumulated"}),
+        LEVEL.model_copy(update={"id": "long", "metric": "overconfidence", "condition": "accumulated"}),
     ]
     found = visible_changes("tickets", config(whole, daily, *unknown), typical(8, a=rows(8 * 700)))
     assert [(each.rule.id, each.subject.label, each.rows, each.windows) for each in found] == [

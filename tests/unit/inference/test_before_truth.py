@@ -1,4 +1,4 @@
-"""Expected accuracy, shortfall and ECE before the truth: plain sums, unbiased, and limits that hold."""
+"""Expected accuracy, overconfidence and ECE before the truth: plain sums, unbiased, and limits that hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.unresolved import NO_SCORES, ScoreCounts, pool_scores, score_counts
-from monitor.inference.before_truth import accuracy_law, calibration_map, ece_laws, expectation, shortfall_law, together
+from monitor.inference.before_truth import (
+    accuracy_law,
+    calibration_map,
+    ece_laws,
+    expectation,
+    overconfidence_law,
+    together,
+)
 from monitor.inference.gaps import analytic_points, stack
 from monitor.metrics.registry import METRICS
 
@@ -33,13 +40,13 @@ def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
     waiting = counts_from_rows([0.2] * 10 + [0.9] * 30, [0] * 40)
     low, high = 0.3, 0.8
     found = expectation(calibration_map(baseline), scores_of(waiting), (5_000, 10_000))
-    accuracy, shortfall = accuracy_law(found), shortfall_law(found)
+    accuracy, overconfidence = accuracy_law(found), overconfidence_law(found)
     (ece,) = ece_laws([found], [np.random.default_rng(1)])
     assert accuracy is not None
-    assert shortfall is not None
+    assert overconfidence is not None
     assert ece is not None
     assert accuracy.value == pytest.approx((10 * (1 - low) + 30 * high) / 40)
-    assert shortfall.value == pytest.approx((10 * 0.2 + 30 * 0.9 - 10 * low - 30 * high) / 40)
+    assert overconfidence.value == pytest.approx((10 * 0.2 + 30 * 0.9 - 10 * low - 30 * high) / 40)
     assert ece.plug_in == pytest.approx((10 * (low - 0.2) + 30 * (0.9 - high)) / 40)
     assert 0 <= ece.value <= ece.plug_in
 
@@ -64,7 +71,7 @@ def test_where_scores_are_confidences_a_decision_is_right_as_often_as_they_come_
 def test_no_rows_have_no_expectation() -> None:
     by = calibration_map(rows(np.random.default_rng(1), 100))
     found = expectation(by, NO_SCORES, (10_000,))
-    assert (accuracy_law(found), shortfall_law(found)) == (None, None)
+    assert (accuracy_law(found), overconfidence_law(found)) == (None, None)
     assert ece_laws([found], [np.random.default_rng(1)]) == [None]
     assert pool_scores({}).rows == 0
 
@@ -139,7 +146,7 @@ def test_limits_of_an_expected_ece_hold_the_debiased_one_that_is_measured_later(
     assert np.mean([low <= truth <= high for (low, high), truth in zip(limits, truths, strict=True)]) >= 0.88
 
 
-@pytest.mark.parametrize("law_of", [accuracy_law, shortfall_law])
+@pytest.mark.parametrize("law_of", [accuracy_law, overconfidence_law])
 def test_dependent_rows_and_a_small_baseline_make_limits_wider(law_of: Callable[..., object]) -> None:
     rng = np.random.default_rng(3)
     waiting = scores_of(rows(rng, 2_000))

@@ -208,7 +208,7 @@ def test_counts_stored_before_acting_rows_had_effects_are_read_with_that_of_thei
 
 
 @pytest.mark.parametrize(
-    "metric", ["brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate"]
+    "metric", ["brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate"]
 )
 def test_copies_with_their_effect_give_the_interval_of_the_rows_they_are_copies_of(metric: str) -> None:
     rng = np.random.default_rng(3)

@@ -20,7 +20,7 @@ from monitor.metrics.registry import METRICS
 from tests.fakes.one_table import level_detectable, level_p
 from tests.fakes.standard_errors import moments
 
-IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "shortfall", "false_negative_rate")
+IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
 POINTS = {name: METRICS[name].point for name in IN_CLOSED_FORM}
 POINTS |= {
     "precision": lambda counts: share(predicted_right(counts)),
@@ -77,7 +77,7 @@ def test_shares_have_the_exact_binomial_interval() -> None:
     exact = stats.binomtest(33, 40).proportion_ci(0.9, "exact")
     assert known(interval("precision", counts, 0.9)) == pytest.approx((33 / 40, exact.low, exact.high), abs=1e-12)
     exact = stats.binomtest(38, 100).proportion_ci(0.9, "exact")
-    found = known(interval("shortfall", counts, 0.9))
+    found = known(interval("overconfidence", counts, 0.9))
     assert found == pytest.approx((0.42 - 0.38, 0.42 - exact.high, 0.42 - exact.low), abs=1e-12)
 
 
@@ -100,8 +100,8 @@ def test_shares_have_the_exact_binomial_p_value_on_either_side() -> None:
     greater, less = (stats.binomtest(88, 100, 0.8, alternative=side).pvalue for side in ("greater", "less"))
     assert level_p("accuracy", counts, 0.8, "above") == pytest.approx(greater, rel=1e-9)
     assert level_p("accuracy", counts, 0.8, "below") == pytest.approx(less, rel=1e-9)
-    assert level_p("shortfall", counts, 0.1, "above") == pytest.approx(less, rel=1e-9)
-    assert level_p("shortfall", counts, 0.1, "below") == pytest.approx(greater, rel=1e-9)
+    assert level_p("overconfidence", counts, 0.1, "above") == pytest.approx(less, rel=1e-9)
+    assert level_p("overconfidence", counts, 0.1, "below") == pytest.approx(greater, rel=1e-9)
 
 
 def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many() -> None:
@@ -278,9 +278,9 @@ def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
         assert (found.low, found.high) == mover(e0, e1)
 
 
-def test_a_shortfall_that_grows_by_more_than_its_error_is_found() -> None:
+def test_a_overconfidence_that_grows_by_more_than_its_error_is_found() -> None:
     rng = np.random.default_rng(7)
-    found = increase_test("shortfall", sample(rng, 3000, 1.6), sample(rng, 8000), 0.95)
+    found = increase_test("overconfidence", sample(rng, 3000, 1.6), sample(rng, 8000), 0.95)
     assert defined(found.p_value) < 1e-6
     assert defined(found.low) > 0.03
 
@@ -289,7 +289,7 @@ def test_a_share_that_falls_to_nothing_in_few_rows_is_not_called_certain() -> No
     baseline = counts_from_rows([0.3] * 10_000, [1] * 500 + [0] * 9500)
     window = counts_from_rows([0.3] * 100, [0] * 100)
     chance = 0.95**100  # of no hit at all, if nothing changed
-    assert chance < defined(increase_test("shortfall", window, baseline, 0.95).p_value) < 4 * chance
+    assert chance < defined(increase_test("overconfidence", window, baseline, 0.95).p_value) < 4 * chance
 
 
 def test_the_detectable_distance_of_a_share_is_the_exact_one() -> None:
@@ -298,7 +298,7 @@ def test_the_detectable_distance_of_a_share_is_the_exact_one() -> None:
     most = int(stats.binom.ppf(0.01, 200, 0.8))
     most -= stats.binom.cdf(most, 200, 0.8) > 0.01
     assert stats.binom.cdf(most, 200, 0.8 - distance) == pytest.approx(0.8, abs=1e-9)
-    assert level_detectable("shortfall", counts, 0.1, "above", 0.01) == pytest.approx(distance, abs=1e-9)
+    assert level_detectable("overconfidence", counts, 0.1, "above", 0.01) == pytest.approx(distance, abs=1e-9)
 
 
 def about_four_in_five(seen: int, tries: int) -> bool:
@@ -316,7 +316,7 @@ def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five() -> 
         assert about_four_in_five(sum(seen), 200), name
 
 
-@pytest.mark.parametrize("name", ["shortfall", "brier", "nll"])
+@pytest.mark.parametrize("name", ["overconfidence", "brier", "nll"])
 def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str) -> None:
     rng = np.random.default_rng(9)
     large = np.random.default_rng(90)
@@ -359,8 +359,8 @@ def test_more_rows_detect_less_and_too_few_detect_nothing() -> None:
 
 def test_where_nothing_can_lie_beyond_the_threshold_there_is_nothing_to_miss() -> None:
     counts = counts_from_rows([0.03] * 500, [0] * 495 + [1] * 5)
-    assert level_p("shortfall", counts, 0.05, "above") == 1.0
-    assert level_detectable("shortfall", counts, 0.05, "above", 0.01) == 0.0
+    assert level_p("overconfidence", counts, 0.05, "above") == 1.0
+    assert level_detectable("overconfidence", counts, 0.05, "above", 0.01) == 0.0
 
 
 def test_weights_and_clusters_count_by_effective_rows() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, equal_width_edges
-from monitor.metrics.calibration import brier, ece, mce, nll, shortfall
+from monitor.metrics.calibration import brier, ece, mce, nll, overconfidence
 from monitor.metrics.classification import accuracy, false_negative_rate
 from monitor.metrics.discrimination import pr_auc, roc_auc
 from monitor.metrics.registry import CONTRACT, METRICS
@@ -46,7 +46,7 @@ def test_discrete_scores_agree_with_scikit_learn_to_the_ninth_digit(seed: int, w
         "roc_auc": sk.roc_auc_score(y, s, sample_weight=w),
         "pr_auc": sk.average_precision_score(y, s, sample_weight=w),
         "accuracy": sk.accuracy_score(y, s >= 0.5, sample_weight=w),
-        "shortfall": np.average(s, weights=w) - np.average(y, weights=w),
+        "overconfidence": np.average(s, weights=w) - np.average(y, weights=w),
         "false_negative_rate": 1 - sk.recall_score(y, s >= 0.5, sample_weight=w),
     }
     found = {name: METRICS[name].point(counts) for name in expected}
@@ -138,12 +138,12 @@ def test_a_score_that_never_varies_discriminates_nothing() -> None:
     assert (roc_auc(counts), pr_auc(counts)) == (0.5, 0.75)
 
 
-def test_the_shortfall_is_negative_where_more_is_kept_than_promised() -> None:
-    assert shortfall(counts_from_rows([0.6, 0.6], [1, 1])) == pytest.approx(-0.4)
+def test_the_overconfidence_is_negative_where_more_is_kept_than_promised() -> None:
+    assert overconfidence(counts_from_rows([0.6, 0.6], [1, 1])) == pytest.approx(-0.4)
 
 
 def test_the_registry_lists_the_metrics_in_the_order_of_the_contract() -> None:
-    expected = "ece mce brier nll roc_auc pr_auc accuracy shortfall false_negative_rate"
+    expected = "ece mce brier nll roc_auc pr_auc accuracy overconfidence false_negative_rate"
     assert list(CONTRACT) == list(METRICS)[:9] == expected.split()
     assert {name for name in CONTRACT if METRICS[name].direction == "higher"} == {"roc_auc", "pr_auc", "accuracy"}
 

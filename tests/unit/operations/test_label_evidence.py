@@ -19,9 +19,9 @@ def test_a_rule_that_got_another_schedule_is_waited_for_by_that_one_and_keeps_it
     (tmp_path / "alerts.yaml").write_text(CONFIG.replace("lease: 9d", "lease: 2d"))
     breach = WindowOutcome(MONDAY, "breach", "v1")
     daily = RuleEvidence(
-        "tickets", "billing", "automated-shortfall", "daily", windows=(breach,), judged_until=MONDAY, version=3
+        "tickets", "billing", "automated-overconfidence", "daily", windows=(breach,), judged_until=MONDAY, version=3
     )
-    stored = {("billing", "automated-shortfall"): daily}
+    stored = {("billing", "automated-overconfidence"): daily}
     (found,) = known_of(load_config(tmp_path / "alerts.yaml"), "tickets", "billing", stored, MONDAY)
     assert (found.schedule, found.windows, found.version) == ("weekly", (breach,), 3)
     assert lease_bound(daily, MONDAY, LEASE) == MONDAY + LEASE

@@ -11,7 +11,7 @@ from monitor.config.load import parse_config
 from monitor.config.model import Rule
 from monitor.operations.starter_files import EVERY_KIND, starter_config
 
-LASTING = {"lasting-shortfall", "lasting-segments", "auc-decrease"}
+LASTING = {"lasting-overconfidence", "lasting-segments", "auc-decrease"}
 
 
 def rules_of(kind: str) -> dict[str, Rule]:

@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from benchmarks.recalibration import recalibrated
 from monitor.core.counts import counts_from_rows
-from monitor.metrics.calibration import brier, shortfall
+from monitor.metrics.calibration import brier, overconfidence
 from monitor.recalibration.applying import apply, mapped
 from monitor.recalibration.score_map import (
     METHODS,
@@ -104,7 +104,7 @@ def test_recalibrated_counts_are_those_of_recalibrated_rows() -> None:
     expected = counts_from_rows(apply(score_map, score), outcome, weight=weight).by_cell()
     assert found.cell.tolist() == expected.cell.tolist()
     assert found.n.tolist() == expected.n.tolist()
-    for metric in (brier, shortfall):
+    for metric in (brier, overconfidence):
         assert metric(found) == pytest.approx(metric(expected), abs=1e-12)
 
 

@@ -73,9 +73,9 @@ def test_weighted_rows_are_counted_as_the_items_that_they_represent() -> None:
     assert f": {wrong:,.0f} of {items:,.0f} automated were wrong" in found.harm.sentence
     subject = Subject("tickets", "billing")
     stored = estimate([Sample(subject, counts, edges_of(counts, EvaluationConfig()))], WEEK, EvaluationConfig())
-    shortfall = next(e for e in stored if (e.metric, e.where) == ("shortfall", "automated"))
-    assert shortfall.detail == {"items": items}  # a message works out the same
-    assert (shortfall.interval.value or 0) * items == pytest.approx(found.harm.excess)
+    overconfidence = next(e for e in stored if (e.metric, e.where) == ("overconfidence", "automated"))
+    assert overconfidence.detail == {"items": items}  # a message works out the same
+    assert (overconfidence.interval.value or 0) * items == pytest.approx(found.harm.excess)
     plain = estimate([Sample(subject, read(0.8), edges_of(counts, EvaluationConfig()))], WEEK, EvaluationConfig())
     assert all("items" not in e.detail for e in plain)
 

@@ -156,10 +156,12 @@ def test_ok_is_said_with_its_basis() -> None:
 
 
 def test_people_decide_where_a_breach_turns_automation_off_and_every_rule_behind_it_is_named() -> None:
-    off = [verdict("breach", m, Reason.ABOVE_THRESHOLD, actions=("disable_automation",)) for m in ("shortfall", "ece")]
+    off = [
+        verdict("breach", m, Reason.ABOVE_THRESHOLD, actions=("disable_automation",)) for m in ("overconfidence", "ece")
+    ]
     first = conclude(Facts(), off).advice[0]
     assert (first.act, first.reason) == ("automation_off", "people_decide")
-    assert first.words == "let people decide these items (shortfall-rule: breach, ece-rule: breach)"
+    assert first.words == "let people decide these items (overconfidence-rule: breach, ece-rule: breach)"
 
 
 def test_scores_are_blocked_in_advice_only_where_the_rule_that_blocks_them_is_in_breach() -> None:

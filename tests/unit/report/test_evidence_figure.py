@@ -18,7 +18,7 @@ PATH = [["2026-W44", 20, 0.9, 0.95, 0.004], ["2026-W45", 19, 0.9, 0.7, 310.0], [
 @pytest.fixture
 def verdict() -> Verdict:
     known = next(v for report in report_data().subjects for v in report.verdicts)
-    return replace(known, rule="lasting-shortfall", detail={"path": PATH, "needed": 10_400.0})
+    return replace(known, rule="lasting-overconfidence", detail={"path": PATH, "needed": 10_400.0})
 
 
 def test_the_line_is_the_path_of_the_verdict(verdict: Verdict) -> None:
@@ -30,7 +30,7 @@ def test_the_line_is_the_path_of_the_verdict(verdict: Verdict) -> None:
     assert drawn["customdata"][0] == [20, 0.9, 0.95, 0.004]
     assert needed["y"] == [10_400.0, 10_400.0]
     assert evidence_summary(line) == (
-        "Evidence of lasting-shortfall from 2026-W44 to 2026-W46: from 0.004 to 23,150, 10,400 needed."
+        "Evidence of lasting-overconfidence from 2026-W44 to 2026-W46: from 0.004 to 23,150, 10,400 needed."
     )
 
 
@@ -55,6 +55,6 @@ def test_the_page_draws_it_for_its_label(verdict: Verdict) -> None:
     data = report_data()
     first, *others = data.subjects
     page = html_report(replace(data, subjects=(replace(first, verdicts=(*first.verdicts, verdict)), *others)))
-    assert "lasting-shortfall: 10,400 needed" in page
-    assert "Evidence of lasting-shortfall from 2026-W44" in page
+    assert "lasting-overconfidence: 10,400 needed" in page
+    assert "Evidence of lasting-overconfidence from 2026-W44" in page
     assert "10,400 needed" not in html_report(data)

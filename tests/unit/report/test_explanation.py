@@ -37,11 +37,11 @@ WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=U
 DAY = Window(datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC), "2026-11-16", "daily")
 BILLING = Subject("tickets", "billing")
 
-SHORTFALL = Rule(
-    id="automated-shortfall", metric="shortfall", where="automated", condition="above", threshold=0.05, min_samples=30,
+OVERCONFIDENCE = Rule(
+    id="automated-overconfidence", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30,
     severity="critical", actions=("slack", "disable_automation"),
 )  # fmt: skip
-OF_ALL = SHORTFALL.model_copy(update={"where": "all"})
+OF_ALL = OVERCONFIDENCE.model_copy(update={"where": "all"})
 RISE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
 MCE_RISE = Rule(id="mce-increase", metric="mce", condition="increase", threshold=0.05)
 MIX = {"now": 0.37, "then": 0.29, "p_value": 3e-9, "fit": 0.41, "expected_rise": 0.038, "explains": True}
@@ -58,8 +58,8 @@ TEXTBOOK_DAYS = [{"windows": 1, "n": 702, "value": 0.104, "beyond": True},
 AUC = Rule(id="auc-floor", metric="roc_auc", condition="below", threshold=0.8)
 FALL = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 LASTING = Rule(
-    id="lasting-shortfall",
-    metric="shortfall",
+    id="lasting-overconfidence",
+    metric="overconfidence",
     where="automated",
     condition="accumulated",
     threshold=0.02,
@@ -243,13 +243,13 @@ KNOWN: dict[str, VerdictContext] = {
               detail=behind(93.0, 0.903, 0.77, **accumulated(312.4, sure=False))),
     ),
     "above_threshold": known(
-        SHORTFALL,
-        level(SHORTFALL, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118, windows=2,
+        OVERCONFIDENCE,
+        level(OVERCONFIDENCE, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118, windows=2,
               detail=ACTING),
     ),
     "above_threshold--few_rows": known(
-        SHORTFALL,
-        level(SHORTFALL, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21, windows=4,
+        OVERCONFIDENCE,
+        level(OVERCONFIDENCE, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21, windows=4,
               adequate=False, detail=behind(4.2, 0.91, 0.29, rows_needed=30, seen_at_most=0.2375, design_effect=5.0)),
     ),
     "above_threshold--textbook": known(
@@ -307,13 +307,13 @@ KNOWN: dict[str, VerdictContext] = {
         RISE, nothing(Reason.SCORES_MOVED, n=2104, baseline_version=3, detail={"moved_share": 0.63, "comparable": 0.42})
     ),
     "rejected_rows": known(
-        SHORTFALL, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected": MINUS_ONE.detail})
+        OVERCONFIDENCE, nothing(Reason.REJECTED_ROWS, n=212, baseline_version=3, detail={"rejected": MINUS_ONE.detail})
     ),
     "not_mature": known(
-        SHORTFALL, nothing(Reason.NOT_MATURE, n=620, baseline_version=3, detail={"maturity": YOUNG.detail(0.9)})
+        OVERCONFIDENCE, nothing(Reason.NOT_MATURE, n=620, baseline_version=3, detail={"maturity": YOUNG.detail(0.9)})
     ),
-    "no_rows": known(SHORTFALL, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
-    "unresolved_failed": known(SHORTFALL, nothing(Reason.UNRESOLVED_FAILED, n=620)),
+    "no_rows": known(OVERCONFIDENCE, nothing(Reason.NO_ROWS, n=212, baseline_version=3)),
+    "unresolved_failed": known(OVERCONFIDENCE, nothing(Reason.UNRESOLVED_FAILED, n=620)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
     "increased--stored_long_ago": VerdictContext(
@@ -469,7 +469,7 @@ def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none() -> 
 
 # --- the chain is the decision
 
-RULES = (SHORTFALL, RISE, FALL, MCE_RISE, BLOCKS, TWO_DAYS, AUC, KS, PSI)
+RULES = (OVERCONFIDENCE, RISE, FALL, MCE_RISE, BLOCKS, TWO_DAYS, AUC, KS, PSI)
 SMALL = st.floats(1e-9, 1.0)
 
 
@@ -653,7 +653,9 @@ def test_a_window_alone_in_a_verdict_on_a_segment_is_that_of_the_segment_not_of_
     alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
     of_segment = {"segment": ["channel", "mail"], "newest_alone": alone}
     whole_label = of_window(0.055, 0.031, 0.084, 1013)
-    one = known(SHORTFALL, level(SHORTFALL, value=0.3, windows=2, detail=ACTING | of_segment), alone=whole_label)
+    one = known(
+        OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=ACTING | of_segment), alone=whole_label
+    )
     (step,) = [step for step in explain(one).steps if step.name == "pooled"]
     said = "This window alone: 0.2513, from 31 rows of channel = mail. By itself it is beyond the threshold as well."
     assert step.text.endswith(said)
@@ -666,7 +668,7 @@ def test_a_window_alone_in_a_verdict_on_a_segment_is_that_of_the_segment_not_of_
 def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored() -> None:
     alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
     detail = ACTING | {"segment": ["channel", "شكوى"], "newest_alone": alone}
-    found = document(explain(known(SHORTFALL, level(SHORTFALL, value=0.3, windows=2, detail=detail))))
+    found = document(explain(known(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=detail))))
     assert found["segment"] == {"channel": "شكوى"}
     assert "from 31 rows of channel = \u2068شكوى\u2069." in json.dumps(found, ensure_ascii=False)
 
@@ -681,7 +683,9 @@ def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored()
 )
 def test_a_breach_that_turns_segments_off_asks_for_these_alone(turns_off: list[list[str]], said: str) -> None:
     detail = ACTING | {"segment": ["channel", "mail"], "turns_off": turns_off}
-    found = list(sentences(explain(known(SHORTFALL, level(SHORTFALL, value=0.3, p_value=1e-9, detail=detail)))))
+    found = list(
+        sentences(explain(known(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, p_value=1e-9, detail=detail))))
+    )
     (asked,) = [line for line in found if line.startswith("It asks for: ")]
     assert asked.endswith(said)
 
@@ -689,7 +693,7 @@ def test_a_breach_that_turns_segments_off_asks_for_these_alone(turns_off: list[l
 def test_of_a_segment_whose_newest_window_is_not_stored_no_window_alone_is_shown() -> None:
     detail = ACTING | {"segment": ["channel", "mail"]}
     one = known(
-        SHORTFALL, level(SHORTFALL, value=0.01, windows=2, beyond=False, detail=detail),
+        OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.01, windows=2, beyond=False, detail=detail),
         alone=of_window(0.055, 0.031, 0.084, 1013),
     )  # fmt: skip
     (step,) = [step for step in explain(one).steps if step.name == "pooled"]
@@ -721,7 +725,7 @@ def test_a_verdict_that_is_no_breach_calls_no_range_significantly_beyond() -> No
 
 
 def test_a_false_negative_rate_says_what_it_is_a_share_of() -> None:
-    missed = replace(judged(SHORTFALL, risen()), metric="false_negative_rate", detail=behind(1_583, 0.093, 0.091))
+    missed = replace(judged(OVERCONFIDENCE, risen()), metric="false_negative_rate", detail=behind(1_583, 0.093, 0.091))
     assert "9.1% of which came true: it is a share of these" in _told(missed)
 
 

@@ -76,7 +76,7 @@ def test_a_scale_goes_from_the_best_value_to_twice_the_farthest_limit_or_to_what
     assert scale_of("ece", [0.5], [0.02]) == Scale(0.0, 0.5, (0.02,))
     assert scale_of("roc_auc", [0.97], [0.8]).low == pytest.approx(0.6)
     assert scale_of("roc_auc", [0.5], [0.8]) == Scale(0.5, 1.0, (0.8,))
-    assert scale_of("shortfall", [-0.02, 0.01], [0.05]) == Scale(-0.02, 0.1, (0.05,))
+    assert scale_of("overconfidence", [-0.02, 0.01], [0.05]) == Scale(-0.02, 0.1, (0.05,))
     assert scale_of("ece", [None, float("nan")]) == Scale(0.0, 1.0)
     assert scale_of("no metric of ours", [3.0, 5.0], [4.0]) == Scale(3.0, 5.0, (4.0,))
 
@@ -240,7 +240,7 @@ def test_a_drawn_reliability_diagram_carries_points_limits_and_sizes() -> None:
 
 def test_estimates_of_another_population_do_not_enter_a_trend() -> None:
     estimates, _, _ = history(STORIES[0], 100, SPANS)
-    trend = trend_data("shortfall", "all", estimates, [], windows=SPANS)
+    trend = trend_data("overconfidence", "all", estimates, [], windows=SPANS)
     assert trend.empty
     assert Subject("tickets", "account") == estimates[0].subject
     assert trend.points[0].start == datetime(2026, 5, 18, tzinfo=UTC)

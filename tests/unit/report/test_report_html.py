@@ -141,7 +141,7 @@ def test_the_table_on_top_has_what_needs_somebody_first(data: ReportData, page: 
 def test_breaches_are_reported_in_words_with_reason_and_advice(page: Page) -> None:
     assert "billing calibration got worse: ECE" in page.text
     assert "Find out what changed since the baseline" in page.text
-    assert "critical breach: automated-shortfall (above_threshold)" in page.text
+    assert "critical breach: automated-overconfidence (above_threshold)" in page.text
 
 
 def test_rows_set_aside_shifts_and_switches_are_shown(page: Page) -> None:
@@ -164,7 +164,7 @@ def test_a_label_that_could_not_be_judged_says_so_with_its_reason_and_rules(data
     )
     seen = Page(html_report(replace(data, subjects=(silent,))))
     assert silent.state.state == "not_evaluated"
-    rules = "automated-shortfall, mce-blocks-scores, auc-floor, ece-increase"
+    rules = "automated-overconfidence, mce-blocks-scores, auc-floor, ece-increase"
     assert f"not evaluated: too_few_rows ({rules})" in seen.text
     assert "with rules not evaluated" in seen.text
 

@@ -218,7 +218,7 @@ def test_the_history_table_of_an_empty_history_says_so() -> None:
 def test_the_label_table_has_one_line_a_label_with_its_state_first_and_the_level_apart(data: ReportData) -> None:
     text = drawn(label_table(data))
     line = next(line for line in text.splitlines() if "billing" in line)
-    for words in ("critical breach: automated-shortfall", "0.055", "+0.042", "▄", "off", "amber"):
+    for words in ("critical breach: automated-overconfidence", "0.055", "+0.042", "▄", "off", "amber"):
         assert words in line
     assert text.index("billing") < text.index("account")
 
@@ -227,7 +227,7 @@ def test_the_label_table_has_one_line_a_label_with_its_state_first_and_the_level
 def test_no_word_of_the_tables_is_torn_at_80_columns(data: ReportData, width: int) -> None:
     calm = replace(data, subjects=tuple(r for r in data.subjects if r.subject.label != HOSTILE))
     text = drawn(report_view(calm), width=width)
-    for word in ("automated-shortfall", "tickets/billing", "ece-increase", "evaluated", "+0.042", "2,500", "acts"):
+    for word in ("automated-overconfidence", "tickets/billing", "ece-increase", "evaluated", "+0.042", "2,500", "acts"):
         assert word in text
     assert "cancellation" in text
     assert max(map(len, text.splitlines())) <= width
@@ -297,7 +297,7 @@ def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: Re
 
 def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
     table = plain_table("rule", "why")
-    table.add_row("automated-shortfall", "x" * 90 + "end")
+    table.add_row("automated-overconfidence", "x" * 90 + "end")
     shown = drawn(table, 40)
     assert "…" not in shown
     assert "".join(shown.split()).count("x") == 90
