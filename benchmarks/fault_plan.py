@@ -27,14 +27,13 @@ class Kind(StrEnum):
     DAYS_AHEAD = "clock days ahead"
     BEHIND = "clock behind"
     DISK = "disk full"
-    MIGRATION = "migration in the middle"
     REPEATED = "operator's command repeated"
 
 
 QUARTER = timedelta(minutes=15)
 PROMISED = {
     Kind.LINE: timedelta(hours=3) + QUARTER, Kind.WAREHOUSE: timedelta(), Kind.AHEAD: timedelta(),
-    Kind.DISK: timedelta(), Kind.MIGRATION: timedelta(),
+    Kind.DISK: timedelta(),
 }  # fmt: skip
 """Kinds that always need a person -> the time from the fault until the message must be in Slack."""
 STUCK_FOR = timedelta(hours=1) + QUARTER
@@ -42,7 +41,7 @@ STUCK_FOR = timedelta(hours=1) + QUARTER
 GATES_CLOSED = QUARTER
 """The time until it must be in Slack that the clock is behind a switch's change, as also after one that was ahead."""
 IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
-LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.MIGRATION, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
+LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
 """Kinds that last for hours, in which no other run may be due."""
 
 

@@ -24,7 +24,6 @@ import duckdb
 import pandas as pd
 import psycopg
 import sqlalchemy as sa
-from alembic import command
 from slack_sdk import WebClient
 
 from benchmarks.fault_plan import GATES_CLOSED, PROMISED, QUARTER, STUCK_FOR, Fault, Kind
@@ -38,8 +37,6 @@ from monitor.config.load import load_config
 from monitor.context import Monitor
 from monitor.core.records import Note, Window
 from monitor.core.windows import last_ready, week
-from monitor.history import schema
-from monitor.history.store import Store
 from monitor.operations import open as opening
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
@@ -54,7 +51,6 @@ LINES, STEPS, STATEMENTS = 105_000, 18, 200
 
 A fault whose place is beyond the end of the run strikes at its end.
 """
-OLDER = ("0022", "0021", "0020")
 SLACK_METHODS = (
     "chat.postMessage", "chat.update", "conversations.list", "conversations.history", "conversations.replies",
     "files.getUploadURLExternal", "files.completeUploadExternal", slack.UPLOAD,
@@ -452,27 +448,6 @@ def _full_disk(year: Year, fault: Fault) -> Iterator[None]:
         sa.event.remove(sa.Engine, "before_cursor_execute", statement)
 
 
-def _migration(year: Year, window: Window, fault: Fault) -> timedelta:
-    """The program is newer than the history. Its upgrade is killed, and then done by two processes at once."""
-    url, place = year.world.store_url, fault.place * len(OLDER)
-    with Store.from_url(url) as store, store._writer.begin() as connection:
-        command.downgrade(schema.alembic_config(connection), OLDER[int(place)])
-    assert not year.flow(window)
-    year.wait(fault.lasts)
-    forked(lambda: _until_line(1 + int((place % 1) * 1_000), lambda: _upgrade(url)))
-    ended = forked(lambda: _upgrade(url), lambda: _upgrade(url))
-    assert ended == [0, 0], ended
-    assert year.flow(window)
-    return PROMISED[Kind.MIGRATION]
-
-
-def _upgrade(url: str) -> bool:
-    """Run ``calmon db upgrade``."""
-    with Store.from_url(url, create=False, check=False) as store:
-        store.upgrade()
-    return True
-
-
 def _repeated(year: Year, window: Window, _: Fault) -> None:
     """The operator's command before this run is given twice: see :func:`play`."""
     assert year.flow(window)
@@ -481,7 +456,7 @@ def _repeated(year: Year, window: Window, _: Fault) -> None:
 _STRIKES: dict[Kind, Callable[[Year, Window, Fault], timedelta | None]] = {
     Kind.LINE: _line, Kind.STEP: _step, Kind.WORKERS: _workers, Kind.READ: _read, Kind.HISTORY: _history,
     Kind.WAREHOUSE: _warehouse, Kind.LOST: _lost, Kind.SLACK: _slack, Kind.CHANNEL: _channel, Kind.AHEAD: _ahead,
-    Kind.DAYS_AHEAD: _days_ahead, Kind.BEHIND: _behind, Kind.DISK: _disk, Kind.MIGRATION: _migration,
+    Kind.DAYS_AHEAD: _days_ahead, Kind.BEHIND: _behind, Kind.DISK: _disk,
     Kind.REPEATED: _repeated,
 }  # fmt: skip
 

@@ -16,29 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    ColumnClause,
-    ColumnElement,
-    Connection,
-    Engine,
-    TableClause,
-    Text,
-    cast,
-    column,
-    delete,
-    func,
-    inspect,
-    select,
-    table,
-    text,
-)
+from sqlalchemy import Connection, Engine, delete, func, select, text
 from sqlalchemy.engine import URL
-from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.types import TypeDecorator
 
 from monitor.core.records import Identity, Recorded
 from monitor.history import identity, schema, tables
@@ -54,6 +35,7 @@ from monitor.history.connect import (
 )
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
+from monitor.history.reader import REVISION
 from monitor.history.rights import explained, missing_grant
 from monitor.history.switches import event_row, gate_events
 
@@ -74,17 +56,6 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLI
 """Primary results of SQLite that say something of the file's content; the others say something of its surroundings."""
 _LOCKS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _RIGHTS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
-
-
-class _JsonText(TypeDecorator[str]):
-    """JSON as its text: so its null stays apart from NULL."""
-
-    impl = Text
-    cache_ok = True
-
-    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The text that is read."""
-        return cast(column, Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +132,7 @@ def check(url: str) -> Checked:
 
 
 def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checked:
-    revision, newest = schema.revision_of(connection), schema.head()
+    revision, newest = schema.revision_of(connection), REVISION
     if revision is None:
         return Checked(None, None, {}, journal, ("there is no history in it: `calmon db init` makes one",))
     if revision != newest:
@@ -174,12 +145,10 @@ def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checke
         problems.append("an older copy under the journal (-wal) of a newer one; restore it with `calmon db restore`")
     elif seen is not None and found.went_back:
         problems.append(f"an older copy: version {found.mark.version}, and {seen.mark.version} was there before")
-    rows = {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in _all_tables()}
+    rows = {
+        t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in tables.metadata.sorted_tables
+    }
     return Checked(revision, found, rows, journal, tuple(problems))
-
-
-def _all_tables() -> Sequence[TableClause]:
-    return tables.metadata.sorted_tables
 
 
 def _existing(file: Path) -> Path:
@@ -341,7 +310,7 @@ def _set_aside(file: Path) -> dict[Path, Path]:
 
 
 def _copy_out(address: URL, draft: Path) -> None:
-    """Copy the tables as they are, also those of an older revision, which `restore` upgrades."""
+    """Copy every row from PostgreSQL. Raises SchemaOutdated for tables of another revision."""
     with (
         _engines(address, store_url(f"sqlite:///{draft}")) as (source_engine, target_engine),
         for_reading(source_engine).begin() as source,
@@ -349,9 +318,10 @@ def _copy_out(address: URL, draft: Path) -> None:
         found = schema.revision_of(source)
         if found is None:
             raise StoreMissing("there are no tables of a history in this database")
-        schema.make_as(target_engine, found)
+        schema.refuse_other_revision(found)
+        schema.upgrade(target_engine)
         with for_writing(target_engine).begin() as target:
-            _copy_tables(source, target, _stored_tables(source, names=_tables_of(target)))
+            _copy_tables(source, target)
     with closing(sqlite3.connect(draft)) as plain:
         plain.execute("PRAGMA journal_mode = DELETE")
 
@@ -362,7 +332,7 @@ def _copy_in(draft: Path, address: URL) -> None:
         with for_reading(source_engine).begin() as source, for_writing(target_engine).begin() as target:
             for lock in (schema.LOCK, "thresholds"):
                 one_at_a_time(target, lock)
-            _copy_tables(source, target, _all_tables())
+            _copy_tables(source, target)
             # the next generated numbers follow the copied ones
             for name, number in _NUMBERED:
                 newest = f"(SELECT coalesce(max({number}), 0) + 1 FROM {name})"
@@ -394,24 +364,9 @@ def _without_statements(file: Path | None) -> Iterator[None]:
         raise StoreUnreachable(f"the history does not answer: {cause}") from error
 
 
-def _tables_of(target: Connection) -> set[str]:
-    return set(inspect(target).get_table_names()) - {schema.VERSION_TABLE}
-
-
-def _stored_tables(source: Connection, names: set[str]) -> list[TableClause]:
-    """The tables as they are in the database, whatever their revision, with plain values."""
-    looked = inspect(source)
-    return [table(name, *(_plain(each) for each in looked.get_columns(name))) for name in sorted(names)]
-
-
-def _plain(found: ReflectedColumn) -> ColumnClause[Any]:
-    kind = found["type"]
-    return column(found["name"], _JsonText() if isinstance(kind, JSON) else kind.as_generic())
-
-
-def _copy_tables(source: Connection, target: Connection, copied: Sequence[TableClause]) -> None:
-    """Replace every row of these tables, in the caller's transaction."""
-    for each in copied:
+def _copy_tables(source: Connection, target: Connection) -> None:
+    """Replace every row of the tables, in the caller's transaction."""
+    for each in tables.metadata.sorted_tables:
         target.execute(delete(each))
         all_rows = source.execution_options(yield_per=CHUNK).execute(select(each)).mappings()
         for rows in all_rows.partitions(CHUNK):

@@ -88,16 +88,6 @@ def upgrade(engine: Engine, *, by_operator: bool = False) -> None:
             identity.vouch(connection)
 
 
-def make_as(engine: Engine, revision: str) -> None:
-    """Make the tables of a revision in an empty database, for a copy. Raises SchemaOutdated for an unknown one."""
-    from alembic import command  # noqa: PLC0415 - see above
-
-    if revision not in _known():
-        refuse_other_revision(revision)
-    with for_writing(engine).begin() as connection:
-        command.upgrade(alembic_config(connection), revision)
-
-
 def _known() -> set[str]:
     """The revisions that this program can read or upgrade."""
     return {script.revision for script in _scripts().walk_revisions()}
@@ -126,6 +116,5 @@ def refuse_other_revision(found: str) -> None:
     """Raise :class:`SchemaOutdated`, with the remedy, unless ``found`` is this program's revision."""
     if found == REVISION:  # the usual case; asking Alembic for the newest reads every migration
         return
-    newest = head()
-    remedy = "run `calmon db upgrade`" if found in _known() else "it was written by a newer version: install that one"
-    raise SchemaOutdated(f"the history is at schema revision {found}, this program needs {newest}; {remedy}")
+    remedy = "run `calmon db upgrade`" if found in _known() else "it was written by another version: install that one"
+    raise SchemaOutdated(f"the history is at schema revision {found}, this program needs {REVISION}; {remedy}")

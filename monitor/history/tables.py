@@ -99,6 +99,7 @@ metadata = MetaData(
 )
 
 _TIME = UtcDateTime
+_JSON = JSON(none_as_null=True)
 
 
 # Names from data, people or alerts.yaml have no maximum length. PostgreSQL's indexes take keys of at most
@@ -129,9 +130,9 @@ Index("ix_runs_window_start", runs.c.window_start)
 readings = Table(
     "readings", metadata,
     _key("schedule"), _key("window_start", _TIME), _key("source"), _required("state", String(32)),
-    Column("error", ErrorText), _required("rows", Integer), _required("versions", JSON),
-    _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", JSON),
-    Column("fingerprint", String(64)), Column("settings", JSON(none_as_null=True)),
+    Column("error", ErrorText), _required("rows", Integer), _required("versions", _JSON),
+    _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", _JSON),
+    Column("fingerprint", String(64)), Column("settings", _JSON),
 )  # fmt: skip
 
 # `data` is NULL if `calmon db prune` has removed the counts. The promises stay.
@@ -150,7 +151,7 @@ quality = Table(
     _key("source"),
     _key("reason"),
     _required("rows", Integer),
-    _required("examples", JSON),
+    _required("examples", _JSON),
 )
 
 # Estimates refer to their series and window by id: there are many estimates, and the names are long. A line has three
@@ -219,9 +220,9 @@ baselines = Table(
     "baselines", metadata,
     _key("source"), _key("label"), _key("version", Integer), _required("start", _TIME), _required("end", _TIME),
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
-    _required("edges", JSON), _required("digest", String(64)), _required("data", LargeBinary),
+    _required("edges", _JSON), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
-    Column("segment_data", LargeBinary), Column("settings", JSON(none_as_null=True)),
+    Column("segment_data", LargeBinary), Column("settings", _JSON),
 )  # fmt: skip
 
 # What was judged, how, and with which result. Verdicts refer to it by id, since the same series comes again and again.
@@ -283,7 +284,7 @@ verdicts = Table(
     _required("severity", String(16)), _required("threshold", Float(53)),
     *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
-    _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", JSON),
+    _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", _JSON),
     _required("detail", PackedJson), _required("stored_at", _TIME), _required("current", Boolean),
     Column("condition", String(16)),
 )  # fmt: skip
@@ -300,7 +301,7 @@ incidents = Table(
     Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
     Column("silenced_until", _TIME), Column("silenced_by", Text), _required("ok_windows", Integer, server_default="0"),
     _required("reopened", Integer, server_default="0"), Column("root", String(64)),
-    _required("version", Integer, server_default="1"), Column("further_reasons", JSON),
+    _required("version", Integer, server_default="1"), Column("further_reasons", _JSON),
 )  # fmt: skip
 
 Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
@@ -312,14 +313,14 @@ incident_events = Table(
     "incident_events", metadata,
     _key("key", String(64)), _required("incident", String(32), index=True), _required("at", _TIME),
     _required("kind", String(16)), _required("reason", Text), _required("actor", Text),
-    _required("window", String(32)), Column("verdict", String(32)), _required("detail", JSON),
+    _required("window", String(32)), Column("verdict", String(32)), _required("detail", _JSON),
 )  # fmt: skip
 
 # Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,
 # failed (will be tried again), dead (will not), not_sent (no token), superseded (not needed any more).
 deliveries = Table(
     "deliveries", metadata,
-    _key("id", String(64)), _required("kind", String(32)), _required("channel", Text), _required("payload", JSON),
+    _key("id", String(64)), _required("kind", String(32)), _required("channel", Text), _required("payload", _JSON),
     _required("state", String(16), index=True), _required("attempts", Integer), _required("created_at", _TIME),
     _required("next_attempt_at", _TIME), Column("claimed_at", _TIME), Column("claimed_by", Text),
     Column("sent_at", _TIME), Column("external_channel", String(64)), Column("external_id", String(64)),
@@ -334,12 +335,12 @@ Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
 switches = Table(
     "switches", metadata,
-    _key("source"), _key("label"), _required("state", String(16)), _required("blocked", JSON),
+    _key("source"), _key("label"), _required("state", String(16)), _required("blocked", _JSON),
     Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
     _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
     _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
-    Column("segments", JSON(none_as_null=True)),
+    Column("segments", _JSON),
 )  # fmt: skip
 
 # `key` makes an event happen once: it is the evaluation (schedule, window, digest) or the command's id.
@@ -347,10 +348,10 @@ switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
     _required("source", Text), _required("label", Text), _required("at", _TIME), _required("kind", String(32)),
-    _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", JSON),
+    _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", _JSON),
     Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
     Column("verdict", String(32)), Column("waits_for", String(80)),
-    Column("segments", JSON(none_as_null=True)),
+    Column("segments", _JSON),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 
@@ -361,7 +362,7 @@ Index("ix_switch_events_at", switch_events.c.at)
 evidence = Table(
     "evidence", metadata,
     _key("source"), _key("label"), _key("rule", String(80)), _required("schedule", String(16)),
-    _required("windows", JSON), Column("judged_until", _TIME), Column("since", _TIME), _required("version", Integer),
+    _required("windows", _JSON), Column("judged_until", _TIME), Column("since", _TIME), _required("version", Integer),
 )  # fmt: skip
 
 # The newest published set; the gate reads it instead of alerts.yaml.
@@ -419,7 +420,7 @@ publications = Table(
     _required("host", Text),
     _required("actor", Text),
     _required("reason", Text),
-    _required("changes", JSON),
+    _required("changes", _JSON),
 )
 
 # One row: the identity of this history and how far it has come (see monitor.history.identity).
@@ -461,4 +462,4 @@ restatements = Table(
 )
 
 # Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.
-notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", JSON))
+notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", _JSON))

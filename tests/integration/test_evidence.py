@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from alembic import command
-from sqlalchemy import text
 
 from monitor.automation.gate.snapshot import SwitchSnapshot, decide
 from monitor.config.load import parse_config
@@ -17,8 +15,6 @@ from monitor.config.settings import load_settings
 from monitor.context import Monitor
 from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
-from monitor.history import schema
-from monitor.history.connect import for_writing
 from monitor.history.store import Store
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
@@ -266,27 +262,3 @@ def test_evidence_is_stored_only_where_it_is_still_what_was_read(world: World) -
     both = [replace(stored, judged_until=MONDAY), replace(new, rule="other", version=7)]
     assert world.store.save_evidence("tickets", both) == "conflict"
     assert world.store.evidence() == [stored], "all of it or nothing"
-
-
-def test_the_migration_fills_the_evidence_from_the_verdicts_there_are(world: World) -> None:
-    world.enable()
-    week = MONDAY + WEEK
-    world.run("weekly", week, weekly_overconfidence="breach")
-    world.run("weekly", week + WEEK, weekly_overconfidence="unconfirmed")
-    world.run("weekly", week + 2 * WEEK, weekly_overconfidence="failed")
-    for n, says in enumerate(("breach", "ok", "not_evaluated")):
-        world.run("daily", week + n * DAY, ece_two_days=says)
-    (daily, weekly), at_rest = world.store.evidence(), world.store.switch_events()
-    engine = world.store._engine
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0007")
-    world.store.upgrade()
-    filled_daily, filled_weekly = world.store.evidence()
-    assert (filled_daily.rule, filled_daily.windows, filled_daily.judged_until) == (
-        "ece-two-days", daily.windows[:1], week + 2 * DAY,
-    )  # fmt: skip
-    assert (filled_weekly.windows, filled_weekly.judged_until) == (weekly.windows[-1:], week + WEEK)
-    assert [e.key for e in world.store.switch_events()] == [e.key for e in at_rest]
-    with engine.begin() as connection:
-        assert connection.execute(text("select count(*) from evidence")).scalar_one() == 2
-    assert world.enable() == "weekly 1123 breach"

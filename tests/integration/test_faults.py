@@ -12,7 +12,7 @@ from benchmarks.faults import Bench
 WEEKS, PLACE, LASTS = 2, 0.3, timedelta(hours=1)
 PLAN = {
     0: Kind.WORKERS, 1: Kind.LINE, 2: Kind.DAYS_AHEAD, 3: Kind.HISTORY, 4: Kind.STEP, 5: Kind.REPEATED, 6: Kind.READ,
-    7: Kind.AHEAD, 8: Kind.WAREHOUSE, 9: Kind.BEHIND, 10: Kind.CHANNEL, 11: Kind.SLACK, 12: Kind.MIGRATION,
+    7: Kind.AHEAD, 8: Kind.WAREHOUSE, 9: Kind.BEHIND, 10: Kind.CHANNEL, 11: Kind.SLACK,
     13: Kind.LOST, 15: Kind.DISK,
 }  # fmt: skip
 """Number of a run -> what goes wrong; 7 and 15 are the weekly ones, and from 10 on there are messages about a label."""

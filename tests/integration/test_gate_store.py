@@ -228,7 +228,7 @@ def test_a_history_that_is_locked_closes_it_and_opens_it_again(file: Path) -> No
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE calmon_revision SET version_num = '0001'", "is at schema revision 0001"),
+        ("UPDATE calmon_revision SET version_num = '0099'", "is at schema revision 0099"),
         ("DROP TABLE calmon_revision", "no tables of a history"),
         ("DROP TABLE thresholds", "no such table"),
         ("UPDATE switches SET state = 'paused'", "holds what is no snapshot"),

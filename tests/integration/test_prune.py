@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from typer.testing import CliRunner
 
 from monitor.cli import app, database
@@ -20,10 +19,9 @@ from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
-from monitor.core import compact
 from monitor.core.records import Subject, Window
 from monitor.core.windows import day, week
-from monitor.history import archive, label_counts, schema, tables
+from monitor.history import archive, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.prune import Removed, Retention
 from monitor.history.readings import COUNTS_REMOVED
@@ -191,59 +189,6 @@ def test_promises_that_an_older_version_did_not_store_are_kept_before_counts_go(
             connection.execute(sa.text("UPDATE counts SET promises = NULL"))
         prune(store, RULES, LATER)
         assert promised(store) == past
-    engine.dispose()
-
-
-def first_bytes_of(connection: sa.Connection) -> set[bytes]:
-    """Which forms the counts have of windows and baselines."""
-    stored = "SELECT {0} FROM counts WHERE {0} IS NOT NULL UNION ALL SELECT {0} FROM baselines WHERE {0} IS NOT NULL"
-    found = " UNION ALL ".join(stored.format(blob) for blob in ("data", "segment_data"))
-    return {bytes(data)[:1] for data in connection.execute(sa.text(found)).scalars()} - {b""}
-
-
-def test_the_migration_goes_down_and_up_with_data(judged: World, url: str) -> None:
-    """Down: the older form of counts, and no window without; up again: the same counts."""
-    first, newest = JUDGED[0], NEWEST
-    engine = open_engine(store_url(url))
-    with Store.from_url(url) as store:
-        before = store.load_reading("weekly", newest.start, "tickets", segment_counts=True)
-        pinned = {b.label: b.digest for b in store.baselines("tickets")}
-        keep = retention(store, RULES, LATER)
-        for window in JUDGED:
-            store.remove_details(window.schedule, window.start, keep, LATER)
-        left = store.estimates(segments=True)
-        assert any(e.detail for e in left)
-        of_verdicts = {name: content(url)[name] for name in ("verdicts", "incidents", "switch_events")}
-        tested = store.shifts()
-        assert all(v.condition == v.detail["condition"] for v in of_verdicts["verdicts"])
-        assert any(each.detail for each in tested)
-        with for_writing(engine).begin() as connection:
-            columns = "source, label, segment, metric, population, value, plug_in, low, high, n, positives, window_name"
-            shown = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
-            first_bytes = sa.text("SELECT data FROM counts WHERE data IS NOT NULL AND label = ''")
-            assert {bytes(data)[:1] for data in connection.execute(first_bytes).scalars()} == {label_counts.POOLED}
-            assert compact.APART in first_bytes_of(connection)
-            command.downgrade(schema.alembic_config(connection), "0027")
-            assert first_bytes_of(connection) == {compact.TOGETHER, label_counts.POOLED}
-            command.downgrade(schema.alembic_config(connection), "0020")
-            older = connection.execute(sa.text(f"SELECT {columns} FROM estimates")).all()
-            assert sorted(older, key=repr) == sorted(shown, key=repr)
-            assert first_bytes_of(connection) == {b"x"}
-            details = connection.execute(sa.text("SELECT CAST(detail AS TEXT) FROM verdicts UNION ALL "
-                                                 "SELECT CAST(detail AS TEXT) FROM shifts")).scalars()  # fmt: skip
-            assert {each[:2] for each in details} <= {'{"', "{}"}
-        store.upgrade()
-        assert before is not None
-        assert store.estimates(segments=True) == left
-        assert store.shifts() == tested
-        assert {name: rows for name, rows in content(url).items() if name in of_verdicts} == of_verdicts
-        again = store.load_reading("weekly", newest.start, "tickets", segment_counts=True)
-        assert again is not None
-        assert {label: part.digest() for label, part in again.labels.items()} == {
-            label: part.digest() for label, part in before.labels.items()
-        }
-        assert {b.label: b.digest for b in store.baselines("tickets")} == pinned
-        assert store.load_reading("weekly", first.start, "tickets") is None
     engine.dispose()
 
 

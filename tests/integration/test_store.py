@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
@@ -50,7 +51,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.history import connect, estimate_rows, schema, tables
+from monitor.history import connect, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -189,7 +190,7 @@ def test_the_migrations_make_exactly_the_tables(url: str, made: Any, monkeypatch
 def test_a_store_of_another_revision_is_refused_with_the_remedy(url: str):
     Store.from_url(url).close()
     _set_revision(url, "0000")
-    with pytest.raises(SchemaOutdated, match=r"schema revision 0000.*newer version"):
+    with pytest.raises(SchemaOutdated, match=r"schema revision 0000.*another version"):
         Store.from_url(url)
     with Store.from_url(url, check=False) as unchecked:
         assert unchecked.revision() == "0000"
@@ -198,26 +199,24 @@ def test_a_store_of_another_revision_is_refused_with_the_remedy(url: str):
 def test_a_store_that_is_open_refuses_tables_that_were_upgraded_meanwhile(store: Store, url: str):
     _set_revision(url, "0099")
     for use in (store.stored_switches, store.runs, lambda: store.put_note(Note("n", NOW, {})), store.ping):
-        with pytest.raises(SchemaOutdated, match=r"schema revision 0099.*newer version"):
+        with pytest.raises(SchemaOutdated, match=r"schema revision 0099.*another version"):
             use()
     _set_revision(url, schema.head())
     assert store.notes() == {}
 
 
 class BeforeUpgrade:
-    """A PostgreSQL history of the revision before, a program that writes it, and an upgrade, each in a thread."""
+    """A PostgreSQL history, a program that writes it, and an upgrade by a newer program, each in a thread."""
 
     def __init__(self, url: str, pool: concurrent.futures.Executor) -> None:
-        self.engine, self.pool = open_engine(store_url(url)), pool
-        schema.make_as(self.engine, BEFORE)
-        self.program = Store.from_url(url, create=False)
+        self.engine, self.pool, self.program = open_engine(store_url(url)), pool, Store.from_url(url)
 
     def close(self) -> None:
         self.program.close()
         self.engine.dispose()
 
     def upgrade(self) -> concurrent.futures.Future[None]:
-        return self.pool.submit(new_history.REAL, self.engine)
+        return self.pool.submit(schema.upgrade, self.engine)
 
     def write(self) -> concurrent.futures.Future[None]:
         return self.pool.submit(self.program.put_note, Note("n", NOW, {}))
@@ -233,29 +232,33 @@ class BeforeUpgrade:
         raise AssertionError(f"{count} sessions never waited at the same time")
 
 
-BEFORE = "0030"
+def migrated(config: Config, _: str) -> None:
+    """What a migration of a newer program does."""
+    connection = config.attributes["connection"]
+    connection.execute(text("ALTER TABLE runs ADD COLUMN more text"))
+    connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0099'"))
 
 
 @pytest.fixture
 def before(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BeforeUpgrade]:
     if url.startswith("sqlite"):
         pytest.skip("SQLite has one writer: its transaction begins with the only lock, for an upgrade too")
-    monkeypatch.setattr(schema, "REVISION", BEFORE)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         made = BeforeUpgrade(url, pool)
+        monkeypatch.setattr(command, "upgrade", migrated)
         yield made
         made.close()
 
 
 def test_who_writes_while_the_tables_are_upgraded_waits_and_is_refused(before: BeforeUpgrade):
     with before.engine.begin() as reader:
-        reader.execute(text("SELECT count(*) FROM estimate_series"))  # which the migration changes: it waits
+        reader.execute(text("SELECT count(*) FROM runs"))  # which the migration changes: it waits
         upgrade = before.upgrade()
         before.wait_until_waiting(1)
         writer = before.write()
         before.wait_until_waiting(2)
     upgrade.result(timeout=60)
-    with pytest.raises(SchemaOutdated, match="the history is at schema revision 0032"):
+    with pytest.raises(SchemaOutdated, match="the history is at schema revision 0099"):
         writer.result(timeout=60)
     with before.engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM notes")).scalar_one() == 0
@@ -269,12 +272,12 @@ def test_an_upgrade_waits_for_who_has_begun_to_write(before: BeforeUpgrade):
         upgrade = before.upgrade()
         before.wait_until_waiting(2)
         with before.engine.connect() as connection:
-            assert schema.revision_of(connection) == BEFORE
+            assert schema.revision_of(connection) == schema.head()
     writer.result(timeout=60)
     upgrade.result(timeout=60)
     with before.engine.connect() as connection:
         assert connection.execute(text("SELECT key FROM notes")).scalars().all() == ["n"]
-        assert schema.revision_of(connection) == schema.head()
+        assert schema.revision_of(connection) == "0099"
 
 
 def test_a_database_whose_transactions_see_one_moment_by_default_is_written_as_any_other(url: str):
@@ -288,7 +291,7 @@ def test_a_database_whose_transactions_see_one_moment_by_default_is_written_as_a
 
 
 def test_an_older_revision_asks_for_the_upgrade(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(schema, "head", lambda: "9999")
+    monkeypatch.setattr(schema, "REVISION", "9999")
     with pytest.raises(SchemaOutdated, match="run `calmon db upgrade`"):
         schema.refuse_other_revision("0001")
 
@@ -310,33 +313,6 @@ def test_upgrading_twice_and_down_and_up_again_is_the_same(store: Store, url: st
     assert store.revision() is None
     store.upgrade()
     assert store.runs() == []
-
-
-def test_what_older_versions_said_in_sentences_becomes_columns(store: Store, url: str):
-    gone = replace(delivery("gone", state="dead"), error="message_deleted: somebody deleted it")
-    shut = replace(delivery("shut", state="failed"), error="may have been sent: is_archived: unarchive it")
-    other = replace(delivery("other", state="failed"), error="Slack was not reached (is_archived)")
-    store.apply_incidents([incident("i1", rule="monitor:data", reason="a_b", further_reasons=("c", "d_e"))], [], [])
-    for each in (gone, shut, other):
-        store.add_delivery(each)
-    for label, words, by_operator in (
-        ("run", "not evaluated: no_rows", False), ("person", "not evaluated: I think", True),
-        ("breach", "auc-floor: below_threshold in 2026-W46", False),
-    ):  # fmt: skip
-        before = store.switch("tickets", label)
-        off = replace(before, state="off", by_operator=by_operator, reason=words, changed_at=NOW, actor="x")
-        assert store.apply_switch(before, off, event(f"e:{label}", label=label)) == "applied"
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0009")
-        assert connection.execute(text("select reason from incidents")).scalar_one() == "a_b, c, d_e"
-    engine.dispose()
-    store.upgrade()
-    assert [each.reasons for each in store.incidents(of_monitor=True)] == [("a_b", "c", "d_e")]
-    assert {d.id: (d.error_code, d.uncertain, d.is_of_deleted) for d in store.deliveries()} == {
-        "gone": ("message_not_found", False, True), "shut": ("is_archived", True, False), "other": (None, False, False),
-    }  # fmt: skip
-    assert {s.label: s.not_evaluated for s in store.switches()} == {"run": "no_rows", "person": None, "breach": None}
 
 
 def test_several_long_reasons_of_one_trouble_are_kept_whole(store: Store):
@@ -599,9 +575,7 @@ def test_verdicts_estimates_and_shifts_come_back_as_they_were(store: Store):
     assert store.shifts(source="mail") == []
 
 
-def test_textbook_values_come_back_and_go_down_and_up_where_they_are_the_value_another_or_missing(
-    store: Store, url: str
-):
+def test_textbook_values_come_back_where_they_are_the_value_another_or_missing(store: Store):
     of = {"ece": Interval(0.05, 0.03, 0.07, 0.06), "brier": Interval(0.1, None, None, 0.1),
           "nll": Interval(0.2, 0.1, 0.3, None), "mce": Interval(None, None, None, 0.4),
           "roc_auc": Interval(None, None, None, None)}  # fmt: skip
@@ -609,19 +583,11 @@ def test_textbook_values_come_back_and_go_down_and_up_where_they_are_the_value_a
     store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
     assert {each.metric: each.interval for each in store.estimates()} == of
     said = {metric: interval.plug_in for metric, interval in of.items()}
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        for view in ("v1_estimates", "estimates"):
-            assert dict(connection.execute(text(f"SELECT metric, plug_in FROM {view}")).tuples().all()) == said
-        command.downgrade(schema.alembic_config(connection), "0024")
-        assert dict(connection.execute(text("SELECT metric, plug_in FROM estimates")).tuples().all()) == said
-    engine.dispose()
-    store.upgrade()
-    assert {each.metric: each.interval for each in store.estimates()} == of
-    assert all(each.detail == {"bins": 15} for each in store.estimates())
+    with store._read() as connection:
+        assert dict(connection.execute(text("SELECT metric, plug_in FROM v1_estimates")).tuples().all()) == said
 
 
-def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: Store, url: str):
+def test_estimates_come_back_each_with_its_own_rows(store: Store):
     odd = {"rmse": 123456789.25, "mae": 1e-7 / 3, "nll": 1e290, "ece": 0.0, "auc": None, "brier": 1 / 3}
     more = {f"metric-{number}": number / 8 for number in range(8)}
     made = [
@@ -645,56 +611,11 @@ def test_estimates_share_lines_each_with_its_own_rows_and_go_down_and_up(store: 
         assert plug_in == value
         assert counted == [each.n, each.positives]
     assert found["mae", "all"][0] == pytest.approx(1e-7 / 3, rel=1e-15), "small numbers keep their digits"
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0028")
-        columns = "value, COALESCE(plug_in, value), n, positives"
-        before = connection.execute(text(f"SELECT {columns} FROM estimated")).tuples().all()
-        assert sorted(before, key=repr) == sorted(found.values(), key=repr)
-    engine.dispose()
-    store.upgrade()
-    assert shown() == found
     store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
     assert len(store.estimates()) == 1
 
 
-def test_a_line_has_a_detail_of_each_part_and_others_are_beside_it(store: Store, url: str):
-    def made(detail: bool, metrics: Sequence[str] = ("ece", "mce", "brier")) -> list[Estimate]:
-        return [
-            estimate(metric=metric, where=where, detail={metric: where} if detail and metric != "ece" else {})
-            for metric in metrics for where in ("all", "predicted", "automated")
-        ]  # fmt: skip
-
-    def beside() -> int:
-        with store._read() as connection:
-            return int(connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one())
-
-    def saved(estimates: Sequence[Estimate]) -> bool:
-        store.save_evaluation(week(), ["tickets"], estimates, [], [], NOW)
-        return sorted(store.estimates(), key=repr) == sorted(estimates, key=repr)
-
-    assert (saved(made(detail=False)), beside()) == (True, 0)  # a series may have its first detail later
-    assert (saved(made(detail=True)), beside()) == (True, 3)
-    with store._read() as connection:
-        assert connection.execute(text("SELECT count(*) FROM estimated")).scalar_one() == 1
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0030")
-        assert connection.execute(text("SELECT count(*) FROM estimate_extras")).scalar_one() == 6
-    store.upgrade()
-    assert sorted(store.estimates(), key=repr) == sorted(made(detail=True), key=repr)
-    assert beside() == 3
-    for metrics, left in ((("mce",), ("ece", "brier")), (("ece", "brier"), ())):
-        with for_writing(engine).begin() as connection:
-            which = tables.estimate_series.c.metric.in_(metrics)
-            estimate_rows.remove(connection, "weekly", week().start, which)
-        assert sorted(store.estimates(), key=repr) == sorted(made(detail=True, metrics=left), key=repr)
-    engine.dispose()
-    assert beside() == 0
-    assert saved(made(detail=True))
-
-
-def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_once(store: Store, url: str):
+def test_verdicts_come_back_also_several_of_one_rule_that_were_stored_at_once(store: Store):
     made = [
         verdict("0a", outcome="breach", actions=("slack", "disable_automation"), detail={"condition": "above"}),
         verdict("0b"),  # the same subject and rule at the same moment: of another evaluation
@@ -712,15 +633,6 @@ def test_verdicts_go_down_and_up_also_several_of_one_rule_that_were_stored_at_on
     found = shown()
     assert [(row[0], row[-2]) for row in found] == [("0a", False), ("0b", True), ("0c", True), ("0d", True)]
     assert {each.id: each for each in store.verdicts(current_only=False)} == {each.id: each for each in made}
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0029")
-        columns = ", ".join(f'"{column.name}"' for column in tables.verdicts.c)
-        before = connection.execute(text(f"SELECT {columns} FROM verdicts ORDER BY id").columns(*tables.verdicts.c))
-        assert list(before.tuples()) == found
-    engine.dispose()
-    store.upgrade()
-    assert shown() == found
     again = verdict("0e", week(1))
     store.save_evaluation(week(1), ["tickets"], [], [again], [], NOW)
     assert store.verdicts(window_start=week(1).start) == [again]
@@ -751,17 +663,10 @@ def test_verdicts_of_several_evaluations_of_a_window_are_counted_together(store:
     assert [line.id for line in store.verdict_lines("weekly", [START + WEEK], ["tickets"], "billing")] == ["t4"]
 
 
-def test_shift_tests_go_down_and_up_whether_estimates_are_beside_them_or_not(store: Store, url: str):
+def test_shift_tests_of_a_window_are_replaced(store: Store):
     made = [ShiftResult(Subject("tickets", label), week(), test, "score", 0.2, None, 900, 8000, detail)
             for label, test, detail in ((None, "psi", {"bins": 10}), ("billing", "ks", {}))]  # fmt: skip
     store.save_evaluation(week(), ["tickets"], [], [], made, NOW)
-    assert store.shifts() == made
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0026")
-        connection.execute(text("DELETE FROM estimate_windows"))  # as where no estimate was ever made
-    engine.dispose()
-    store.upgrade()
     assert store.shifts() == made
     store.save_evaluation(week(), ["tickets"], [], [], made[:1], NOW)
     assert store.shifts() == made[:1]
@@ -1008,26 +913,6 @@ def test_baselines_keep_cells_edges_and_every_version(store: Store):
         "ana",
         "new model",
     )
-
-
-def test_the_settings_of_baselines_and_readings_are_kept_and_those_of_older_schemas_are_unknown(store: Store, url: str):
-    settings = {"relation": "tickets", "score_is": "probability_of_label", "positive": "yes, \u00fc"}
-
-    def kept() -> list[Any]:
-        reading = store.load_reading("weekly", week().start, "tickets") or StoredReading("none")
-        past = store.past_promises("tickets", week(1), 1, ZoneInfo("UTC"))
-        return [reading.settings, *(b.settings for b in store.baselines()), *(each.settings for each in past)]
-
-    store.save_baselines([replace(baseline(), settings=settings)])
-    store.save_reading(week(), StoredReading("tickets", settings=settings), NOW)
-    assert kept() == [settings] * 3
-    engine = open_engine(store_url(url))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0031")
-        assert connection.execute(text("SELECT label, digest FROM baselines")).all() == [("billing", baseline().digest)]
-    engine.dispose()
-    store.upgrade()
-    assert kept() == [None] * 3
 
 
 @pytest.mark.parametrize(

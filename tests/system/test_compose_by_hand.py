@@ -20,13 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 import yaml
-from alembic import command
 
 from monitor.core.windows import week
-from monitor.history import schema
-from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.store import Store
 from monitor.run import run_window
 from tests.conftest import new_postgres_database
@@ -141,15 +137,13 @@ def host(tmp_path: Path, postgres_url: str, workspace: slack.FakeSlack) -> Host:
     return Host(tmp_path, places, given | {"CALMON_SLACK_API_URL": workspace.url})
 
 
-def test_two_weeks_and_an_upgrade_go_through_the_processes_of_compose(
+def test_two_weeks_go_through_the_processes_of_compose(
     host: Host, workspace: slack.FakeSlack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     address = (host.folder / "secrets" / "calmon_store_url").read_text("utf-8")
     host.run("migrate")
     host.run("worker", "calmon", "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1], "--reason", "trusted")
     before = host.run("worker", "calmon", "run", "weekly", "--week", WEEKS[9], "--json")
-    an_older_version_wrote(address)
-    host.run("migrate")
 
     port = host.places["4200"]
     with ExitStack() as running:
@@ -176,15 +170,6 @@ def test_two_weeks_and_an_upgrade_go_through_the_processes_of_compose(
     # the watchdog of compose may have come round meanwhile, and found leases that ended months ago: not of this week
     (told,) = [text for text in workspace.texts("ml-monitoring") if "no evaluation renewed it" not in text]
     assert told.startswith("slipping is overconfident")  # one message, edited when the second week went on
-
-
-def an_older_version_wrote(address: str) -> None:
-    """Bring the schema back, with its rows, to what an older version had."""
-    engine = open_engine(store_url(address))
-    with for_writing(engine).begin() as connection:
-        command.downgrade(schema.alembic_config(connection), "0010")
-        assert connection.execute(sa.text("SELECT count(*) FROM verdicts")).scalar_one() > 0
-    engine.dispose()
 
 
 def answers(url: str) -> bool:
