@@ -32,12 +32,11 @@ from monitor.evaluation.rule_metrics import (
     with_detectability,
 )
 from monitor.inference.memory import kept_with
+from monitor.metrics.names import LEAST_ROWS_OF_ECE
 from monitor.metrics.selective import OF_AUTOMATED
 
 LOOKS_FROM = 1 / 4
 """The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
-LOOKS_AT_BINS_FROM = 125
-"""The same as a number of rows of an ECE or MCE: below it very small p-values of an ECE are too frequent."""
 NEAR = 0.005
 """So near a threshold, or nearer than half of it, a quicker form of interval does not say on which side a value is."""
 
@@ -313,7 +312,7 @@ def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
     Measured by ``python -m benchmarks.newest``.
     """
     share = rows_needed(rule, evaluation) * LOOKS_FROM
-    return max(share, LOOKS_AT_BINS_FROM) if rule.measure in BINNED else share
+    return max(share, LEAST_ROWS_OF_ECE) if rule.measure in BINNED else share
 
 
 def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], level: float) -> list[Comparison]:

@@ -269,7 +269,8 @@ def verdicts_of(
         rows, baselines = data.current.whole.unresolved, data.baselines
         family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in rule_inputs]
     elif rule.scope != "segments":
-        family = special_comparisons(rule, rule_inputs, data.current.whole, source, config.evaluation)
+        level, whole = _level_in_family(rule_inputs, data, config), data.current.whole
+        family = special_comparisons(rule, rule_inputs, whole, source, config.evaluation, level=level)
     nothing_known = data.problem is not None or not any(label is not None for label in subjects(data, source))
     if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from monitor.core.counts import OF_DIAGRAM, Counts, bin_counts, equal_width_edge
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import RuleInput, compare, gates
+from monitor.evaluation.comparisons import RuleInput, compare, compare_family, gates
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.counts_bootstrap import Spread
@@ -79,22 +79,34 @@ def needs_whole_rows(rule: Rule) -> bool:
 
 
 def special_comparisons(
-    rule: Rule, rule_inputs: Sequence[RuleInput], whole: WholeSource, source: SourceConfig, evaluation: EvaluationConfig
+    rule: Rule,
+    rule_inputs: Sequence[RuleInput],
+    whole: WholeSource,
+    source: SourceConfig,
+    evaluation: EvaluationConfig,
+    *,
+    level: float | None = None,
 ) -> list[Comparison] | None:
-    """The comparison of each subject for a metric of this module; None for the metric of any other rule."""
+    """The comparison of each subject for a metric of this module; None for the metric of any other rule.
+
+    ``level``: as in :func:`~monitor.evaluation.comparisons.compare_family`, which compares all metrics of counts.
+    """
     metric = METRICS.get(rule.metric or "")
     if metric is None:
         return None
-    any_costs = any(source.costs_of(rule_input.subject.label) for rule_input in rule_inputs)
-    ways: tuple[tuple[bool, Callable[[RuleInput], Comparison]], ...] = (
-        (metric.needs in COUNTED, lambda m: _of_ranks(rule, m, whole, evaluation)),
-        (metric.needs in WHOLE, lambda m: _of_rows(rule, m, whole, evaluation)),
-        (metric.name in other_binning(evaluation), lambda m: _in_other_bins(rule, m, evaluation)),
-        (metric.name in TOTALS, lambda m: compare(rule, replace(m, counts=m.counts[:1]), evaluation)),
-        (metric.name in cost.ON_GROUPS and any_costs, lambda m: compare(rule, _costed(source, m), evaluation)),
-    )
-    compare_one = next((each for holds, each in ways if holds), None)
-    return None if compare_one is None else [compare_one(rule_input) for rule_input in rule_inputs]
+    if metric.needs in WHOLE:
+        compare_one = _of_ranks if metric.needs in COUNTED else _of_rows
+        return [compare_one(rule, rule_input, whole, evaluation) for rule_input in rule_inputs]
+    if metric.name in TOTALS:
+        newest = [replace(rule_input, counts=rule_input.counts[:1]) for rule_input in rule_inputs]
+        return compare_family(rule, newest, evaluation)
+    own_binning = other_binning(evaluation).get(metric.name)
+    if own_binning is not None:
+        rebinned = [_in_other_bins(rule_input, own_binning) for rule_input in rule_inputs]
+        return compare_family(rule.model_copy(update={"metric": "ece"}), rebinned, own_binning, level=level)
+    if metric.name in cost.ON_GROUPS and any(source.costs_of(each.subject.label) for each in rule_inputs):
+        return compare_family(rule, [_costed(source, each) for each in rule_inputs], evaluation, level=level)
+    return None
 
 
 def _costed(source: SourceConfig, rule_input: RuleInput) -> RuleInput:
@@ -111,13 +123,12 @@ def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...
 # --- other bins
 
 
-def _in_other_bins(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> Comparison:
-    """The comparison of an ECE with its own binning; the baseline's bins are made again from its cells."""
-    own_binning = other_binning(evaluation)[rule.measure]
+def _in_other_bins(rule_input: RuleInput, own_binning: EvaluationConfig) -> RuleInput:
+    """The input for an ECE with its own binning: the baseline's bins are made again from its cells."""
     baseline = rule_input.baseline
-    if baseline is not None:
-        rule_input = replace(rule_input, baseline=replace(baseline, edges=edges_of(baseline.counts, own_binning)))
-    return compare(rule.model_copy(update={"metric": "ece"}), rule_input, own_binning)
+    if baseline is None:
+        return rule_input
+    return replace(rule_input, baseline=replace(baseline, edges=edges_of(baseline.counts, own_binning)))
 
 
 # --- ranks

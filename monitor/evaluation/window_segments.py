@@ -118,7 +118,7 @@ def _compared(
     level = evaluation.false_discovery_rate / max(1, rules * len(family) * most)
     inputs = [part for each in family for part in each.parts.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
-    found = special_comparisons(rule, inputs, WholeSource(), source, analytic)
+    found = special_comparisons(rule, inputs, WholeSource(), source, analytic, level=level)
     made = iter(compare_family(rule, inputs, analytic, level=level) if found is None else found)
     return [{segment: next(made) for segment in each.parts} for each in family]
 

@@ -99,6 +99,11 @@ They are shares of right or wrong decisions, and the mean score less such a shar
 rows that are no decisions (prevalence, share_to_people) have no wrong side.
 """
 
+ECES: frozenset[str] = frozenset(name for name in NEEDS if name.split("_at_")[0] in ("ece", "ace", "equal_width_ece"))
+"""The metrics that are an ECE, in whatever bins and of whatever ranks."""
+LEAST_ROWS_OF_ECE = 125
+"""The fewest rows in which an ECE is tested: in fewer, very small p-values of it are too frequent."""
+
 CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
 """The metrics that are in every JSON document of a run."""
 

@@ -25,7 +25,7 @@ from monitor.cli import app
 from monitor.core.records import WHERES, Estimate, Interval, Verdict
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
-from monitor.metrics.names import EXPECTED, OF_OTHER_LABELS, can_give
+from monitor.metrics.names import ECES, EXPECTED, OF_OTHER_LABELS, can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
@@ -101,7 +101,7 @@ def config() -> str:
     )
     rules = "\n".join(
         f"  - {{id: {kind.replace('_', '')}-{name.replace('_', '-')}, metric: {name}, threshold: {threshold(name)}, "
-        f"match: {{source: {kind}}}, min_samples: 50}}"
+        f"match: {{source: {kind}}}, min_samples: {125 if name in ECES else 50}}}"
         for kind, name in PAIRS
     )
     return (

@@ -19,6 +19,7 @@ from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Windo
 from monitor.evaluation.comparisons import RuleInput, compare, compare_family, pooled
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
+from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
 from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -291,6 +292,17 @@ def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothin
     found = compare_family(rule, [rule_input], many, level=SIGNIFICANT)[0]
     assert (found.windows, found.beyond) == (2, False)
     assert found.detail["newest_p"] < SIGNIFICANT
+
+
+@pytest.mark.parametrize("metric", ["equal_width_ece", "ace"])
+def test_an_ece_in_bins_of_its_own_is_looked_at_in_the_newest_window_alone_as_well(metric: str) -> None:
+    rule = Rule(id="own", metric=metric, condition="increase", threshold=0.02)
+    source = SourceConfig(relation="t", score_is="probability_of_label")
+    inputs = [material(rows(130, over=0.5, seed=9), *GOOD, baseline=pinned(rows(20_000)))]
+    (found,) = special_comparisons(rule, inputs, WholeSource(), source, EVALUATION, level=SIGNIFICANT) or []
+    assert (found.windows, found.n, found.beyond) == (1, 130, True)
+    assert found.p_value is not None
+    assert found.p_value < SIGNIFICANT
 
 
 def test_a_rule_on_several_windows_running_is_not_judged_on_fewer() -> None:
