@@ -2,6 +2,6 @@
 
 import os
 
-from monitor.core.blas import one_thread
+from monitor.core.process_environment import one_thread
 
 one_thread(os.environ)  # before anything imports NumPy

@@ -3,13 +3,14 @@
 import gc
 import os
 
-from monitor.core.blas import one_thread
+from monitor.core.process_environment import exempt_loopback, one_thread
 from monitor.core.terminal_size import drop_odd_sizes
 
 GARBAGE_AFTER = (50_000, 20, 100)
 """Thresholds of Python's search for reference cycles: imports leave none, and the search took 5% of a command."""
 
 gc.set_threshold(*GARBAGE_AFTER)  # before the imports, which make most of the objects of a command
+exempt_loopback(os.environ)  # before anything asks a server of this machine
 one_thread(os.environ)  # before anything imports NumPy
 drop_odd_sizes(os.environ)  # before anything makes a console
 

@@ -181,13 +181,16 @@ def trial_command(
     severity: Annotated[
         str | None, typer.Option(help="Only the route that a critical, warning or info incident takes.")
     ] = None,
+    mention: Annotated[
+        bool, typer.Option("--mention", help="Really mention those whom the route mentions; else it only names them.")
+    ] = False,
     by: cli.ByOption = None,
 ) -> None:
-    """Send a message that says it is a test to every route; it mentions nobody."""
+    """Send a message that says it is a test to every route; it mentions people only with --mention."""
     with cli.monitor() as opened:
         routes, sent = _routes(opened.config, severity), []
         for level, route in routes:
-            payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention)
+            payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention, calls=mention)
             sent.append(delivery_of(payload, kind="test", now=opened.clock()))
             opened.store.add_delivery(sent[-1])
         _deliver(opened)

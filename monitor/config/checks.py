@@ -12,7 +12,17 @@ from itertools import chain
 from typing import Any, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from monitor.config.model import OF_BANDS, OF_FEATURES, OF_SOURCE, OPERATOR, Config, Rule, ScoreMethod, SourceKind
+from monitor.config.model import (
+    OF_BANDS,
+    OF_FEATURES,
+    OF_SOURCE,
+    OPERATOR,
+    Config,
+    Rule,
+    ScoreMethod,
+    SourceKind,
+    mention_meant,
+)
 from monitor.config.problems import Problem, closest, meant
 from monitor.config.relation import relation_fault
 from monitor.config.yaml_document import Document, Path
@@ -497,6 +507,16 @@ def _operators(document: Document) -> Found:
             yield document.problem("CAL020", item, summary, remedy)
 
 
+def _mentions(document: Document) -> Found:
+    """Finds mentions that Slack would show as plain text, so that they call nobody."""
+    for route, _ in document.listed("routes"):
+        text = document.get(*route, "mention")
+        if isinstance(text, str) and text.strip() and mention_meant(text) is None:
+            summary = f"the mention {text!r} calls nobody: Slack knows people by their ids"
+            remedy = 'mention: "<@U0123ABCD>" (a user), "<!subteam^S0123ABCD>" (a user group) or "<!here>"'
+            yield document.problem("CAL020", (*route, "mention"), summary, remedy)
+
+
 def _repeated_entries(document: Document) -> Found:
     lists = [(*source, key) for source, _ in document.named("sources") for key in ("segments", "features")]
     lists += [(*rule, key) for rule, _ in document.listed("rules") for key in ("actions", "segments", "mute")]
@@ -839,6 +859,7 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _columns,
     _segments_of_sources,
     _operators,
+    _mentions,
     _keys_of_kind,
     _shapes,
     _types,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
@@ -29,6 +29,31 @@ OF_BANDS = ("overconfidence", "ece")
 """Metrics that are judged in bands of scores as well as in segment columns."""
 OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 """An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""
+_EVERYBODY = re.compile(r"<?[@!]?(here|channel|everyone)>?")
+_SOMEBODY = re.compile(r"<?(?:@|!subteam\^)?([UWS](?=[A-Z0-9]*[0-9])[A-Z0-9]{2,})(?:\|[^<>]*)?>?")
+
+
+def mention_meant(text: str) -> str | None:
+    """The people that ``text`` means, as Slack writes them; None if Slack would show it and call nobody.
+
+    Read are @here, @channel, @everyone and ids of users (U, W) and user groups (S), bare or as Slack writes them.
+
+    >>> mention_meant("@here"), mention_meant("U0123ABCD, <!subteam^S0123|ml>"), mention_meant("@ann")
+    ('<!here>', '<@U0123ABCD> <!subteam^S0123>', None)
+    """
+    words = [_word_meant(word) for word in re.split(r"[\s,]+", text.strip())]
+    return None if None in words else " ".join(word for word in words if word)
+
+
+def _word_meant(word: str) -> str | None:
+    if everybody := _EVERYBODY.fullmatch(word):
+        return f"<!{everybody[1]}>"
+    somebody = _SOMEBODY.fullmatch(word)
+    if somebody is None:
+        return None
+    return f"<!subteam^{somebody[1]}>" if somebody[1].startswith("S") else f"<@{somebody[1]}>"
+
+
 TestName = Literal[
     "ks", "psi", "chi_square", "wasserstein", "jensen_shannon", "missing", "new_categories", "constant", "empty"
 ]
@@ -359,7 +384,7 @@ class Route(Strict):
 
     match: RouteMatch = RouteMatch()
     channel: Name
-    mention: str | None = None
+    mention: Annotated[str, AfterValidator(lambda text: mention_meant(text) or text)] | None = None
     repeat: timedelta | None = None
 
 

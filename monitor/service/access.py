@@ -9,14 +9,13 @@ import logging
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
-from monitor.service.pages.base import PageScope
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.request_limits import CALLER
 from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
@@ -30,7 +29,6 @@ QUERY = "x-query"
 PAGE: Literal["page"] = "page"
 OPEN: Literal["open"] = "open"
 """The scope of the documents, which everybody may read: they are the same in every installation."""
-_PAGE_SCOPES: tuple[PageScope, ...] = get_args(PageScope)
 _REPEATED = frozenset({"segment"})
 """Query parameters that may be given more than once: one value for each column."""
 _R = ProblemReason
@@ -69,16 +67,15 @@ class Guard:
         """The name of the caller (None: no name is needed). Raises :class:`RequestRefused`."""
         if scope == OPEN:
             return None
-        here, reads = self.local and is_loopback(request.headers.get("host", "")), scope in (*_PAGE_SCOPES, "read")
-        if here and (scope == PAGE or (self.tokens is None and reads)):
+        here, reads = self.local and is_loopback(request.headers.get("host", "")), scope in (PAGE, "read")
+        if here and self.tokens is None and reads:
             return None
-        if self.proxy is not None and scope in _PAGE_SCOPES and (person := self.proxy.person(request)) is not None:
+        if self.proxy is not None and scope == PAGE and (person := self.proxy.person(request)) is not None:
             return person
         if self.tokens is None:
             raise RequestRefused(_R.NOT_LOCAL if reads else _R.NO_TOKENS)
-        entry = self._entry(self.tokens, request, page=scope in _PAGE_SCOPES)
-        needed = "read" if scope in _PAGE_SCOPES else scope
-        return _with_scope(entry, needed)
+        entry = self._entry(self.tokens, request, page=scope == PAGE)
+        return _with_scope(entry, "read" if scope == PAGE else scope)
 
     def let_token(self, token: str, scope: str) -> str:
         """The name of the token in a form's own field. Raises :class:`RequestRefused` where it lacks the scope."""

@@ -43,7 +43,7 @@ def _add_page(page: Page) -> None:
             return Response(status_code=304, headers=headers)
         return Response(answer.body, media_type=answer.media_type, headers=headers)
 
-    extra = {SCOPE: page.scope, QUERY: sorted(page.query | {"csv"})}
+    extra = {SCOPE: PAGE, QUERY: sorted(page.query | {"csv"})}
     for address in (page.address, *page.aliases):
         router.add_api_route(address, get, include_in_schema=False, openapi_extra=extra, response_model=None)
 

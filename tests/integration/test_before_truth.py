@@ -146,7 +146,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult
     assert {row[0] for row in table.rows} == {
         Subject("tickets", label) for label in ("rare", "slipping", "steady", None)
     }
-    with in_process(world.settings(), world.folder / "none", clock=lambda: NOW) as asked:
+    with in_process(world.settings(), clock=lambda: NOW) as asked:
         page = asked.get(f"/label/tickets/steady?week={WEEK}").text
         lines = list(csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={WEEK}&csv=trend").text)))
     assert 'class="estimate"' in page

@@ -114,6 +114,15 @@ def test_a_test_message_goes_to_every_route_says_so_and_calls_nobody(world: Worl
         assert not any("<!" in str(message) for message in sent)
 
 
+def test_a_test_message_with_mention_really_mentions(world: World) -> None:
+    with slack.running() as server:
+        given = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
+        done = calmon(world, "test", "--severity", "critical", "--mention", **given)
+        (sent,) = [message for message in server.messages if message["text"].startswith("Test of calmon")]
+    assert done.exit_code == 0, done.output
+    assert "It mentions <!subteam^S0123>." in sent["text"]
+
+
 def test_without_a_token_or_a_route_the_test_says_what_to_do(world: World) -> None:
     done = calmon(world, "test")
     assert done.exit_code == 1

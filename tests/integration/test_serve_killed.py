@@ -40,6 +40,8 @@ SHORT = {
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "3",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
 }
+PROXY = {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9", "NO_PROXY": "", "no_proxy": ""}
+"""The proxy of a company, which cannot reach this machine's own server: it must not be asked for it."""
 SLEEPER = """
 import os, time
 from pathlib import Path
@@ -70,7 +72,7 @@ sys.exit(serve.main())
 
 def environment_of(world: World, folder: Path) -> Mapping[str, str]:
     mine = {"PREFECT_HOME": str(folder / "home"), "PREFECT_SERVER_API_PORT": str(free_port()), "BEGUN": str(folder)}
-    return clean_environment() | world.environment | SHORT | mine | {"PYTHONPATH": f"{folder}:{ROOT}"}
+    return clean_environment() | world.environment | SHORT | PROXY | mine | {"PYTHONPATH": f"{folder}:{ROOT}"}
 
 
 def begin(server: Server, seconds: int) -> str:

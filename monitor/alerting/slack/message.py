@@ -24,10 +24,12 @@ from monitor.core.records import Delivery, DeliveryKind, Operation, Severity
 from monitor.core.wording import clean
 
 
-def trial_message(channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None) -> Payload:
-    """A message that says it is a test; each call makes a new one. It names the mention without calling anybody."""
+def trial_message(
+    channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None, *, calls: bool = False
+) -> Payload:
+    """A message that says it is a test; each call makes a new one. Unless it ``calls``, it only names the mention."""
     top = f"Test of calmon: a {severity} incident would be reported here"
-    who = f" It would mention {escape(mention)}." if mention else ""
+    who = f" It {'mentions' if calls else 'would mention'} {mention if calls else escape(mention)}." if mention else ""
     what = f"Sent by {escape(clean(by))} at {now:%Y-%m-%d %H:%M} UTC. Nothing is wrong.{who}"
     id = hashed("test", channel, severity, by, now.isoformat())
     return payload_of(channel, f"{top}. {what}", [header(top), section(what)], id)

@@ -50,7 +50,6 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
-PageScope = Literal["page", "items"]
 WEEKS_SHOWN = 156
 """How many windows a page looks back: three years of weeks."""
 
@@ -131,8 +130,7 @@ class PageContext:
 class Page:
     """One page: its address, as Starlette writes it, what makes it, its name in the navigation ("": not in it).
 
-    ``query`` are the parameters it takes (``csv`` is every page's). ``scope`` "items" is for pages with ids of items:
-    where there are tokens, they need one on this machine too.
+    ``query`` are the parameters it takes (``csv`` is every page's).
     """
 
     address: str
@@ -140,7 +138,6 @@ class Page:
     nav: str = ""
     aliases: tuple[str, ...] = ()
     query: frozenset[str] = frozenset()
-    scope: PageScope = "page"
 
 
 @dataclass(frozen=True, slots=True)

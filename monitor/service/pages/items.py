@@ -84,5 +84,4 @@ PAGE = Page(
     make,
     aliases=("/items",),
     query=frozenset({"week", "decisions", "from", "to", "source", "label"}),
-    scope="items",
 )

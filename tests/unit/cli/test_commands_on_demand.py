@@ -78,3 +78,18 @@ def test_commands_and_flows_do_linear_algebra_on_one_thread(package: str) -> Non
     environment = {name: value for name, value in os.environ.items() if name not in THREADS}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.strip() == "{1}"
+
+
+@pytest.mark.parametrize("package", ["monitor.cli", "flows"])
+def test_a_server_of_this_machine_is_never_asked_through_a_proxy(package: str) -> None:
+    code = (
+        f"import {package}, http.server, threading, urllib.request, httpx\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n"
+        "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
+        "url = f'http://127.0.0.1:{server.server_port}/'\n"
+        "print(urllib.request.urlopen(url).status, httpx.get(url).status_code)"
+    )
+    proxy = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY")}
+    environment = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"} | proxy
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert shown.stdout.strip() == "200 200", shown.stderr

@@ -119,6 +119,20 @@ def test_every_problem_has_a_golden_case() -> None:
     assert shown == set(PROBLEMS) - {"CAL002"}  # that one is about files that cannot be read: below
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("@here", "<!here>"), ("here", "<!here>"), ("!channel", "<!channel>"), ("<!everyone>", "<!everyone>"),
+        ("U0123ABCD", "<@U0123ABCD>"), ("@W012AB", "<@W012AB>"), ("<@U0123ABCD|ann>", "<@U0123ABCD>"),
+        ("S0123ABCD", "<!subteam^S0123ABCD>"), ("<!subteam^S0123ABCD|@ml>", "<!subteam^S0123ABCD>"),
+        ("<@U012A> , @here", "<@U012A> <!here>"),
+    ],
+)  # fmt: skip
+def test_a_mention_that_can_only_mean_one_thing_is_read_as_slack_writes_it(written: str, meant: str) -> None:
+    config = parse_config(f"{MINIMAL}routes: [{{channel: '#ml', mention: '{written}'}}]\n")
+    assert config.routes[0].mention == meant
+
+
 def test_ten_planted_mistakes_are_named_at_once_in_line_order() -> None:
     (case,) = (case for case in CASES if case.stem == "ten-mistakes")
     found = problems_of(case.read_text("utf-8").partition(EXPECTED)[0])
