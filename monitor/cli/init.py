@@ -19,6 +19,7 @@ from monitor.cli import common as cli
 from monitor.cli.checks import print_checks
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
+from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
@@ -38,7 +39,6 @@ from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, r
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
-from monitor.warehouse.relation import is_files, literal
 from monitor.warehouse.survey import Survey
 from monitor.warehouse.tables import ColumnSample
 
@@ -304,7 +304,7 @@ def _source_name(relation: str) -> str:
     >>> _source_name("exports/Tickets 2026.csv"), _source_name('marts."Tickets"'), _source_name("select 1")
     ('tickets_2026', 'tickets', 'tickets')
     """
-    if re.match(r"\(*\s*(select|with)\s", relation, re.IGNORECASE):
+    if is_select(relation):
         return "tickets"
     last = Path(relation).name.partition(".")[0] if is_files(relation) else relation.rpartition(".")[2]
     return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_") or "tickets"

@@ -24,7 +24,7 @@ from monitor.config.model import (
     mention_meant,
 )
 from monitor.config.problems import Problem, closest, meant
-from monitor.config.relation import relation_fault
+from monitor.config.relation import RelationSyntaxError, parse_relation
 from monitor.config.yaml_document import Document, Path
 from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import (
@@ -111,10 +111,11 @@ def _relations(document: Document) -> Found:
     for source, _ in document.named("sources"):
         for path in ((*source, "relation"), (*source, "truth", "relation"), (*source, "unresolved")):
             relation = document.get(*path)
-            fault = relation_fault(relation) if isinstance(relation, str) and relation.strip() else None
-            if fault:
-                remedy = "relation: one table, one view or one SELECT"
-                yield document.problem("CAL031", path, f"the relation {fault}", remedy)
+            if isinstance(relation, str) and relation.strip():
+                try:
+                    parse_relation(relation)
+                except RelationSyntaxError as error:
+                    yield document.problem("CAL031", path, f"the relation {error}", error.remedy)
 
 
 _LISTS_OF_NAMES = ("segments", "features", "latest_by", "agreement_by")

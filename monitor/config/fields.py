@@ -16,7 +16,7 @@ from monitor.config.checks import default_column
 from monitor.config.durations import LONGEST, nearest_duration, parse_duration
 from monitor.config.model import Config, SourceConfig
 from monitor.config.problems import Problem, closest, meant
-from monitor.config.relation import without_final_semicolon
+from monitor.config.relation import without_comments
 from monitor.config.sections import Pattern, known_keys, pattern
 from monitor.config.yaml_document import MERGE_KEY, Document, Path
 from monitor.core.records import ActionKind
@@ -133,7 +133,7 @@ class Typing:
         return value
 
     def _relation(self, value: Any, path: Path) -> Any:
-        return without_final_semicolon(value) if isinstance(value, str) else value
+        return without_comments(value) if isinstance(value, str) else value
 
     def _unresolved(self, value: Any, path: Path) -> Any:
         """The value of ``unresolved``: ``true`` means the source's own relation, a text names another one."""

@@ -8,13 +8,13 @@ from datetime import datetime
 
 from monitor.config.model import Config, SourceConfig
 from monitor.config.problems import closest
+from monitor.config.relation import is_files
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
 from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Reading, Warehouse
-from monitor.warehouse.relation import is_files
 from monitor.warehouse.survey import Survey
 
 SHOWN_LABELS = 8

@@ -12,17 +12,17 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
-from monitor.warehouse.dialects import NUMERIC, Dialect, Kind
-from monitor.warehouse.relation import (
+from monitor.config.relation import (
     CsvFiles,
     ParquetFiles,
     Relation,
-    RelationProblem,
     RelationSyntaxError,
     TableName,
     is_files,
     parse_relation,
 )
+from monitor.warehouse.dialects import NUMERIC, Dialect, Kind
+from monitor.warehouse.relation import RelationProblem
 
 REQUIRED = ("item", "label", "score", "actual", "resolved_at")
 OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
@@ -128,7 +128,7 @@ def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | Rela
     try:
         relation = parse_relation(source.relation)
     except RelationSyntaxError as error:
-        return RelationProblem(name, str(error), error.remedy)
+        return RelationProblem(name, f"relation {error}", error.remedy)
     if isinstance(relation, ParquetFiles | CsvFiles):
         fault = _fault_of_files(relation, dialect)
         return RelationProblem(name, *fault) if fault is not None else relation

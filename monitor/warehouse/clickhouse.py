@@ -17,6 +17,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import FromClause
 
+from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_S,
     FIXED_POINT,
@@ -28,7 +29,6 @@ from monitor.warehouse.dialects import (
     everything,
     utc_text,
 )
-from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
 _DRIVER = "clickhousedb+connect"

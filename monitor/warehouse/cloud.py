@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import CTE, FromClause
 
+from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
     DAY_S,
@@ -24,7 +25,6 @@ from monitor.warehouse.dialects import (
     microseconds_of,
     utc_text,
 )
-from monitor.warehouse.relation import Relation
 
 _ALL_BUT_30: Expression = sa.literal_column("34")
 """How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows; overflow is an error."""

@@ -15,6 +15,7 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
+from monitor.config.relation import CsvFiles, CsvPart, TableName, literal
 from monitor.warehouse.csv_header import (
     QUOTED,
     Header,
@@ -39,7 +40,7 @@ from monitor.warehouse.csv_rejects import (
     lines_of_file,
     unreadable,
 )
-from monitor.warehouse.relation import CsvFiles, CsvPart, TableName, UnreadableFile, literal, select_of
+from monitor.warehouse.relation import UnreadableFile, select_of
 
 COPIED_BYTES = 64 * 2**20
 """CSV files of at most this many bytes on the disk are read once a session."""

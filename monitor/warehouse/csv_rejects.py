@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from glob import escape
 from typing import Any
 
+from monitor.config.relation import CsvFiles, CsvPart, literal
 from monitor.warehouse.csv_header import Header, misnamed, not_in_utf8, opened
-from monitor.warehouse.relation import CsvFiles, CsvPart, UnreadableFile, literal, select_of
+from monitor.warehouse.relation import UnreadableFile, select_of
 
 SHOWN = 20
 EXPLICIT = "auto_detect = false"

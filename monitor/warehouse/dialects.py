@@ -25,11 +25,12 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import CTE, FromClause
 
+from monitor.config.relation import CsvFiles, ParquetFiles, Relation, TableName
 from monitor.core.records import Window
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
 from monitor.warehouse.csv_rejects import UnreadableLines, lines_between
 from monitor.warehouse.parquet_types import with_parts
-from monitor.warehouse.relation import CsvFiles, ParquetFiles, Relation, TableName, from_clause
+from monitor.warehouse.relation import from_clause
 
 Kind = Literal[
     "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"

@@ -13,12 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
+from monitor.config.relation import is_files
 from monitor.core.date_style import use_iso_dates
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import BINARY, DIALECTS, Dialect, add_functions
-from monitor.warehouse.relation import is_files
 from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import CsvFiles, ParquetFiles, Relation
 from monitor.warehouse.checks import PLACE, Columns, contract, labels_of
 from monitor.warehouse.dialects import Expression, Kind
-from monitor.warehouse.relation import CsvFiles, ParquetFiles, Relation
 
 NUMBER, TEXT = "number", "text"
 _NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)

@@ -13,7 +13,7 @@ from glob import escape
 
 import sqlalchemy as sa
 
-from monitor.warehouse.relation import ParquetFiles, ParquetPart
+from monitor.config.relation import ParquetFiles, ParquetPart
 
 SINGLE, DOUBLE = "FLOAT", "DOUBLE"
 Types = Mapping[str, str | None]

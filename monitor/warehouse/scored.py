@@ -19,10 +19,11 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from monitor.config.model import ScoreFrom, SourceConfig
+from monitor.config.relation import TableName
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS, NUMERIC, Dialect, Kind
 from monitor.warehouse.ragged import BadArray
-from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.relation import from_clause
 from monitor.warehouse.score_construction import scores
 from monitor.warehouse.statements import Statements
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig, TruthConfig, WideConfig
+from monitor.config.relation import Relation
 from monitor.warehouse.checks import (
     PLACE,
     Column,
@@ -35,7 +36,7 @@ from monitor.warehouse.checks import (
 )
 from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
-from monitor.warehouse.relation import Relation, RelationProblem
+from monitor.warehouse.relation import RelationProblem
 
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")

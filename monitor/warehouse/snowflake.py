@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import CTE, FromClause, quoted_name
 
+from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
     Dialect,
@@ -21,7 +22,6 @@ from monitor.warehouse.dialects import (
     microseconds_of,
     utc_text,
 )
-from monitor.warehouse.relation import Relation
 
 _AFTER_CANCEL_S = 1
 _NAIVE, _ZONED = Named("TIMESTAMP_NTZ"), Named("TIMESTAMP_TZ")

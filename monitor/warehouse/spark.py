@@ -15,6 +15,7 @@ from sqlalchemy import exc
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.expression import CTE, FromClause
 
+from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
     FIXED_POINT,
@@ -27,7 +28,6 @@ from monitor.warehouse.dialects import (
     microseconds_of,
     utc_text,
 )
-from monitor.warehouse.relation import Relation
 
 _NAIVE = Named("TIMESTAMP_NTZ")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")

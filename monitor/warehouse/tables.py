@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
+from monitor.config.relation import Relation
 from monitor.warehouse.checks import Columns
 from monitor.warehouse.dialects import Dialect, Expression, Kind, everything
-from monitor.warehouse.relation import Relation
 
 SAMPLE = 2_000
 _DATES: tuple[Kind, ...] = ("timestamp", "timestamptz", "date")

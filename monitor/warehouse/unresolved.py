@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig, WideConfig
+from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.relation import is_files
 from monitor.warehouse.row_levels import ONE, ZERO, built_once, first_reason, sound_unless
 from monitor.warehouse.statements import Statements
 

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import TableName
 from monitor.core.records import RejectReason, Window
 from monitor.core.windows import week
 from monitor.warehouse.asked_at_once import asked_at_once
@@ -25,7 +26,7 @@ from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.reading import Reader
-from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.relation import from_clause
 from monitor.warehouse.snowflake import division_options
 from monitor.warehouse.statements import Statements
 

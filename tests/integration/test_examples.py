@@ -13,12 +13,13 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import parse_relation
 from monitor.core import windows
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
 from monitor.warehouse.reader import Warehouse, WarehouseTimeout
-from monitor.warehouse.relation import from_clause, parse_relation
+from monitor.warehouse.relation import from_clause
 from monitor.warehouse.statements import Statements
 from tests.conftest import ENGINES, Loader
 

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import TableName
 from monitor.core import windows
 from monitor.core.records import Window
 from monitor.warehouse.checks import Column, Layout
@@ -18,7 +19,7 @@ from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.items import STATEMENTS
 from monitor.warehouse.kept_statements import statements_of
-from monitor.warehouse.relation import TableName, from_clause
+from monitor.warehouse.relation import from_clause
 from monitor.warehouse.row_levels import LEVELS
 from monitor.warehouse.statements import Statements
 

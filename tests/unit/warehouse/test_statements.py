@@ -14,11 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import CsvFiles, ParquetFiles, Query, RelationSyntaxError, TableName, parse_relation
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import BITS, COUNTED_BY_BITS, DIALECTS, duckdb_kind, microseconds, sqlite_kind
-from monitor.warehouse.relation import ParquetFiles, Query, RelationSyntaxError, TableName, from_clause, parse_relation
+from monitor.warehouse.relation import from_clause
 from monitor.warehouse.statements import Statements
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -52,6 +53,12 @@ def sql(statement: sa.Select[Any] | sa.CompoundSelect[Any]) -> str:
         ("/* all */ select ';' -- ;\n;", Query("select ';'")),
         ("WITH a AS (SELECT 1) SELECT * FROM a ; ", Query("WITH a AS (SELECT 1) SELECT * FROM a")),
         ("SELECT \"update\", 'drop' FROM t", Query("SELECT \"update\", 'drop' FROM t")),
+        ("SELECT * FROM tickets;  -- all of them", Query("SELECT * FROM tickets")),
+        ("SELECT * FROM lake.parquet", Query("SELECT * FROM lake.parquet")),
+        ("-- of the lake\n(SELECT * FROM exports.csv)", Query("(SELECT * FROM exports.csv)")),
+        ("with/select-2026.csv", CsvFiles("with/select-2026.csv")),
+        ("select*.csv", CsvFiles("select*.csv")),
+        ("/**/tickets.parquet", ParquetFiles("/**/tickets.parquet")),
     ],
 )
 def test_a_relation_is_a_name_a_path_or_one_select(text: str, relation: object) -> None:
@@ -61,20 +68,22 @@ def test_a_relation_is_a_name_a_path_or_one_select(text: str, relation: object) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("SELECT 1; SELECT 2", "more than one statement"),
-        ("SELECT 1;;", "more than one statement"),
-        ("SELECT 1) AS x, (SELECT 2", "does not open"),
-        ("SELECT (1", "not closed"),
-        ("SELECT 'open", "a string does not end"),
+        ("SELECT 1; SELECT 2", "several statements"),
+        ("SELECT 1;;", "several statements"),
+        ("SELECT 1) AS x, (SELECT 2", "never opened"),
+        ("SELECT (1", "never closed"),
+        ("SELECT 'open", "a string that does not end"),
         ("SELECT 'a\\' OR 1=1 --'", "backslash"),
-        ('SELECT "open', "a quoted name does not end"),
+        ('SELECT "open', "a quoted name that does not end"),
         ("SELECT $tag$;$tag$", "dollar-quoted"),
         ("SELECT /* open", "comment"),
         ("SELECT /* a /* b */ 1", "comment"),
         ("WITH x AS (update t SET a = 1 RETURNING *) SELECT * FROM x", "UPDATE"),
         ("SELECT 1 UNION (Delete FROM t)", "DELETE"),
-        ("DELETE FROM tickets", "is not a relation"),
-        ("tickets; DROP TABLE tickets", "is not a relation"),
+        ("SELECT update FROM t", "UPDATE"),
+        ("DELETE FROM tickets", "DELETE statement"),
+        ("tickets; DROP TABLE tickets", "several statements"),
+        ("data/*.csv*", "does not end as a file of data does"),
         ("a.b.c.d", "is not a relation"),
         ("tickets t", "is not a relation"),
         ("", "is not a relation"),
