@@ -140,7 +140,7 @@ def parse_relation(text: str) -> Relation:
 
 
 def _no_relation(text: str) -> tuple[str, str]:
-    """What a text is that is no relation, and what to write instead."""
+    """What a text is that is no relation, and its fix."""
     statement = _STATEMENT.match(text)
     if statement is not None:
         return f"is a {statement[1].upper()} statement", f"write {_FORMS}"

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy import event
+from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from monitor.config.relation import is_files
@@ -21,6 +20,7 @@ from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import BINARY, DIALECTS, Dialect, add_functions
 from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
+from monitor.warehouse.sqlite_files import check_at_rest, open_for_reading
 
 CONNECT_TIMEOUT_S = 10
 _POSTGRES_MEMORY = """\
@@ -70,17 +70,24 @@ def _needs_no_database(path: str | None, relations: Iterable[str]) -> bool:
 
 
 def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
-    in_memory = url.database in (None, "", ":memory:")
-    address = ":memory:" if in_memory else f"file:{quote(str(Path(url.database or '').absolute()))}?mode=ro"
+    file = None if url.database in (None, "", ":memory:") else Path(url.database or "").absolute()
 
     def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(address, uri=not in_memory, isolation_level=None, timeout=30)
+        connection = sqlite3.connect(":memory:", isolation_level=None) if file is None else open_for_reading(file)
         add_functions(connection)
         return connection
 
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    event.listen(engine, "commit", _still_at_rest)
     return engine
+
+
+def _still_at_rest(connection: sa.Connection) -> None:
+    try:
+        check_at_rest(connection.connection.driver_connection)
+    except sqlite3.Error as error:
+        raise exc.OperationalError("COMMIT", None, error) from error
 
 
 def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:

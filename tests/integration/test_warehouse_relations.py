@@ -6,6 +6,9 @@ import os
 import re
 import socket
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,11 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.warehouse import csv_lines
+from monitor.warehouse.dialects import DIALECTS
+from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from monitor.warehouse.relation import WrongWarehouseAddress
+from monitor.warehouse.sqlite_files import open_for_reading
 from tests.conftest import Loader
 
 pytestmark = pytest.mark.postgres
@@ -646,3 +652,78 @@ def test_what_a_pattern_stands_for_is_looked_up_for_each_reading(tmp_path: Path)
         assert rows_read(warehouse, every) == 1
         duckdb.sql(f"COPY (SELECT 'b' AS item, * EXCLUDE item FROM ({ONE_ROW})) TO '{tmp_path}/later.csv'")
         assert rows_read(warehouse, every) == 2
+
+
+# --- a SQLite file in WAL mode
+
+
+def in_wal_mode(file: Path) -> sqlite3.Connection:
+    """A writer of a file with one ticket, whose rows are all in the file itself."""
+    writer = sqlite3.connect(file, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE resolved_tickets (item, label, score, actual, resolved_at)")
+    add_ticket(writer, "t1")
+    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return writer
+
+
+def add_ticket(writer: sqlite3.Connection, item: str) -> None:
+    writer.execute("INSERT INTO resolved_tickets VALUES (?, 'refund', 0.9, 1, '2026-11-10')", (item,))
+
+
+def test_a_file_in_wal_mode_that_nobody_writes_is_read_and_nothing_is_made_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "tickets 50%.sqlite"
+    in_wal_mode(file).close()
+    with Warehouse.from_url(f"sqlite:///{file}") as warehouse:
+        assert rows_read(warehouse, source()) == 1
+        assert list(tmp_path.iterdir()) == [file]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_rows_that_are_in_the_wal_alone_are_read_beside_a_writer_and_after_it_crashed(tmp_path: Path) -> None:
+    file = tmp_path / "tickets.sqlite"
+    writer = in_wal_mode(file)
+    with Warehouse.from_url(f"sqlite:///{file}") as warehouse:
+        assert rows_read(warehouse, source()) == 1
+        add_ticket(writer, "t2")
+        assert rows_read(warehouse, source()) == 2
+        add_ticket(writer, "t3")  # the writer goes on
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for name in ("tickets.sqlite", "tickets.sqlite-wal"):
+        (crashed / name).write_bytes((tmp_path / name).read_bytes())
+    before = {path.name: path.read_bytes() for path in crashed.iterdir()}
+    with Warehouse.from_url(f"sqlite:///{crashed / file.name}") as warehouse:
+        assert rows_read(warehouse, source()) == 3
+    assert {path.name: path.read_bytes() for path in crashed.iterdir()} == before
+    writer.close()
+
+
+def test_a_file_that_is_written_while_it_is_read_at_rest_is_read_again_later(tmp_path: Path) -> None:
+    file = tmp_path / "tickets.sqlite"
+    in_wal_mode(file).close()
+    engine = ENGINES["sqlite"].opened(sa.make_url(f"sqlite:///{file}"), set())
+    with engine.connect() as connection, connection.begin():
+        assert connection.exec_driver_sql("SELECT count(*) FROM resolved_tickets").scalar() == 1
+    with (
+        pytest.raises(sa.exc.OperationalError, match="written while it was read") as raised,
+        engine.connect() as connection,
+        connection.begin(),
+        closing(sqlite3.connect(file)) as writer,
+        writer,
+    ):
+        add_ticket(writer, "t2")
+    assert not DIALECTS["sqlite"].of_the_relation(raised.value)
+
+
+def test_the_locks_of_another_reader_of_this_process_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "tickets.sqlite"
+    sqlite3.connect(file, isolation_level=None).execute("CREATE TABLE t (a)").connection.close()
+    reader = open_for_reading(file)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT * FROM t").fetchall() == []
+    open_for_reading(file).close()
+    code = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN EXCLUSIVE')"
+    other = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=False)
+    assert "locked" in other.stderr
+    reader.close()
