@@ -14,10 +14,11 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
 from monitor.config.relation import CsvFiles, ParquetFiles, Relation
-from monitor.warehouse.checks import PLACE, Columns, contract, labels_of
+from monitor.warehouse.checks import PLACE, Columns, contract, labels_of, score_name
 from monitor.warehouse.dialects import Expression, Kind
 
 NUMBER, TEXT = "number", "text"
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+$"  # 1,500 and the like
 _NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)
 
 
@@ -27,6 +28,7 @@ def typed(
     """The relation with columns in the types of the contract and of ``types``; a table stays as it is."""
     if not isinstance(relation, ParquetFiles | CsvFiles):
         return clause, available
+    scores = {name.casefold() for name in _scores(source, available)}
     given = {source.columns.get(name, name).casefold(): kind for name, kind in source.types.items()}
     if isinstance(relation, CsvFiles):
         given = {**{name.casefold(): NUMBER for name in _numbers(source, available)}, **given}
@@ -37,7 +39,10 @@ def typed(
     for name, kind in available:
         column: Expression = sa.column(name, _selectable=clause)
         given_type = given.get(name.casefold())
-        converted = (column, kind) if given_type is None or kind != "text" else _as(column, given_type)
+        if given_type is None or kind != "text":
+            converted = column, kind
+        else:
+            converted = _as(column, given_type, is_score=name.casefold() in scores)
         columns.append(converted[0].label(name))
         kinds.append((name, converted[1]))
     return sa.select(*columns).subquery(), kinds  # without a name, since two files may be joined
@@ -47,22 +52,38 @@ def _numbers(source: SourceConfig, available: Columns) -> Iterator[str]:
     """The names of the columns of a file that are numbers by the contract."""
     for name in contract(source).numbers:
         yield source.columns.get(name, name)
-    if source.wide is None:
-        return
-    names = [name for name, _ in available]
-    in_words = (source.wide.actual, source.wide.predicted) if source.positive else ()
-    for pattern in (source.wide.score, source.wide.actual, source.wide.predicted):
-        if pattern is not None and pattern not in in_words:
-            yield from (pattern.replace(PLACE, label) for label in source.wide.labels or labels_of(pattern, names))
+    if source.wide is not None:
+        in_words = (source.wide.actual, source.wide.predicted) if source.positive else ()
+        for pattern in (source.wide.score, source.wide.actual, source.wide.predicted):
+            if pattern not in in_words:
+                yield from _of_each_label(pattern, source, available)
 
 
-def _as(column: Expression, given_type: str) -> tuple[Expression, Kind]:
-    """A column of text as a number or as a date in a format. Text that is neither becomes NaN, or stays text."""
+def _scores(source: SourceConfig, available: Columns) -> Iterator[str]:
+    """The names of the columns of scores."""
+    yield source.columns.get(score_name(source), score_name(source))
+    if source.wide is not None:
+        yield from _of_each_label(source.wide.score, source, available)
+
+
+def _of_each_label(pattern: str | None, source: SourceConfig, available: Columns) -> Iterator[str]:
+    if pattern is not None and source.wide is not None:
+        labels = source.wide.labels or labels_of(pattern, [name for name, _ in available])
+        yield from (pattern.replace(PLACE, label) for label in labels)
+
+
+def _as(column: Expression, given_type: str, *, is_score: bool) -> tuple[Expression, Kind]:
+    """A column of text as a number or as a date in a format. Text that is neither becomes NaN, or stays text.
+
+    A comma is a decimal point in a score, and elsewhere where it can be nothing else: 1,500 may be 1500 or 1.5.
+    """
     if given_type == TEXT:
         return column, "text"
     text = sa.func.trim(column)
     if given_type == NUMBER:
-        plain = sa.case((sa.not_(sa.func.contains(text, ".")), sa.func.replace(text, ",", ".")), else_=text)
+        decimal = sa.not_(sa.func.contains(text, "."))
+        decimal = decimal if is_score else sa.and_(decimal, sa.not_(sa.func.regexp_matches(text, _THOUSANDS)))
+        plain = sa.case((decimal, sa.func.replace(text, ",", ".")), else_=text)
         number = sa.func.coalesce(sa.try_cast(plain, sa.Double), _truth(text), _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))

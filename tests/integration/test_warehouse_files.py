@@ -453,6 +453,15 @@ def test_numbers_and_dates_may_be_written_as_in_germany(tmp_path: Path) -> None:
     assert bad(reading) == {"date_malformed": 1}
 
 
+def test_a_comma_that_may_be_of_thousands_is_a_decimal_point_in_scores_only(tmp_path: Path) -> None:
+    path = tmp_path / "tickets.csv"
+    weights = ("1,500", "2,5", "0,125", "12,000,000", "3")
+    rows = [f"t{n};refund;0,900;1;2026-11-10;{weight}" for n, weight in enumerate(weights)]
+    reading = read(written(path, rows, HEAD.replace(",", ";") + ";weight"))
+    assert bad(reading) == {"weight_invalid": 2}
+    assert found(reading)["refund"][1:] == (pytest.approx(0.9 * 5.625), 5.625)
+
+
 def test_a_pattern_reads_many_files_with_columns_in_any_order(tmp_path: Path) -> None:
     written(tmp_path / "in" / "a.csv", ROWS[:2])
     written(tmp_path / "in" / "b.csv", ["2026-11-11,1,0.5,refund,9"], "resolved_at,actual,score,label,item")
@@ -632,5 +641,5 @@ def test_blanks_before_a_date_are_no_part_of_it(tmp_path: Path) -> None:
 
 def test_json_is_read_by_a_select(tmp_path: Path) -> None:
     duckdb.sql(f"COPY (SELECT * FROM read_csv('{written(tmp_path / 'plain.csv')}')) TO '{tmp_path}/tickets.jsonl'")
-    with pytest.raises(RelationError, match=f"is not a relation; write SELECT . FROM '{tmp_path}/tickets.jsonl'"):
+    with pytest.raises(RelationError, match=f"is JSON; write SELECT . FROM '{tmp_path}/tickets.jsonl'"):
         read(tmp_path / "tickets.jsonl")
