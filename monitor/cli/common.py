@@ -234,6 +234,8 @@ def plain_errors() -> Iterator[None]:
     except OSError as error:
         what = error.strerror or str(error) or type(error).__name__
         raise fail(what if error.filename is None else f"{error.filename}: {what}") from error
+    except MemoryError as error:
+        raise fail("this machine has too little free memory for it: nothing is lost, give it more and repeat") from error
     except KeyboardInterrupt:
         err.print("stopped: what was stored stays, and the same command goes on from there", soft_wrap=True)
         raise typer.Exit(FAILED) from None
@@ -390,6 +392,7 @@ def main() -> None:
     write_any_letter()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what had begun is stored as failed, as after Ctrl-C
     try:
         with plain_errors():
             read_into(os.environ)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+LONGEST = 400
+"""The most characters of a line, a summary or a remedy that are printed."""
 ProblemSeverity = Literal["error", "fatal"]
 
 PROBLEMS: Mapping[str, str] = MappingProxyType(
@@ -97,10 +99,16 @@ def render(problem: Problem, source_text: str) -> str:
           |         ^^^^
           fix: metric: ece
     """
+    summary, remedy = _short(problem.summary), _short(problem.remedy)
     if problem.line == 0:
-        return f"{problem.file} {problem.id} {problem.summary}\n      what to do: {problem.remedy}"
-    head = f"{problem.file}:{problem.line}:{problem.column} {problem.id} {problem.summary}"
-    return "\n".join([head, *_excerpt(problem, source_text), f"      fix: {problem.remedy}"])
+        return f"{problem.file} {problem.id} {summary}\n      what to do: {remedy}"
+    head = f"{problem.file}:{problem.line}:{problem.column} {problem.id} {summary}"
+    return "\n".join([head, *_excerpt(problem, source_text), f"      fix: {remedy}"])
+
+
+def _short(text: str) -> str:
+    """A text that may hold a value of any length, without its middle."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
 
 
 def lines_of(text: str) -> list[str]:
@@ -114,6 +122,9 @@ def _excerpt(problem: Problem, source_text: str) -> list[str]:
     # without control characters, which a terminal would execute
     line = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in written)
     before, under = line[: problem.column - 1], line[problem.column - 1 :][: problem.length]
+    if len(line) > LONGEST:  # what is before the problem gives way first
+        before, under = before[-LONGEST // 4 :], under[: LONGEST // 2]
+        line = (before + line[problem.column - 1 :])[:LONGEST]
     caret = "^" * max(1, sum(map(_width, under)))
     blank = "".join(c if c == "\t" else " " * _width(c) for c in before)
     return [f"{problem.line:5} | {line}".rstrip(), f"      | {blank}{caret}"]

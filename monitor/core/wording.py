@@ -87,6 +87,15 @@ def title(metric: str) -> str:
     return f"{title(ranked[1])}@{ranked[2]}" if ranked else _TITLES.get(metric, metric.replace("_", " "))
 
 
+def printable(text: str) -> str:
+    """``text`` without characters that a terminal or a reader does not show; lines and tabs stay.
+
+    >>> printable("spam\\u202egnp\\x1b[31m.exe\\nnext")
+    'spamgnp[31m.exe\\nnext'
+    """
+    return "".join(c for c in text if c.isprintable() or c in "\n\t" or c in _ISOLATES)
+
+
 def clean(text: str, length: int = LABEL_LENGTH) -> str:
     """Text from outside, made safe for a sentence: one line, printable, not longer than ``length``.
 
@@ -99,8 +108,8 @@ def clean(text: str, length: int = LABEL_LENGTH) -> str:
     'xxx…'
     """
     line = " ".join(text.split())
-    printable = "".join(c for c in line if c.isprintable() or c in _ISOLATES)
-    cut = printable if len(printable) <= length else printable[: length - 1] + "…"
+    shown = printable(line)
+    cut = shown if len(shown) <= length else shown[: length - 1] + "…"
     return "".join(
         isolated(part) if is_isolated else part.translate(_NO_ISOLATES)
         for is_isolated, part in zip(cycle((False, True)), _ISOLATED.split(cut))

@@ -6,6 +6,7 @@ import os
 import sys
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,9 +14,26 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.core.terminal_size import size_of
+from monitor.core.wording import printable
 
 WIDE = 140
 _WIDER_THAN_ANY = 10_000
+
+
+class PlainConsole(Console):
+    """A console that prints texts as they are: no text moves the cursor, reorders a line or becomes an emoji."""
+
+    def print(self, *objects: Any, **more: Any) -> None:
+        """Print like Rich, texts without control characters and without invisible ones that reorder them."""
+        super().print(*(_visible(each) for each in objects), **{"emoji": False} | more)
+
+
+def _visible(given: Any) -> Any:
+    if isinstance(given, str):
+        return printable(given)
+    if isinstance(given, Text) and printable(given.plain) != given.plain:
+        return Text(printable(given.plain), style=given.style)
+    return given
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -25,7 +43,7 @@ def console(*, stderr: bool = False) -> Console:
     """
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream is not None and stream.isatty()
-    return Console(stderr=stderr, width=None if terminal else size_of(os.environ.get("COLUMNS", "")) or WIDE)
+    return PlainConsole(stderr=stderr, width=None if terminal else size_of(os.environ.get("COLUMNS", "")) or WIDE)
 
 
 def plain_table(*columns: str, title: str | Text | None = None) -> Table:

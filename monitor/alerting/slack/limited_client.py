@@ -23,6 +23,11 @@ from monitor.core.time_limit import TimeLimit
 _here = threading.local()  # the sockets of this thread's request: presses are handled in several threads
 
 
+OVERRIDDEN = ("_perform_urllib_http_request", "_perform_urllib_http_request_internal", "_upload_file")
+if missing := [name for name in OVERRIDDEN if not hasattr(WebClient, name)]:
+    raise ImportError(f"this slack-sdk has no {', '.join(missing)}, without which a call has no time limit")
+
+
 class LimitedClient(WebClient):
     """A client each of whose requests ends after ``timeout`` seconds, whatever arrives until then."""
 

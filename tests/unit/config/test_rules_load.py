@@ -570,3 +570,13 @@ def test_a_copy_with_other_values_has_a_revision_of_its_own() -> None:
     assert config.model_copy().revision == before
     assert config.model_copy(update={"timezone": "Asia/Tokyo"}).revision != before
     assert config.revision == before
+
+
+def test_a_value_without_end_is_shortened_where_it_is_printed() -> None:
+    long = "x" * 100_000
+    with pytest.raises(ConfigProblems) as raised:
+        parse_config(with_rule(f"{{id: a, metric: {long}, threshold: 0.1}}"))
+    printed = str(raised.value)
+    assert len(printed) < 3_000
+    assert "^" in printed
+    assert "CAL012" in printed
