@@ -235,7 +235,7 @@ def plain_errors() -> Iterator[None]:
         what = error.strerror or str(error) or type(error).__name__
         raise fail(what if error.filename is None else f"{error.filename}: {what}") from error
     except MemoryError as error:
-        raise fail("this machine has too little free memory for it: nothing is lost, give it more and repeat") from error
+        raise fail("too little free memory: nothing is lost; give it more, then repeat") from error
     except KeyboardInterrupt:
         err.print("stopped: what was stored stays, and the same command goes on from there", soft_wrap=True)
         raise typer.Exit(FAILED) from None

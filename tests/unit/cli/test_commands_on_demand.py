@@ -89,7 +89,7 @@ def test_a_server_of_this_machine_is_never_asked_through_a_proxy(package: str) -
         "url = f'http://127.0.0.1:{server.server_port}/'\n"
         "print(urllib.request.urlopen(url).status, httpx.get(url).status_code)"
     )
-    proxy = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY")}
+    proxy = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
     environment = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"} | proxy
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert shown.stdout.strip() == "200 200", shown.stderr
