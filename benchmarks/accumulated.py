@@ -1,8 +1,8 @@
 """How soon accumulated evidence, CUSUM and weekly rules find a lasting fault, and how many false alarms they give.
 
 One label of twenty loses precision in its automated rows, of score .9, from the first week on. Accumulated evidence is
-compared with: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on overconfidence; bands
-of three standard deviations of eight weeks; and the textbook rule, which fires if the week's overconfidence is above .05.
+compared with: a CUSUM for a fall by .10, with the same proved run length; the shipped weekly rule on overconfidence;
+bands of three standard deviations of eight weeks; and the textbook rule: a week's overconfidence above .05.
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
-"""Estimates before the truth, compared with the later truth, and with NannyML's CBPE on the same rows.
+"""Estimates before the truth, compared with the later truth of the same rows.
 
 Two worlds. *demo*: the two sources of the demo, without the labels and weeks of its planted changes. *intents*: 77
 intents as in Banking77, one row for each item with its predicted intent and confidence. The shares of intents and the
 difficulty of items change from week to week; calibration does not. Half of the truths come within five days.
-
-NannyML is not a dependency: ``--nannyml PYTHON`` names the interpreter of an environment that has it (and statsmodels,
-which version 0.13.1 needs but does not declare). It estimates the accuracy of each label and week in its own process.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,14 +22,12 @@ import pandas as pd
 from benchmarks.tables import Table, console
 from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import CELLS, Counts, bin_counts, pool
+from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.records import Estimate, Where, Window
-from monitor.core.unresolved import UnresolvedRows
 from monitor.core.windows import before, week
 from monitor.demo.generator import write_demo
 from monitor.demo.population import PLANTED
 from monitor.evaluation.before_truth import estimates_before_truth
-from monitor.inference.before_truth import CalibrationMap, accuracy_law, calibration_map, expectation
 from monitor.inference.gaps import analytic_points, stack
 from monitor.metrics.registry import METRICS
 from monitor.warehouse.reader import Warehouse
@@ -48,7 +39,6 @@ BASELINE_WEEKS = 8
 INTENTS, INTENT_WEEKS = 77, 20
 MEDIAN_DAYS, SIGMA_DAYS = 5.0, 1.0
 EVALUATION = EvaluationConfig()
-PEER = Path(__file__).with_name("before_truth_peer.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +125,7 @@ def _intents(seed: int, number: int, window: Window, items: int) -> pd.DataFrame
     intent = rng.choice(INTENTS, items, p=moved / moved.sum())
     logit = rng.normal(1.6 + rng.normal(0.0, 0.3), 1.4, items)
     confidence = np.round(1 / (1 + np.exp(-logit)), 4)
-    chance = 1 / (1 + np.exp(-(tilt[intent] + slope[intent] * logit)))
-    right = rng.random(items) < chance
+    right = rng.random(items) < 1 / (1 + np.exp(-(tilt[intent] + slope[intent] * logit)))
     other = (intent + rng.integers(1, INTENTS, items)) % INTENTS
     predicted_at = window.start + pd.to_timedelta(np.sort(rng.random(items)) * 7 * 86_400, unit="s")
     delay = pd.to_timedelta(MEDIAN_DAYS * np.exp(SIGMA_DAYS * rng.standard_normal(items)) * 86_400, unit="s")
@@ -145,7 +134,6 @@ def _intents(seed: int, number: int, window: Window, items: int) -> pd.DataFrame
             "item": [f"i{number}-{place}" for place in range(items)],
             "predicted_label": np.char.add("intent ", intent.astype(str)),
             "confidence": confidence,
-            "chance": chance,
             "true_label": np.char.add("intent ", np.where(right, intent, other).astype(str)),
             "predicted_at": predicted_at.floor("s"),
             "resolved_at": (predicted_at + delay).floor("s"),
@@ -180,41 +168,20 @@ def _late(world: World) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """Our estimates by week, with processor seconds for reading, for accuracy only, and for all metrics."""
+    """Our estimates by week, and the baselines."""
 
     estimates: tuple[Estimate, ...]
     baselines: Mapping[str | None, Baseline]
-    reading: float
-    of_accuracy: float
-    of_everything: float
 
 
 def ours(world: World) -> Ours:
     """Our estimates. The baseline is read once, then the waiting rows of each later week, both from the warehouse."""
     later = world.weeks[BASELINE_WEEKS:]
     with Warehouse.from_url(world.url) as warehouse:
-        began = time.process_time()
         pinned = baselines_of(world, warehouse)
         waiting = [warehouse.unresolved(world.name, world.source, window) for window in later]
-        read = time.process_time() - began
-    began = time.process_time()
-    maps = {label: calibration_map(baseline.counts) for label, baseline in pinned.items()}
-    accuracies = [limits for rows in waiting for limits in _accuracies(rows, maps)]
-    of_accuracy = time.process_time() - began
-    began = time.process_time()
     found = [e for rows in waiting for e in estimates_before_truth(world.name, rows, pinned, EVALUATION)]
-    everything = time.process_time() - began
-    if not accuracies:
-        raise ValueError(f"{world.name} has no waiting rows")
-    return Ours(tuple(found), pinned, read, of_accuracy, everything)
-
-
-def _accuracies(rows: UnresolvedRows, maps: Mapping[str | None, CalibrationMap]) -> Iterator[tuple[float, float]]:
-    """The interval of the expected accuracy over all rows, for each label."""
-    for label in (label for label in rows.labels if label in maps):
-        law = accuracy_law(expectation(maps[label], rows.waiting_of(label), (CELLS,)))
-        if law is not None:
-            yield law.interval(EVALUATION.confidence)
+    return Ours(tuple(found), pinned)
 
 
 def compared(world: World, found: Ours) -> list[Compared]:
@@ -249,78 +216,11 @@ def _truths(world: World, warehouse: Warehouse, window: Window) -> dict[str | No
     return labels | ({None: pool(reading.labels.values())} if labels else {})
 
 
-def chances(world: World) -> dict[tuple[str, str], float]:
-    """(label, start of the week) -> the mean probability with which the truths of its waiting rows were drawn."""
-    if world.source.kind != "single_label":
-        return {}
-    week_of = "date_trunc('week', predicted_at)"
-    keys = f"predicted_label, strftime({week_of}, '%Y-%m-%d')"
-    waited = f"resolved_at >= {week_of} + INTERVAL 7 DAY"
-    with duckdb.connect(world.url.removeprefix("duckdb:///"), read_only=True) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute(
-            f"SELECT {keys}, avg(chance) FROM {world.source.relation} WHERE {waited} GROUP BY ALL"
-        ).fetchall()
-    return {(label, start): chance for label, start, chance in found}
-
-
 def _measured(e: Estimate, rows: Counts, baseline: Baseline) -> float | None:
     if e.metric == "expected_ece":
         return float(analytic_points(stack([bin_counts(rows, baseline.edges[e.where])]))[0])
     value = METRICS[e.metric.removeprefix("expected_")].point(rows)
     return None if value is None else float(value)
-
-
-# --- NannyML
-
-
-@dataclass(frozen=True, slots=True)
-class Theirs:
-    """NannyML's accuracy by (label, start of the week), its processor seconds, and how many estimates failed."""
-
-    values: Mapping[tuple[str, str], float]
-    loading: float
-    seconds: float
-    failed: int
-    version: str
-
-
-def theirs(world: World, python: str, folder: Path) -> Theirs:
-    """NannyML's estimates of the same rows, in its own process. Its seconds do not include the import."""
-    reference, waiting = folder / "reference.parquet", folder / "waiting.parquet"
-    first, last = world.weeks[0], world.weeks[BASELINE_WEEKS - 1]
-    with duckdb.connect(world.url.removeprefix("duckdb:///"), read_only=True) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        condition = f"resolved_at >= TIMESTAMPTZ '{first.start}' AND resolved_at < TIMESTAMPTZ '{last.end}'"
-        connection.execute(f"COPY ({_rows(world, condition)}) TO '{reference}'")
-        week_end = "date_trunc('week', predicted_at) + INTERVAL 7 DAY"
-        condition = f"predicted_at >= TIMESTAMPTZ '{last.end}' AND resolved_at >= {week_end}"
-        connection.execute(f"COPY ({_rows(world, condition)}) TO '{waiting}'")
-    out = folder / "theirs.json"
-    subprocess.run(  # noqa: S603 - the interpreter is an argument
-        [python, str(PEER), str(reference), str(waiting), str(out)], check=True, env=_QUIET
-    )
-    found = json.loads(out.read_text("utf-8"))
-    values = {(label, start): value for label, start, value in found["values"]}
-    return Theirs(values, found["loading"], found["seconds"], found["failed"], found["version"])
-
-
-_QUIET = {**os.environ, "NML_DISABLE_USAGE_LOGGING": "1", "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
-
-
-def _rows(world: World, condition: str) -> str:
-    """SQL of label, score, decision, truth and time of the valid rows, without duplicates."""
-    if world.source.kind == "single_label":
-        columns = (
-            "predicted_label AS label, confidence AS score, 1 AS decided, (true_label = predicted_label)::INT AS truth"
-        )
-        return (
-            f"SELECT {columns}, predicted_at AS at FROM {world.source.relation} WHERE {condition} ORDER BY predicted_at"
-        )
-    columns = "label::VARCHAR AS label, score, predicted AS decided, actual::INT AS truth, predicted_at AS at"
-    sound = "score BETWEEN 0 AND 1 AND actual IN (0, 1) AND predicted IN (0, 1)"
-    newest = "QUALIFY row_number() OVER (PARTITION BY item, label ORDER BY resolved_at DESC) = 1"
-    return f"SELECT {columns} FROM {world.source.relation} WHERE {condition} AND {sound} {newest} ORDER BY predicted_at"
 
 
 # --- tables
@@ -348,64 +248,20 @@ def held_table(found: Mapping[str, Sequence[Compared]]) -> Table:
     return Table("Estimates before the truth against the truth", columns, tuple(lines), (note,), texts=4)
 
 
-def peer_table(worlds: Mapping[str, tuple[World, Ours, Sequence[Compared], Theirs]]) -> Table:
-    """The table of error and time of the expected accuracy of each label and week, ours and NannyML's."""
-    lines = []
-    for name, (world, mine, every, peer) in worlds.items():
-        starts = {window.name: f"{window.start:%Y-%m-%d}" for window in world.weeks}
-        drawn = chances(world)
-        shared = [
-            (c.value, peer.values[key], c.truth, drawn.get(key, np.nan))
-            for c in every
-            if (c.metric, c.where) == ("expected_accuracy", "all") and c.label is not None
-            for key in [(c.label, starts[c.week])]
-            if key in peer.values
-        ]
-        us, them, truth, chance = np.array(shared).T
-        apart = [np.abs(each - of).mean() for of in (truth, chance) for each in (us, them)]
-        both = mine.reading + mine.of_accuracy, peer.loading + peer.seconds
-        lines.append(
-            (
-                name, f"{len(shared):,}", *("–" if np.isnan(error) else f"{error:.4f}" for error in apart),
-                f"{mine.reading:.2f} s", f"{mine.of_accuracy:.3f} s", f"{mine.of_everything:.2f} s",
-                f"{peer.loading:.2f} s", f"{peer.seconds:.1f} s",
-                f"{peer.seconds / mine.of_accuracy:.0f} x", f"{both[1] / both[0]:.0f} x",
-            )
-        )  # fmt: skip
-    errors, times = ("error", "theirs", "of the chance", "theirs"), ("reading", "accuracy", "everything")
-    columns = ("world", "estimates", *errors, *times, "their loading", "their accuracy", "faster", "with reading")
-    version = next(iter(worlds.values()))[-1].version
-    notes = (
-        f"theirs: NannyML {version}, CBPE of the accuracy of each label by week; seconds of a processor, no imports",
-        "reading: rows of the baseline and of each week, grouped by DuckDB; their loading: two Parquet files of these",
-        "of the chance: distance from the mean chance with which the truths were drawn, which has no luck in it",
-        "everything: three metrics of all, predicted and automated rows, of each label and all together, with limits",
-    )
-    return Table("Beside NannyML", columns, tuple(lines), notes)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=20_000, help="items a week of the 77 intents")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--nannyml", metavar="PYTHON", help="an interpreter that has NannyML")
-    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         worlds = {w.name: w for w in (*demo_worlds(folder, given.seed), intents_world(folder, given.seed, given.items))}
         mine = {each: ours(world) for each, world in worlds.items()}
         found = {each: compared(world, mine[each]) for each, world in worlds.items()}
-        tables = [held_table(found)]
-        if given.nannyml:
-            peers = {each: theirs(world, given.nannyml, folder) for each, world in worlds.items()}
-            tables.append(peer_table({each: (worlds[each], mine[each], found[each], peers[each]) for each in worlds}))
-    for table in tables:
-        if given.markdown:
-            print(table.markdown(), end="\n\n")
-        else:
-            table.show(console())
+    table = held_table(found)
+    print(table.markdown()) if given.markdown else table.show(console())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make bench`: speed compared with other libraries, and the cost of many rows and labels, in one run and one thread.
+"""`make bench`: speed compared with other libraries, and the cost of runs and replays, in one run and one thread.
 
 The libraries do different work (the notes say what): a ratio says how long a user waits, not whose code is better.
 """
@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from benchmarks import costs, evidently_scale, gate, growth, labels, race, replay, scan
+from benchmarks import costs, gate, race, replay
 from benchmarks.checkout import ROOT, commit_of
 from benchmarks.peers import PEERS
 from benchmarks.size import QUICK, Size
@@ -22,15 +22,11 @@ from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, timed
 
 DOCS = ROOT / "docs" / "scale.md"
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb", "evidently")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb")
 PARTS = {
     "intervals beside peers": race.tables,
-    "more rows": growth.tables,
-    "many labels": labels.tables,
     "judging and runs": costs.tables,
     "replay": replay.tables,
-    "queries": scan.tables,
-    "drift beside Evidently": evidently_scale.tables,
 }
 
 

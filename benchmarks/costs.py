@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.contestants import SEED
+from benchmarks.duckdb_rows import address
 from benchmarks.populations import LABELS, Population
-from benchmarks.scan import address
 from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, number, timed

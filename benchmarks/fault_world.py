@@ -51,8 +51,8 @@ sources:
 evaluation: {interval: analytic, min_samples: 150}
 baseline: {weeks: 6, min_pairs: 2000}
 rules:
-  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
-     severity: critical, actions: [slack, disable_automation]}
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     min_samples: 30, severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
   - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical,
      actions: [slack, disable_automation]}

@@ -23,8 +23,8 @@ from typing import Any, cast
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.engines import postgres_url
 from benchmarks.populations import LABELS, Population
+from benchmarks.postgres import postgres_url
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh
 from benchmarks.weeks import DAYS, SOURCE, setting, shipped

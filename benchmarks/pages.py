@@ -1,8 +1,7 @@
-"""Time, size and memory of the dashboard's pages, on a history of 3 years of 200 labels.
+"""Time and size of the dashboard's pages, on a history of 3 years of 200 labels.
 
 ``python -m benchmarks.pages`` makes such a history through the store's functions (once for a ``--folder``), and
-requests each page of :data:`PAGES` in one thread. It prints the median server time, the size, the time of a bare query
-of the same rows, broken links of these pages, and the resident memory before and after 1,000 requests.
+requests each page of :data:`PAGES` in one thread. It prints the median server time and the size.
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ from __future__ import annotations
 import argparse
 import gc
 import hashlib
-import os
 import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from html import unescape
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 import sqlalchemy as sa
@@ -53,12 +50,10 @@ from monitor.history.store import Store
 from monitor.history.switches import event_row
 from monitor.metrics.registry import METRICS
 from monitor.service.backend import Service
-from monitor.service.pages.base import PageRequest, static
+from monitor.service.pages.base import PageRequest
 from monitor.service.pages.registry import PAGES as KNOWN
-from monitor.service.problems import RequestRefused
 
-WEEKS, LABELS, REQUESTS, ROUNDS = 156, 200, 1000, 9
-FOLLOWED = 20
+WEEKS, LABELS, ROUNDS = 156, 200, 9
 NEWEST = "2026-W46"
 SEED, SOURCE = 20260101, "tickets"
 BASELINE_WEEKS, MODEL_WEEKS = 8, 40
@@ -68,20 +63,28 @@ _THREE = frozenset(
     {"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "overconfidence", "false_negative_rate"}
 )
 
-#: Name -> address with its query, maximum milliseconds and kilobytes, and the bare query of its rows.
-PAGES: dict[str, tuple[str, float, float, Callable[[sa.Connection], int]]] = {}
+PAGES = {
+    "overview": ("/", 300, 150),
+    "label": ("/label/tickets/label%20010", 300, 300),
+    "label, another week": ("/label/tickets/label%20010?week=2026-W20&against=2025-W20", 300, 300),
+    "compare": ("/compare?a=2026-W20&b=2026-W46", 500, 300),
+    "incidents": ("/incidents?weeks=156", 500, 300),
+    "automation": ("/automation", 500, 300),
+    "rules": ("/rules", 500, 300),
+    "monitor": ("/monitor", 500, 300),
+    "annotations": ("/annotations", 500, 300),
+}
+"""Name -> address with its query, maximum milliseconds and kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One page: wall and processor milliseconds of each round, bytes, and the same of the bare query."""
+    """One page: wall and processor milliseconds of each round, and bytes."""
 
     name: str
     took: tuple[float, ...]
     processor: tuple[float, ...]
     size: int
-    bare: float
-    rows: int
 
 
 def label_name(number: int) -> str:
@@ -160,6 +163,9 @@ def _series() -> Iterator[tuple[str, Where]]:
             yield name, "all"
 
 
+SERIES = tuple(_series())
+
+
 def _estimates(subject: Subject, window: Window, bad: bool, rng: np.random.Generator) -> Iterator[Estimate]:
     level = 0.09 if bad else 0.012
     noise = rng.normal(0, 0.004, 80)
@@ -235,21 +241,16 @@ def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
     store.apply_incidents(opened, [], [], events)
 
 
-def measured(service: Service, engine: sa.Engine, name: str) -> Measured:
+def measured(service: Service, name: str) -> Measured:
     """Request a page several times; the first round warms up."""
-    address, _, _, bare = PAGES[name]
+    address, _, _ = PAGES[name]
     took, processor, size = [], [], 0
     for _ in range(ROUNDS + 1):
         began, worked = time.perf_counter(), time.process_time()
         size = len(ask(service, address))
         took.append(1000 * (time.perf_counter() - began))
         processor.append(1000 * (time.process_time() - worked))
-    with engine.connect() as connection:
-        bare(connection)
-        began = time.process_time()
-        rows = bare(connection)
-        bare_ms = 1000 * (time.process_time() - began)
-    return Measured(name, tuple(took[1:]), tuple(processor[1:]), size, bare_ms, rows)
+    return Measured(name, tuple(took[1:]), tuple(processor[1:]), size)
 
 
 def ask(service: Service, address: str) -> bytes:
@@ -270,66 +271,28 @@ def ask(service: Service, address: str) -> bytes:
     raise KeyError(address)
 
 
-def links(service: Service) -> dict[str, list[str]]:
-    """The links of the pages, by the first part of the path and whether it is a CSV; at most FOLLOWED of each."""
-    found: dict[str, dict[str, None]] = {}
-    for address, *_ in PAGES.values():
-        for href in re.findall(r'href="([^"]+)"', ask(service, address).decode()):
-            target = urljoin(address, unescape(href))
-            kind = urlsplit(target).path.lstrip("/").partition("/")[0] + (".csv" if "csv=" in target else "")
-            if not target.startswith("data:"):
-                found.setdefault(kind, {})[target] = None
-    return {kind: list(targets)[:FOLLOWED] for kind, targets in found.items()}
-
-
-def leads_nowhere(service: Service, target: str) -> bool:
-    """Whether no page has this address, or the page has no element with the id after the #."""
-    parts = urlsplit(target)
-    kind, _, rest = parts.path.lstrip("/").partition("/")
-    try:
-        if kind == "static":
-            body = static(rest)
-        elif kind == "docs":
-            body = service.document(rest).encode()
-        elif kind == "drift":
-            body = service.drift(**dict(parse_qsl(parts.query))).encode()
-        else:
-            body = ask(service, target)
-    except (RequestRefused, KeyError):
-        return True
-    return bool(parts.fragment) and f'id="{parts.fragment}"'.encode() not in body
-
-
-def resident() -> float:
-    """The resident memory of this process, in MiB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 def table_of(found: Sequence[Measured]) -> Table:
-    """The table of time and size of each page, and its ratio to the bare query."""
+    """The table of time and size of each page."""
     rows = []
     for each in found:
-        _, most, kilobytes, _ = PAGES[each.name]
+        _, most, kilobytes = PAGES[each.name]
         median, worked = statistics.median(each.took), statistics.median(each.processor)
         remark = "" if worked <= most and each.size <= 1000 * kilobytes else "too much"
-        ratio = f"{worked / each.bare:.1f}x" if each.bare else "–"
         rows.append((
             each.name, f"{worked:.0f}", f"{median:.0f}", f"{most:.0f}", f"{each.size / 1000:.0f}", f"{kilobytes:.0f}",
-            f"{each.bare:.1f}", f"{each.rows:,}", ratio, remark,
+            remark,
         ))  # fmt: skip
-    head = ("page", "processor ms", "ms", "limit", "kB", "limit", "bare query ms", "rows", "ratio", "")
+    head = ("page", "processor ms", "ms", "limit", "kB", "limit", "")
     note = "Limits are held against the processor's time: that by the clock is of a machine that others use too."
     return Table(f"Pages over {WEEKS} weeks of {LABELS} labels, {ROUNDS} rounds", head, tuple(rows), (note,))
 
 
 def main() -> None:
-    """Print the table, the broken links, and the memory."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="Where the history is, or is made and kept.")
     parser.add_argument("--weeks", type=int, default=WEEKS)
     parser.add_argument("--labels", type=int, default=LABELS)
-    parser.add_argument("--requests", type=int, default=REQUESTS)
     options = parser.parse_args()
     gc.set_threshold(*GARBAGE_AFTER)  # as the command that serves the pages does
     with tempfile.TemporaryDirectory() as spare:
@@ -338,20 +301,9 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             make(folder, options.weeks, options.labels)
         service = Service(settings_of(folder), clock=lambda: datetime(2026, 11, 16, 12, tzinfo=UTC))
-        engine = sa.create_engine(f"sqlite:///{folder}/history.sqlite")
         try:
-            table_of([measured(service, engine, name) for name in PAGES]).show(console())
-            known = links(service)
-            nowhere = [target for targets in known.values() for target in targets if leads_nowhere(service, target)]
-            console().print(f"links: {sum(map(len, known.values()))} followed, {len(nowhere)} lead nowhere", *nowhere)
-            before = resident()
-            for number in range(options.requests):
-                ask(service, PAGES[list(PAGES)[number % len(PAGES)]][0])
-            console().print(
-                f"memory: {before:.0f} MiB before {options.requests:,} requests, {resident():.0f} MiB after"
-            )
+            table_of([measured(service, name) for name in PAGES]).show(console())
         finally:
-            engine.dispose()
             service.close()
 
 
@@ -362,48 +314,6 @@ def settings_of(folder: Path) -> Settings:
         "CALMON_WAREHOUSE_URL": f"duckdb:///{folder}/none.duckdb",
     })  # fmt: skip
 
-
-def bare(statement: str) -> Callable[[sa.Connection], int]:
-    """A function that reads the rows of a page, and returns how many there are."""
-
-    def run(connection: sa.Connection) -> int:
-        return len(connection.exec_driver_sql(statement).fetchall())
-
-    return run
-
-
-SERIES = tuple(_series())
-PAGES |= {
-    "overview": (
-        "/", 300, 150,
-        bare("SELECT source, label, window_start, rule, outcome, value, threshold, baseline FROM verdicts "
-             "WHERE schedule = 'weekly' AND label < 'label 050'"),
-    ),
-    "label": (
-        "/label/tickets/label%20010", 300, 300,
-        bare("SELECT window_start, metric, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND label = "
-             "'label 010' AND source = 'tickets' AND segment = '' AND window_start IN (SELECT window_start FROM runs)"),
-    ),
-    "label, another week": (
-        "/label/tickets/label%20010?week=2026-W20&against=2025-W20", 300, 300,
-        bare("SELECT window_start, metric, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND label = "
-             "'label 010' AND source = 'tickets' AND segment = '' AND window_start IN (SELECT window_start FROM runs)"),
-    ),
-    "compare": (
-        "/compare?a=2026-W20&b=2026-W46", 500, 300,
-        bare("SELECT label, metric, population, value, low, high, n FROM estimates WHERE schedule = 'weekly' AND "
-             "source = 'tickets' AND window_start IN (SELECT window_start FROM runs WHERE window_name IN ('2026-W20', "
-             "'2026-W46')) AND metric IN ('ece', 'roc_auc', 'overconfidence', 'error_rate')"),
-    ),
-    "incidents": ("/incidents?weeks=156", 500, 300, bare("SELECT * FROM incidents")),
-    "automation": ("/automation", 500, 300, bare("SELECT * FROM switch_events WHERE at >= '2025-11-01'")),
-    "rules": (
-        "/rules", 500, 300,
-        bare("SELECT rule, outcome, count(*) FROM verdicts WHERE window_start >= '2025-11-17' GROUP BY 1, 2"),
-    ),
-    "monitor": ("/monitor", 500, 300, bare("SELECT * FROM runs")),
-    "annotations": ("/annotations", 500, 300, bare("SELECT * FROM annotations")),
-}  # fmt: skip
 
 if __name__ == "__main__":
     main()

@@ -1,7 +1,7 @@
 """Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
 
-Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the first
-only evidence accumulates. In the second every rule is judged by the functions of a run: the shipped weekly rules,
+Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the
+first only evidence accumulates. In the second every rule is judged by the functions of a run: the shipped weekly rules,
 auc-decrease, lasting-overconfidence and lasting-segments. A week is judged only if a rule could breach in it or an
 incident is open. That is found for all labels and weeks of a year together, from p-values that are never larger than
 those of the run, and from evidence that is never smaller.
@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
-from benchmarks.decrease import RULE as FALL
 from benchmarks.plan import Notebook, gathered, key_of
 from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
@@ -67,6 +66,7 @@ CLUSTERED = 0.3
 NEARLY_HALF = 0.52
 """One half, with an allowance for rounding."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
+FALL = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,32 +19,16 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest
 
 from benchmarks.checkout import ROOT, commit_of
-from benchmarks.populations import LABELS as POPULATIONS
 from benchmarks.populations import mixture
 from benchmarks.tables import Table, console, write_between
-from benchmarks.weeks import SOURCE, setting, shipped
-from benchmarks.weeks import drawn as rows_of
-from monitor.config.model import Config, Rule
-from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.config.model import Rule
 from monitor.core.promises import (
     BANDS,
-    PastWindow,
     Promise,
-    Promises,
     Segment,
-    bands_of,
-    promises_of,
-    segment_promises,
 )
 from monitor.core.records import SCORE_BAND
-from monitor.core.windows import before, week
-from monitor.evaluation.evaluate import SourceData, WindowCounts, evaluate
-from monitor.history.readings import StoredReading
-from monitor.history.store import Store
-from monitor.inference.memory import forget
 from monitor.inference.sequential import SIZES, log_e_values, restarted
-from monitor.operations.replay.plan import plan_of
-from monitor.operations.replay.replay import replay
 
 SEED = 20260101
 LABELS, RUN_LENGTH, MARGIN, AUTOMATE_AT = 20, 520, 0.02, 0.8
@@ -181,8 +164,8 @@ def found_table(runs: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
     automated = 100 * float((SCORES.points() >= AUTOMATE_AT).mean())
     note = (
         f"{runs} runs a line, {weeks} weeks each, {automated:.0f}% of the rows automated; -: not within them. "
-        "Segments: lasting-segments; label: lasting-overconfidence. Rightly named: of those found, the segment with the "
-        "most evidence is at fault."
+        "Segments: lasting-segments; label: lasting-overconfidence. Rightly named: of those found, the segment with "
+        "the most evidence is at fault."
     )
     title = "Faults in a part of a label: the week by which so many runs are found"
     return Table(title, heads, tuple(lines), (note,), texts=1)
@@ -224,7 +207,7 @@ QUIET: dict[str, Callable[[np.random.Generator, int, int, float], dict[Segment, 
     "five copies of each row": lambda rng, n, weeks, fall: _quiet(rng, copied(rng, n, weeks, 5), weeks, fall),
     "half of the truths late": lambda rng, n, weeks, fall: _late(rng, drawn(rng, n, weeks), fall),
 }
-"""Name -> function that gives the evidence of the segments of a label with no overconfidence, or just the allowed one."""
+"""Name -> function that gives the evidence of the segments of a label with no overconfidence or the allowed one."""
 
 
 def _quiet(rng: np.random.Generator, known: Drawn, weeks: int, fall: float) -> dict[Segment, Floats]:
@@ -266,133 +249,29 @@ def quiet_table(labels: int, weeks: int, rows: Sequence[int] = ROWS) -> Table:
     return Table("Segments of labels in which nothing is wrong", heads, tuple(lines), (note,), texts=1)
 
 
-def source(labels: int, columns: int, values: int, rows: int, past: int, number: int) -> tuple[SourceData, Config]:
-    """Labels with segments in one window, with the promises of a year; each ``number`` has other rows."""
-    rng = np.random.default_rng([SEED, number])
-    config = shipped()
-    name = next(iter(config.sources))
-    at = week("2026-W46", config.zone)
-
-    def one(n: int) -> Counts:
-        score = SCORES.draw(rng, n)
-        return counts_from_rows(score, rng.random(n) < score, automate_at=AUTOMATE_AT)
-
-    parts: dict[Segment, dict[str, Counts]] = {
-        (f"column {c}", f"value {v}"): {f"label {k}": one(rows // values) for k in range(labels)}
-        for c in range(columns)
-        for v in range(values)
-    }
-    known: dict[str | None, Counts] = {
-        f"label {k}": pool([parts["column 0", f"value {v}"][f"label {k}"] for v in range(values)])
-        for k in range(labels)
-    }
-    known[None] = pool(known.values())
-    promised, in_parts = {label: promises_of(counts) for label, counts in known.items()}, segment_promises(known, parts)
-    windows = tuple(PastWindow(each, promised, segments=in_parts) for each in before(at, past, config.zone))
-    settings = config.sources[name].model_copy(update={"segments": tuple(f"column {c}" for c in range(columns))})
-    current = WindowCounts(at, known, segments=in_parts)
-    data = SourceData(name, current, segments=parts, past=windows)
-    return data, config.model_copy(update={"sources": {name: settings}})
-
-
-def cost_table(repeats: int, labels: int = LABELS) -> Table:
-    """The table of the time of judging a week, without and with the rules that accumulate."""
-    evaluate(*source(1, 1, 2, 500, 0, 0))  # the first evaluation imports libraries
-    timed = []
-    for place, more in enumerate(((), (LASTING,), (LASTING, IN_SEGMENTS))):
-        taken = []
-        for repeat in range(repeats):
-            # different rows each time, since results for the same rows are cached
-            data, config = source(labels, 3, 5, 2_000, YEAR - 1, 1 + repeat + place * repeats)
-            changed = config.model_copy(update={"rules": (*config.rules, *more)})
-            began = time.process_time()
-            evaluate(data, changed)
-            taken.append(time.process_time() - began)
-        timed.append(sorted(taken)[len(taken) // 2])
-    names = ("the shipped rules", "with lasting-overconfidence", "with lasting-segments too")
-    lines = tuple((name, f"{each:.2f}", f"{each / timed[0]:.2f}") for name, each in zip(names, timed, strict=True))
-    note = (
-        f"{labels} labels of 2,000 rows, three columns of five values, a year of weeks before; "
-        f"the median of {repeats}, in seconds of a processor."
-    )
-    return Table("What judging a week costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
-
-
-def replay_table(weeks: int, labels: int = LABELS) -> Table:
-    """The table of the time of a replay of weekly rules, without and with the rules that accumulate."""
-    rng, populations = np.random.default_rng(SEED), POPULATIONS[:labels]
-    year, rows = setting(populations, 2_000, weeks, rng), rows_of(populations, weeks, 2_000, rng)
-    columns = {"segments": tuple(f"column {c}" for c in range(3))}
-    settings = {SOURCE: year.config.sources[SOURCE].model_copy(update=columns)}
-    weekly = [rule for rule in year.config.rules if rule.schedule == "weekly"]
-    timed = []
-    with tempfile.TemporaryDirectory() as folder, Store.from_url(f"sqlite:///{folder}/history.sqlite") as store:
-        store.save_baselines(list(year.baselines.values()))
-        for index, window in enumerate(year.windows):
-            known = dict(year.data(rows, index).current.labels)
-            parts = {label: _like_the_whole(counts) for label, counts in known.items()}
-            whole = {**known, None: pool(known.values())}
-            store.save_reading(window, StoredReading(SOURCE, labels=whole, rows=1, segments=parts), window.end)
-        for more in ((), (LASTING, IN_SEGMENTS)) * 2:
-            config = year.config.model_copy(update={"sources": settings, "rules": (*weekly, *more)})
-            forget()
-            began = time.process_time()
-            replay(store, plan_of(config, config, year.windows[-1], weeks))
-            timed.append(time.process_time() - began)
-    names, least = (
-        ("the shipped rules", "with lasting-overconfidence and lasting-segments"),
-        (min(timed[::2]), min(timed[1::2])),
-    )
-    lines = tuple((name, f"{each:.1f}", f"{each / least[0]:.2f}") for name, each in zip(names, least, strict=True))
-    note = (
-        f"{weeks} weeks of {labels} labels of 2,000 rows, three columns of five values; weekly rules, the same file on "
-        "both sides, the quicker of two each, in turns, in seconds of a processor."
-    )
-    return Table("What a replay costs", ("rules", "seconds", "times"), lines, (note,), texts=1)
-
-
-def _like_the_whole(counts: Counts) -> dict[Segment, Promises]:
-    """Fifteen segments with the promises of their label: their cost does not depend on their numbers."""
-    values = {(f"column {c}", f"value {v}"): promises_of(counts) for c in range(3) for v in range(5)}
-    return {**values, **{band: promises_of(part) for band, part in bands_of(counts)}}
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.segments", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--runs", type=int, default=100, help="runs a line (default 100)")
-    parser.add_argument("--costs", action="store_true", help="only what judging and a replay cost")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
     given = parser.parse_args(arguments)
     if given.runs < 1 or (given.quick and given.write_docs):
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")
-    if given.quick:
-        looks = (found_table(2, 8, ROWS[:1]), quiet_table(2, 26, ROWS[:1]))
-        for table in (*looks, cost_table(1, labels=2), replay_table(3, labels=2)):
-            table.show(console())
-        return
-    if not given.costs:
-        _shown("segments", f"--runs {given.runs}", lambda: _studies(given.runs), write=given.write_docs)
-    _shown("segment costs", "--costs", lambda: [cost_table(3), replay_table(YEAR)], write=given.write_docs)
-
-
-def _studies(runs: int) -> list[Table]:
-    return [found_table(runs, 40), quiet_table(2 * runs, 5 * YEAR)]
-
-
-def _shown(marker: str, options: str, made: Callable[[], Sequence[Table]], *, write: bool) -> None:
-    """Print the tables and, with ``write``, put them into the docs with their origin."""
     began = time.process_time()
-    tables = made()
+    runs, weeks, rows = (2, 8, ROWS[:1]) if given.quick else (given.runs, 40, ROWS)
+    tables = (
+        found_table(runs, weeks, rows),
+        quiet_table(runs if given.quick else 2 * runs, 26 if given.quick else 5 * YEAR, rows),
+    )
     for table in tables:
         table.show(console())
-    if write:
+    if given.write_docs:
         origin = (
-            f"Made by `python -m benchmarks.segments {options} --write-docs` at commit {commit_of(ROOT)}, "
+            f"Made by `python -m benchmarks.segments --runs {runs} --write-docs` at commit {commit_of(ROOT)}, "
             f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
         )
-        write_between(DOCS, marker, "\n\n".join([origin, *(table.markdown() for table in tables)]))
+        write_between(DOCS, "segments", "\n\n".join([origin, *(table.markdown() for table in tables)]))
 
 
 if __name__ == "__main__":

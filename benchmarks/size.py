@@ -9,12 +9,10 @@ from dataclasses import dataclass
 class Size:
     """The sizes of all benchmarks.
 
-    ``labels`` labels everywhere but in the benchmark of ``many`` labels. The race: ``rows`` a label and ``resamples``
+    ``labels`` labels everywhere. The race: ``rows`` a label and ``resamples``
     an interval, of which a round measures as many as it can in ``patience`` seconds (the numpy row bootstrap) or
-    ``peer_patience`` (the others); ``memory`` too, in separate processes. Growth: ``grown`` rows a label. Many labels:
-    ``items`` items; ``estimated`` labels get every metric. The query: a table of ``table_rows``, queried ``scans``
-    times. Weeks: ``weeks`` of ``week_rows`` a label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and
-    their days. Drift: ``drift_rows`` items in the window, and as many in the baseline.
+    ``peer_patience`` (the others); ``memory`` too, in separate processes. Weeks: ``weeks`` of ``week_rows`` a
+    label, and runs of ``run_rows`` a label. Replay: ``replayed`` weeks and their days.
     """
 
     labels: int = 20
@@ -24,18 +22,10 @@ class Size:
     peer_patience: float = 4.0
     rounds: int = 3
     memory: bool = True
-    grown: tuple[int, ...] = (100_000, 1_000_000, 10_000_000, 100_000_000)
-    grown_rounds: int = 9
-    many: int = 100_000
-    items: int = 1_000_000
-    estimated: int = 2_000
-    table_rows: int = 1_000_000
-    scans: int = 15
     week_rows: tuple[int, ...] = (500, 2_000, 10_000)
     weeks: int = 6
     run_rows: int = 100_000
     replayed: int = 52
-    drift_rows: int = 1_000_000
 
 
 QUICK = Size(
@@ -45,17 +35,9 @@ QUICK = Size(
     patience=0.2,
     peer_patience=0.05,
     rounds=2,
-    grown=(1_000, 100_000),
-    grown_rounds=1,
-    many=500,
-    items=2_000,
-    estimated=50,
-    table_rows=100_000,
-    scans=3,
     week_rows=(1_000,),
     weeks=2,
     run_rows=1_000,
     replayed=4,
-    drift_rows=20_000,
 )
 """Small data, to check that everything runs, not how fast."""

@@ -28,7 +28,8 @@ import duckdb
 import yaml
 
 from benchmarks.checkout import ROOT, commit_of
-from benchmarks.scan import LABELS, WINDOW, write_table
+from benchmarks.duckdb_rows import LABELS, WINDOW, write_table
+from benchmarks.postgres import postgres_url
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import ONE_THREAD, fresh, number
 
@@ -167,8 +168,6 @@ def in_duckdb(folder: Path, rows: int) -> Iterator[Filled]:
 def in_postgresql(folder: Path, rows: int) -> Iterator[Filled]:
     """A PostgreSQL server with a table in partitions of one week."""
     import psycopg  # noqa: PLC0415 - only here
-
-    from benchmarks.engines import postgres_url  # noqa: PLC0415 - imports the tests
 
     with postgres_url() as url:
         plain = url.replace("postgresql+psycopg", "postgresql")

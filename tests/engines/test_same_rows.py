@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import LOADED, Found, differences, in_postgresql, run_on, write_rows
 from monitor.core.records import RejectReason
 from tests.conftest import new_postgres_database
+from tests.engines.same_rows import LOADED, Found, differences, in_postgresql, run_on, write_rows
 
 ROWS = 200_000
 OF_OTHER_KINDS = {

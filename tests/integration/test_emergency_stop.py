@@ -13,14 +13,47 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.stop import fill
 from monitor.cli.automation import targets_of
 from monitor.core.records import DRILL_LABEL
+from monitor.history import packed_json
+from monitor.history.store import Store
 from monitor.operations.change_switch import change_switch
 from tests.fakes import forked
 from tests.fakes.world import World, make_world
 
 EVERY = 50  # instructions of SQLite's machine
+LABELS = 20
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows)"
+SERIES = f"""
+{NUMBERS}
+INSERT INTO verdict_series (id, source, label, rule, metric, population, severity, threshold, condition, outcome,
+                            reason, actions)
+SELECT i, 'tickets', 'label-' || (i - 1), 'a', 'ece', 'all', 'warning', 0.1, 'above', 'ok', 'within_threshold', '[]'
+FROM n
+"""
+EVALUATIONS = f"""
+{NUMBERS}
+INSERT INTO evaluations (id, schedule, window_start, window_end, window_name, rules_revision, stored_at)
+SELECT i, 'weekly', datetime('2020-01-06', (i / 10) || ' hours') || '.000000',
+       datetime('2020-01-13', (i / 10) || ' hours') || '.000000', 'w', 'r', '2020-01-13 00:00:00.000000'
+FROM n
+"""
+JUDGED = f"""
+{NUMBERS}
+INSERT INTO judged (evaluation_id, series_id, id, n, windows, data_digest, detail, current)
+SELECT 1 + i / :labels, 1 + i % :labels, printf('%032d', i), 100, 1, 'd', :nothing, 1 FROM n
+"""
+
+
+def fill(url: str, rows: int) -> None:
+    """Store ``rows`` verdicts of twenty labels."""
+    Store.from_url(url).close()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text(SERIES), {"rows": LABELS})
+        connection.execute(sa.text(EVALUATIONS), {"rows": 1 + rows // LABELS})
+        connection.execute(sa.text(JUDGED), {"rows": rows, "labels": LABELS, "nothing": packed_json.to_bytes({})})
+    engine.dispose()
 
 
 def steps_of_a_stop(folder: Path, rows: int) -> tuple[int, int]:

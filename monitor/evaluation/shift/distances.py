@@ -25,7 +25,7 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
     ``values`` are distinct and sorted, shape (K,); ``shares`` are those of each value on either side; ``rows`` the
     effective rows. Times the square root of n1 n2 / (n1 + n2) the area is, if nothing has changed, the integral of
     |B(F)| for a Brownian bridge B. Its mean and variance are exact; its distribution is taken as Pearson's III of
-    fixed skewness, its far tail from the integral of B(F), which is normal (benchmarks/shift_level.py).
+    fixed skewness, its far tail from the integral of B(F), which is normal.
     """
     if len(values) < 2:
         return 0.0, 1.0

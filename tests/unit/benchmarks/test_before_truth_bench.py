@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.before_truth import SEED, Theirs, chances, compared, held_table, intents_world, ours, peer_table
+from benchmarks.before_truth import SEED, compared, held_table, intents_world, ours
 
 
 def test_estimates_of_few_rows_hold_the_later_truth_and_a_table_says_so(
@@ -24,8 +24,3 @@ def test_estimates_of_few_rows_hold_the_later_truth_and_a_table_says_so(
         row for row in held_table({world.name: every}).rows if row[1:4] == ("labels", "expected_accuracy", "all")
     )
     assert row[4] == f"{sum(c.label is not None for c in accuracies):,}"
-    # a peer that knew the chances would have no error of them
-    peer = Theirs(chances(world), 0.5, 2.0, 0, "0")
-    (line,) = peer_table({world.name: (world, found, every, peer)}).rows
-    assert line[5] == "0.0000"
-    assert float(line[4]) == pytest.approx(0.05, abs=0.05)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from benchmarks import bench, contestants, costs, growth, labels, race, scan, timing
+from benchmarks import bench, contestants, costs, race, timing
 from benchmarks.contestants import (
     Answer,
     Contestant,
@@ -23,18 +23,15 @@ from benchmarks.contestants import (
     sklearn_bootstrap,
 )
 from benchmarks.peers import BINS, PEERS, Errors, Measure, Peer
-from benchmarks.populations import LABELS, counted, endless_edges, true_ece
+from benchmarks.populations import LABELS
 from benchmarks.race import Line, Raced
 from benchmarks.size import QUICK, Size
 from benchmarks.timing import Timing, fresh, in_turns
-from monitor.core.counts import bin_counts
 from monitor.core.records import Verdict
-from monitor.metrics.calibration import ece
 
 TINY = Size(
     labels=2, rows=600, resamples=20, patience=1.0, peer_patience=0.01, rounds=2, memory=False,
-    grown=(500, 1_000), grown_rounds=1,
-    many=40, items=120, estimated=10, table_rows=2_000, scans=2, week_rows=(600,), weeks=2, run_rows=600, replayed=2,
+    week_rows=(600,), weeks=2, run_rows=600, replayed=2,
 )  # fmt: skip
 
 
@@ -175,62 +172,6 @@ def test_the_race_runs_and_scales_what_it_cuts_short() -> None:
     assert race.memory_of(race.ROWS, TINY) >= 0
 
 
-def test_growth_is_the_largest_beside_the_smallest() -> None:
-    found = {500: [Timing("a", (1.0,)), Timing("b", (2.0,))], 1_000: [Timing("a", (1.2,)), Timing("b", (1.0,))]}
-    table = growth.table_of(TINY, found)
-    assert table.rows == (("a", "1", "1.2", "1.20x"), ("b", "2", "1", "0.50x"))
-    assert table.columns[1:] == ("500 rows", "1,000 rows", "1,000 / 500")
-    assert "The most that anything grows is 1.20x" in table.notes[0]
-
-
-def test_counts_made_directly_are_those_of_the_population() -> None:
-    label, n = LABELS[4], 100_000_000
-    found = growth.drawn(label, n, 1)
-    edges = endless_edges(label)
-    some = counted(*label.rows(np.random.default_rng(2), 50_000), label.automate_at)
-    assert found.rows == n
-    assert ece(bin_counts(found, edges)) == pytest.approx(true_ece(label, edges), abs=2e-4)
-    for where in ("predicted", "automated"):
-        shares = [each.where(where).rows / each.rows for each in (found, some)]  # type: ignore[arg-type]
-        assert shares[0] == pytest.approx(shares[1], abs=0.01)
-    assert found.ws.sum() / n == pytest.approx(some.ws.sum() / some.rows, abs=0.005)
-    assert found.squared_residuals / n == pytest.approx(some.squared_residuals / some.rows, rel=0.02)
-
-
-def test_growth_times_every_piece_of_work_at_every_size() -> None:
-    found = growth.timings(TINY)
-    assert list(found) == [500, 1_000]
-    assert all(len(timing.seconds) == 1 for each in found.values() for timing in each)
-    assert [timing.name for timing in found[500]] == [timing.name for timing in found[1_000]]
-    assert {"edges, bins, ECE: analytic", "edges, bins, ECE: bootstrap", "edges, bins, MCE"} < {
-        timing.name for timing in found[500]
-    }
-
-
-def test_items_have_five_different_labels_and_few_labels_are_frequent() -> None:
-    size = Size(many=200, items=4_000)
-    found = labels.drawn_labels(np.random.default_rng(1), size)
-    assert found.shape == (4_000, 5)
-    assert all(len(set(item)) == 5 for item in found.tolist())
-    often = np.bincount(found.ravel(), minlength=200)
-    assert often.min() >= 1
-    assert often[0] > 20 * np.median(often)
-    assert len(often) == 200
-
-
-def test_many_labels_go_from_the_warehouse_to_their_intervals(tmp_path: Path) -> None:
-    path = tmp_path / "warehouse.duckdb"
-    labels.write(path, TINY)
-    found = labels.measured(path, TINY)
-    assert (found.labels, found.rows) == (40, 600)
-    assert found.largest <= 120  # one row an item
-    table = labels.table_of(TINY, found)
-    total = sum(step.seconds for step in found.intervals)
-    shown = {row[0]: row[1] for row in table.rows}
-    assert shown["counts to ECE and MCE with 95% intervals"] == timing.number(total)
-    assert "scaled from 10 labels" in found.every_metric.name
-
-
 def test_weeks_are_judged_anew_and_with_a_known_baseline() -> None:
     (found,) = costs.weeks_timings(TINY)
     assert (found.rows, len(found.anew.seconds), len(found.known.seconds)) == (600, 2, 1)
@@ -258,13 +199,6 @@ def test_beyond_the_reading_is_judging_and_acting() -> None:
     assert len(table.rows) == len(costs.STAGES) + 1
 
 
-def test_a_query_is_measured_beside_a_plain_scan() -> None:
-    found = scan.timings(TINY)
-    assert [len(each.seconds) for each in found] == [2, 2, 2]
-    table = scan.table_of(TINY, [Timing("plain", (0.5, 1.0, 1.5)), Timing("grouping", (20.0,))])
-    assert [row[-1] for row in table.rows] == ["1.00x", "20x"]
-
-
 @pytest.mark.slow  # ten processes, each with its imports
 def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "QUICK", TINY)
@@ -272,12 +206,9 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
     said = capfd.readouterr().out
     titles = (
         "ECE, MCE and 95% intervals: 2 labels of 600 rows",
-        "Cost by rows a label: 2 labels",
-        "40 labels, five scored labels an item, 120 items",
         "Judging one label's week",
         "A weekly run: 2 labels of 600 rows",
         "`calmon replay`: 2 weeks, 2 labels",
-        "DuckDB, 2,000 rows of 20 labels",
         "Decisions a second",
     )
     assert [title for title in titles if title not in said] == []
@@ -287,10 +218,7 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
 
 def test_a_look_is_smaller_everywhere() -> None:
     full = Size()
-    assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "many", "items", "run_rows"))
-    assert max(QUICK.grown) < max(full.grown) == 100_000_000
-    assert full.many == 100_000
-    assert full.items == 1_000_000
+    assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "run_rows"))
 
 
 def test_a_look_does_not_go_into_the_docs(capsys: pytest.CaptureFixture[str]) -> None:

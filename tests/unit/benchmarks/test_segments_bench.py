@@ -24,5 +24,3 @@ def test_a_quick_look_prints_all_tables(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     assert "Faults in a part of a label" in printed
     assert "Segments of labels in which nothing is wrong" in printed
-    assert "What judging a week costs" in printed
-    assert "What a replay costs" in printed

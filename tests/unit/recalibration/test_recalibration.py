@@ -18,7 +18,6 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.populations import POPULATIONS, Population
-from benchmarks.recalibration import recalibrated, true_ece, whole
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import (
     Counts,
@@ -51,6 +50,7 @@ from monitor.recalibration.gain import (
     held_out,
 )
 from monitor.recalibration.score_map import METHODS, MOST_KNOTS, Method
+from tests.unit.recalibration.on_populations import recalibrated, true_ece, whole
 
 DOCS = Path(__file__).parents[3] / "docs" / "recalibration.md"
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")

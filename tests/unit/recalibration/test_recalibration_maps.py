@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from benchmarks.recalibration import recalibrated
 from monitor.core.counts import counts_from_rows
 from monitor.metrics.calibration import brier, overconfidence
 from monitor.recalibration.applying import apply, mapped
@@ -27,6 +26,7 @@ from monitor.recalibration.score_map import (
     load,
     save,
 )
+from tests.unit.recalibration.on_populations import recalibrated
 
 KNOTS = ((0.1, 0.2), (0.5, 0.4), (0.9, 0.8))
 

@@ -1,4 +1,4 @@
-"""The arithmetic beside what a backfill by workers and a window of many rows were measured to take."""
+"""The arithmetic beside what a whole run was measured to take."""
 
 from __future__ import annotations
 
@@ -7,34 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.backfill import Took
-from benchmarks.backfill import table_of as backfill_table
-from benchmarks.volume import Volume
-from benchmarks.volume import table_of as volume_table
 from benchmarks.whole_run import DOCS, ENGINES, WEEKS, Cost, Whole, middle_of
 from benchmarks.whole_run import table_of as whole_table
-
-
-@pytest.mark.parametrize(("history", "said"), [("same", "equal, value"), ("other", "NOT EQUAL")])
-def test_the_ratio_is_to_one_worker_and_other_histories_are_said(history: str, said: str) -> None:
-    rounds = [[Took("processes 1", 1, 90, 10, "same"), Took("processes 2", 2, 50, 10, history)]]
-    table = backfill_table(52, 2_000, rounds)
-    assert [row[-1] for row in table.rows] == ["1.00x", "1.80x"]
-    assert said in table.notes[1]
-
-
-def volume(rows: int, reading: float) -> Volume:
-    return Volume(
-        rows, plain=0.0, reading=reading, statements=6, scans=3, left=17_500_000, judging=2.0, acting=0.1,
-        kept=3_000_000, file=11 * rows,
-    )  # fmt: skip
-
-
-def test_what_a_row_more_took_is_what_a_billion_rows_are_reckoned_by() -> None:
-    table = volume_table([volume(10_000_000, 3.0), volume(100_000_000, 12.0)])
-    rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["reading, processor s"] == ("3", "12", "102", "702")
-    assert rows["MB that leave the warehouse"][-1] == "17.5 or little more"
 
 
 def test_a_whole_run_is_held_against_the_bare_scan_and_its_memory_is_limited() -> None:

@@ -1,23 +1,17 @@
-"""The same rows in every installed engine: the results of a weekly run, and its time.
+"""The same rows in every installed engine, and the results of a weekly run on them.
 
-``python -m benchmarks.engines --rows 2000000``: counts must be equal, estimates agree to 1e-9, and verdicts have the
-same ids. The data include bad rows of every reason, unusual names, scores with all decimals, and a week of 169 hours.
+Counts must be equal, estimates agree to 1e-9, and verdicts have the same ids. The data include
+bad rows of every reason, unusual names, scores with all decimals, and a week of 169 hours.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
-import resource
 import sqlite3
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,7 +19,6 @@ from zoneinfo import ZoneInfo
 import duckdb
 import sqlalchemy as sa
 
-from benchmarks.tables import Table, console
 from monitor.config.settings import load_settings
 from monitor.core.windows import week
 from monitor.operations.open import open_monitor
@@ -53,8 +46,8 @@ sources:
 evaluation: {{resamples: 200, min_samples: 300, pool_weeks: 1}}
 baseline: {{weeks: 6, min_pairs: 3000}}
 rules:
-  - {{id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
-     severity: critical, actions: [slack, disable_automation]}}
+  - {{id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     min_samples: 30, severity: critical, actions: [slack, disable_automation]}}
   - {{id: ece-above, metric: ece, condition: above, threshold: 0.02, severity: warning, actions: [slack]}}
   - {{id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.2, severity: critical, actions: [slack]}}
   - {{id: auc-floor, metric: roc_auc, condition: below, threshold: 0.8, severity: warning, actions: [slack]}}
@@ -65,14 +58,11 @@ routes: [{{channel: "#ml-monitoring"}}]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The results of one engine: the reading of each source, the document of the run, wall and processor seconds."""
+    """The results of one engine: the reading of each source, and the document of the run."""
 
     engine: str
     readings: Mapping[str, Reading]
     document: Mapping[str, Any]
-    reading_s: float
-    run_s: float
-    processor_s: float
 
 
 def write_rows(path: Path, rows: int) -> None:
@@ -144,7 +134,7 @@ def in_sqlite(rows: Path, folder: Path) -> str:
 
 def in_clickhouse(rows: Path, _: Path) -> str:
     """ClickHouse in this process, with the rows in a table of its own database."""
-    from tests.engines.filled import clickhouse_client  # noqa: PLC0415 - an extra
+    from tests.engines.filled import clickhouse_client
 
     client = clickhouse_client()
     client.command("CREATE DATABASE IF NOT EXISTS engines")
@@ -157,7 +147,7 @@ def in_clickhouse(rows: Path, _: Path) -> str:
 
 def in_spark(rows: Path, _: Path) -> str:
     """A table of Spark in two or more files, with two workers."""
-    from tests.engines.filled import SPARK_MASTER, spark_session  # noqa: PLC0415 - an extra
+    from tests.engines.filled import SPARK_MASTER, spark_session
 
     session = spark_session()
     session.sql("CREATE DATABASE IF NOT EXISTS engines")
@@ -167,9 +157,9 @@ def in_spark(rows: Path, _: Path) -> str:
 
 def in_snowflake(rows: Path, _: Path) -> str:
     """A table of fakesnow, which emulates Snowflake by a DuckDB in this process."""
-    import snowflake.connector  # noqa: PLC0415 - an extra
+    import snowflake.connector
 
-    from tests.engines.filled import OCTET_LENGTH, ready_for_snowflake  # noqa: PLC0415 - as above
+    from tests.engines.filled import OCTET_LENGTH, ready_for_snowflake
 
     ready_for_snowflake()
     with snowflake.connector.connect(database="ENGINES", schema="PUBLIC") as connection:
@@ -180,7 +170,7 @@ def in_snowflake(rows: Path, _: Path) -> str:
 
 def in_postgresql(rows: Path, url: str) -> str:
     """A PostgreSQL database with the rows."""
-    import psycopg  # noqa: PLC0415 - only here
+    import psycopg
 
     plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     types = dict.fromkeys(("ticket-id %", "Label", "thread", "channel", "model_version"), "text")
@@ -217,11 +207,6 @@ LOADED: Mapping[str, tuple[str, Callable[[Path, Path], str]]] = {
 """Engine -> (the package that it needs, the function that loads the rows and returns the address)."""
 
 
-def installed() -> tuple[str, ...]:
-    """The engines that can be run here, without PostgreSQL, which needs a server."""
-    return tuple(engine for engine, (package, _) in LOADED.items() if find_spec(package))
-
-
 # --- the results
 
 
@@ -238,31 +223,19 @@ def run_on(engine: str, url: str, folder: Path) -> Found:
     )  # fmt: skip
     with open_monitor(settings, clock=lambda: NOW) as monitor:
         readings: dict[str, Reading] = {}
-        seconds = [0.0]
         read = monitor.warehouse.read
 
         def remembered(name: str, *args: Any, **more: Any) -> Reading:
-            began = time.perf_counter()
             readings[name] = read(name, *args, **more)
-            seconds[0] += time.perf_counter() - began
             return readings[name]
 
         monitor.warehouse.read = remembered  # type: ignore[method-assign]  # the readings of the run itself
-        began, spent = time.perf_counter(), _processor_s()
         result = run_window(monitor, WINDOW)
-        done = time.perf_counter()
-    return Found(engine, readings, result.document, seconds[0], done - began, _processor_s() - spent)
+    return Found(engine, readings, result.document)
 
 
 def _flow(columns: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name}: '{column}'" for name, column in columns.items()) + "}"
-
-
-def _processor_s() -> float:
-    """The processor seconds of this process and of those that it started."""
-    this_process = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return this_process.ru_utime + this_process.ru_stime + children.ru_utime + children.ru_stime
 
 
 def differences(one: Found, other: Found) -> Iterator[str]:
@@ -306,50 +279,3 @@ def _estimates(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, 
                 same = math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9)
             if not same:
                 yield f"{one['source']} {one['label']} {one['metric']} {name}: {value} and {other[name]}"
-
-
-@contextmanager
-def postgres_url() -> Iterator[str]:
-    """The address of an empty database on a new server."""
-    from tests.conftest import new_postgres_database, start_postgres  # noqa: PLC0415 - starts nothing by itself
-
-    with tempfile.TemporaryDirectory(prefix="calmon-engines-", ignore_cleanup_errors=True) as folder:
-        server = start_postgres(Path(folder) / "data")
-        try:
-            yield new_postgres_database(str(server.get_uri()))
-        finally:
-            server.cleanup()
-
-
-def table_of(found: Sequence[Found], rows: int) -> Table:
-    """The table of seconds by engine, and whether each agrees with the first."""
-    lines = []
-    for each in found:
-        odd = list(differences(found[0], each))
-        agrees = "-" if each is found[0] else "equal" if not odd else f"{len(odd)} differences: {odd[0]}"
-        seconds = (each.reading_s, each.run_s, each.processor_s)
-        lines.append((each.engine, agrees, *(f"{value:.2f}" for value in seconds)))
-    title = f"{rows:,} rows, three sources, one week: readings and a weekly run"
-    columns = ("engine", "found", "readings s", "run s", "run, processor s")
-    note = "Equal: the digests of all counts, rejected rows by reason, ids of verdicts, and estimates to 1e-9."
-    return Table(title, columns, tuple(lines), (note, f"{os.cpu_count()} cores."), texts=2)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--engines", nargs="*", default=[*installed(), "postgresql"])
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, postgres_url() as postgres:
-        folder = Path(name)
-        write_rows(folder / "rows.parquet", options.rows)
-        found = []
-        for engine in options.engines:
-            rows = folder / "rows.parquet"
-            url = in_postgresql(rows, postgres) if engine == "postgresql" else LOADED[engine][1](rows, folder)
-            found.append(run_on(engine, url, folder / engine))
-        table_of(found, options.rows).show(console())
-
-
-if __name__ == "__main__":
-    main()
