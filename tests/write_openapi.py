@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from monitor.service.access import Guard
 from monitor.service.app import application
-from monitor.service.port import Backend
+from monitor.service.backend import Service
 
 PAGE = Path(__file__).parents[1] / "docs" / "openapi.json"
 
@@ -18,7 +18,7 @@ def page() -> str:
 
 
 def document() -> dict[str, Any]:
-    return application(cast("Backend", None), Guard(None, local=True)).openapi()
+    return application(cast("Service", None), Guard(None, local=True)).openapi()
 
 
 if __name__ == "__main__":

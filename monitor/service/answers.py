@@ -10,7 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from monitor.service.port import Backend
+from monitor.service.backend import Service
 from monitor.service.problems import ProblemReason, RequestRefused
 
 T = TypeVar("T")
@@ -18,9 +18,9 @@ T = TypeVar("T")
 PAGES_WAITING = 4
 
 
-def backend_of(request: Request) -> Backend:
+def backend_of(request: Request) -> Service:
     """The backend of the application that answers the request."""
-    backend: Backend = request.app.state.backend
+    backend: Service = request.app.state.backend
     return backend
 
 

@@ -16,6 +16,7 @@ from monitor.automation.state import GateReason, off_segments
 from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.operations.annotate import NewAnnotation
+from monitor.operations.change_switch import SwitchChange
 from monitor.service.access import GuardedRoute, named
 from monitor.service.answers import backend_of, fresh, has, iso
 from monitor.service.bodies import (
@@ -29,7 +30,6 @@ from monitor.service.bodies import (
     NewAnnotationBody,
     RemovalBody,
 )
-from monitor.service.port import RequestedChange
 from monitor.service.problems import (
     ON_CHANGES,
     ON_NOTES,
@@ -156,12 +156,13 @@ def _change(
     if label is not None:
         check_label(label)
     name = request.scope[CALLER]
-    once = f"{name}:{key}" if key else None
-    change = RequestedChange(source, label, enable, f"api:{name}", body.reason, body.until, once)
-    stored = backend_of(request).change(change)
-    facts = {field: getattr(stored, field) for field in ("source", "label", "state", "by", "reason")}
-    times = {field: iso(getattr(stored, field)) for field in ("at", "until", "lease_until")}
-    return fresh(facts | times, {"Idempotency-Replayed": "true"} if stored.already else {})
+    once = f"http:{name}:{key}" if key else None
+    change = SwitchChange(source, label, enable, f"api:{name}", body.reason, body.until, once)
+    done = backend_of(request).change(change)
+    e = done.event
+    facts = {"source": e.source, "label": e.label, "state": e.to_state, "by": e.actor, "reason": e.reason}
+    times = {field: iso(getattr(e, field)) for field in ("at", "until", "lease_until")}
+    return fresh(facts | times, {"Idempotency-Replayed": "true"} if done.already else {})
 
 
 _CHANGED: dict[str, Any] = {"response_model": ChangedBody, "responses": documented(ON_CHANGES)}

@@ -1,6 +1,6 @@
 """The HTTP service of the switch: routers read it, operators turn labels off and on. No state of its own.
 
-:func:`create_app` is given a :class:`~monitor.service.port.Backend`, which has history and configuration. ``access``
+:func:`create_app` is given a :class:`~monitor.service.backend.Service`, which has history and configuration. ``access``
 decides what a request may do, ``api`` and ``page_routes`` answer it. docs/http.md is the page for users.
 """
 
@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 
 from monitor.service import api, page_routes
 from monitor.service.access import Guard
+from monitor.service.backend import Service
 from monitor.service.bodies import HealthBody, ProblemBody
 from monitor.service.error_pages import answer_refused
-from monitor.service.port import Backend
 from monitor.service.problems import ALWAYS, PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
 from monitor.service.request_limits import RequestLimits
 from monitor.service.tokens import hidden
@@ -29,12 +29,12 @@ from monitor.service.tokens import hidden
 _R = ProblemReason
 
 
-def create_app(backend: Backend, guard: Guard, *, docs: str | None = None) -> ASGIApp:
+def create_app(backend: Service, guard: Guard, *, docs: str | None = None) -> ASGIApp:
     """The service as an ASGI application. ``docs``: the address of docs/http.md, for the ``type`` of problems."""
     return RequestLimits(application(backend, guard, docs=docs), docs=docs)
 
 
-def application(backend: Backend, guard: Guard, *, docs: str | None = None) -> FastAPI:
+def application(backend: Service, guard: Guard, *, docs: str | None = None) -> FastAPI:
     """The application behind the request limits; its ``openapi()`` is docs/openapi.json."""
     about = "May automation act? The switch of calibration-monitor."
     app = FastAPI(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,25 +31,21 @@ from monitor.context import Monitor, utc_now
 from monitor.core import documents
 from monitor.core.page_paths import drift_file, label_path
 from monitor.core.records import Annotation, Subject, Window
-from monitor.core.windows import FIRST_YEAR, LAST_YEAR, last_ready
+from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
 from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate, remove
-from monitor.operations.change_switch import ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
+from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
-from monitor.operations.replay.other_threshold import OtherThreshold, plan_other, replay_other
 from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
 from monitor.report.summary import summary_html
 from monitor.report.words import replica_text
-from monitor.service.forms import Form
-from monitor.service.jobs import Jobs
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
 from monitor.service.pages.registry import PAGES
-from monitor.service.port import RequestedChange, Stored
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.prometheus import exposition
 
@@ -131,11 +127,11 @@ class ReopeningStore:
 
 
 class Service:
-    """The :class:`monitor.service.port.Backend` of the HTTP service with these settings.
+    """What the HTTP service answers with these settings.
 
-    The constructor raises ConfigProblems or HistoryError, which say what to do. It creates a history that does
-    not exist, and publishes the scores from which labels may act to it, as a run does. On a read replica it shows the
-    pages, says so, and answers no gate.
+    Every method may raise RequestRefused, and is called in a thread. The constructor raises ConfigProblems or
+    HistoryError, which say what to do. It creates a history that does not exist, and publishes the scores from which
+    labels may act to it, as a run does. On a read replica it shows the pages, says so, and answers no gate.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> None:
@@ -154,11 +150,9 @@ class Service:
         self._reopening = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
         self._past = Past()
         self._reports: dict[str, tuple[float, str]] = {}
-        self._replays: Jobs[OtherThreshold] = Jobs()
 
     def close(self) -> None:
         """Close the history."""
-        self._replays.close()
         self._reopening.close()
 
     def now(self) -> datetime:
@@ -178,7 +172,7 @@ class Service:
         log.error("every gate is closed: %s; `calmon db confirm` accepts it", refusal)
         return replace(board, closed=board.closed or GateReason.HISTORY_WENT_BACK)
 
-    def change(self, requested: RequestedChange) -> Stored:
+    def change(self, requested: SwitchChange) -> Changed:
         """Turn off or on. Off also works while alerts.yaml is broken; on does not: raises RequestRefused."""
         config = self._newest_config()
         if config is None and requested.enable:
@@ -187,24 +181,16 @@ class Service:
             _check_known(store, config, requested.source, requested.label, enable=requested.enable)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
-            return self._apply(store, config or self._config, requested)
+            try:
+                done = operate(store, config or self._config, requested, self._clock)
+            except KeyReused:
+                raise RequestRefused(_R.KEY_REUSED) from None
+            except ChangeRefused as error:
+                raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
+            self._show(store, config or self._config, requested)
+            return done
 
-    def _apply(self, store: Store, config: Config, requested: RequestedChange) -> Stored:
-        key = None if requested.key is None else f"http:{requested.key}"
-        change = SwitchChange(
-            requested.source, requested.label, requested.enable, requested.by, requested.reason, requested.until, key
-        )
-        try:
-            done = operate(store, config, change, self._clock)
-        except KeyReused:
-            raise RequestRefused(_R.KEY_REUSED) from None
-        except ChangeRefused as error:
-            raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
-        self._show(store, config, requested)
-        e = done.event
-        return Stored(e.source, e.label, e.to_state, e.actor, e.reason, e.at, e.until, e.lease_until, done.already)
-
-    def _show(self, store: Store, config: Config, requested: RequestedChange) -> None:
+    def _show(self, store: Store, config: Config, requested: SwitchChange) -> None:
         """Update the messages about the label to its present switch, which has changed already."""
         try:
             with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
@@ -243,22 +229,8 @@ class Service:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
         config = self._newest_config() or self._config
         with self._history() as store, store.one_moment():
-            context = PageContext(store, config, self._settings, self._clock(), request, self._replays)
+            context = PageContext(store, config, self._settings, self._clock(), request)
             return answer(page, PAGES, context)
-
-    def submit(self, form: Form, fields: Mapping[str, str], by: str) -> str:
-        """Do what a form asks for; returns the address of the page that shows it. Raises RequestRefused."""
-        return form.send(self, fields, by)
-
-    def turn(
-        self, source: str, label: str | None, *, enable: bool, by: str, reason: str, until: datetime | None
-    ) -> None:
-        """Turn a switch off or on. Raises RequestRefused."""
-        self.change(RequestedChange(source, label, enable, by, reason, until, None))
-
-    def note(self, source: str, label: str | None, at: datetime, text: str, by: str) -> None:
-        """Add an annotation. Raises RequestRefused."""
-        self.annotate(NewAnnotation(source, label, at, text, by))
 
     def local_time(self, text: str) -> datetime:
         """A time of a page's field, in the configured time zone. Raises RequestRefused."""
@@ -269,24 +241,6 @@ class Service:
         if not FIRST_YEAR <= found.year <= LAST_YEAR:
             raise RequestRefused(_R.REQUEST_INVALID, f"the years are {FIRST_YEAR} to {LAST_YEAR}")
         return found if found.tzinfo else found.replace(tzinfo=self._config.zone)
-
-    def start_replay(self, rule: str, threshold: float, weeks: int) -> None:
-        """Begin to replay a rule under another threshold. Raises RequestRefused."""
-        config = self._newest_config()
-        if config is None:
-            raise RequestRefused(_R.CONFIG_UNREADABLE)
-        last = last_ready("weekly", self._clock(), config.zone)
-        try:
-            plan = plan_other(config, rule, threshold, last, weeks)
-        except KeyError:
-            raise RequestRefused(_R.NOT_FOUND, "alerts.yaml has no such rule") from None
-
-        def work(progress: Callable[[str], None]) -> OtherThreshold:
-            with Store.from_url(self._settings.store_url.get_secret_value(), create=False) as store:
-                return replay_other(store, plan, rule, progress)
-
-        if not self._replays.start((rule, f"{threshold:g}", config.revision), plan.total, work):
-            raise RequestRefused(_R.TOO_BUSY)
 
     def newest_week(self) -> str | None:
         """The name of the newest week that was evaluated; None if none was. Raises RequestRefused."""

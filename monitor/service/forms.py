@@ -1,4 +1,4 @@
-"""Forms of the dashboard: what a person may change or start from a page, and how that is kept safe.
+"""Forms of the dashboard: what a person may change from a page, and how that is kept safe.
 
 A form that changes something carries a token in a field of its own, so a browser that is logged in changes nothing by
 itself: a page of another site does not know the token. Besides, only a form from a page of this service is accepted.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from monitor.operations.annotate import NewAnnotation
+from monitor.operations.change_switch import SwitchChange
+from monitor.service.backend import Service
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.tokens import Scope
 
@@ -20,38 +21,20 @@ MOST_FIELDS = 20
 _R = ProblemReason
 
 
-class Actions(Protocol):
-    """What forms may do. Every method may raise RequestRefused."""
-
-    def turn(
-        self, source: str, label: str | None, *, enable: bool, by: str, reason: str, until: datetime | None
-    ) -> None:
-        """Turn a switch off or on (label None: the source's own)."""
-
-    def note(self, source: str, label: str | None, at: datetime, text: str, by: str) -> None:
-        """Add an annotation."""
-
-    def local_time(self, text: str) -> datetime:
-        """The time in a page's field, in the configured time zone."""
-
-    def start_replay(self, rule: str, threshold: float, weeks: int) -> None:
-        """Begin to replay a rule under another threshold, unless that is under way or done."""
-
-
 Fields = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: its address, its fields, the scope that its token needs (None: that of pages), what it does.
+    """One form: its address, its fields, the scope that its token needs, what it does.
 
     ``send`` returns the address, relative to the root, of the page that shows the result. ``by`` is the token's name.
     """
 
     address: str
     fields: frozenset[str]
-    scope: Callable[[Fields], Scope | None]
-    send: Callable[[Actions, Fields, str], str]
+    scope: Callable[[Fields], Scope]
+    send: Callable[[Service, Fields, str], str]
 
 
 def refuse_other_site(headers: Mapping[str, str]) -> None:
@@ -89,11 +72,11 @@ def _label(fields: Fields) -> str | None:
     return fields.get("label") or None
 
 
-def _turn(actions: Actions, fields: Fields, by: str) -> str:
+def _turn(service: Service, fields: Fields, by: str) -> str:
     source, label = fields.get("source", ""), _label(fields)
-    until = actions.local_time(fields["until"]) if fields.get("until") else None
+    until = service.local_time(fields["until"]) if fields.get("until") else None
     enable = _switched(fields) == "enable"
-    actions.turn(source, label, enable=enable, by=by, reason=_text(fields, "reason", "a reason"), until=until)
+    service.change(SwitchChange(source, label, enable, by, _text(fields, "reason", "a reason"), until))
     return "automation?" + urlencode({"source": source, "label": label or ""}) + "#switch"
 
 
@@ -104,27 +87,13 @@ def _switched(fields: Fields) -> Scope:
     return "enable" if found == "enable" else "disable"
 
 
-def _note(actions: Actions, fields: Fields, by: str) -> str:
-    at = actions.local_time(fields.get("at", ""))
-    actions.note(fields.get("source", ""), _label(fields), at, _text(fields, "text", "a text"), by)
+def _note(service: Service, fields: Fields, by: str) -> str:
+    at = service.local_time(fields.get("at", ""))
+    service.annotate(NewAnnotation(fields.get("source", ""), _label(fields), at, _text(fields, "text", "a text"), by))
     return "annotations"
 
 
-def _replay(actions: Actions, fields: Fields, by: str) -> str:
-    rule, threshold = fields.get("rule", ""), fields.get("threshold", "")
-    try:
-        number = float(threshold)
-    except ValueError:
-        raise RequestRefused(_R.REQUEST_INVALID, "a threshold is a number, such as 0.05") from None
-    if not -1e6 < number < 1e6:
-        raise RequestRefused(_R.REQUEST_INVALID, "a threshold is a number, such as 0.05")
-    actions.start_replay(rule, number, REPLAY_WEEKS)
-    return "rules?" + urlencode({"rule": rule, "threshold": f"{number:g}"}) + f"#{quote(rule, safe='')}"
-
-
-REPLAY_WEEKS = 52
 FORMS: tuple[Form, ...] = (
     Form("/automation", frozenset({"source", "label", "switch", "reason", "until"}), _switched, _turn),
     Form("/annotations", frozenset({"source", "label", "at", "text"}), lambda _: "annotate", _note),
-    Form("/rules", frozenset({"rule", "threshold"}), lambda _: None, _replay),
 )

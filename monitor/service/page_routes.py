@@ -53,7 +53,7 @@ for _each in PAGES:
 
 
 def _add_form(form: Form) -> None:
-    """Accept a form: from a page of this service only, with a token in it where it changes something."""
+    """Accept a form: from a page of this service only, with a token in it."""
 
     async def post(request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
@@ -62,8 +62,8 @@ def _add_form(form: Form) -> None:
             fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
             guard: Guard = request.app.state.guard
             scope, token = form.scope(fields), fields.pop("token", "")
-            name = "" if scope is None else f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
-            target = await to_thread.run_sync(backend_of(request).submit, form, fields, name)
+            name = f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
+            target = await to_thread.run_sync(form.send, backend_of(request), fields, name)
         except RequestRefused as refusal:
             text = refused_html(PROBLEMS[refusal.reason][1], refusal.detail, form.address.lstrip("/"))
             return HTMLResponse(text, refusal.status, headers)

@@ -26,11 +26,11 @@ from monitor.history import archive, schema
 from monitor.history.errors import StoreUnreachable
 from monitor.history.marker import write_marker
 from monitor.history.store import Store
+from monitor.operations.change_switch import SwitchChange
 from monitor.report.words import replica_text
 from monitor.service.backend import Service
 from monitor.service.pages.base import PageRequest
 from monitor.service.pages.registry import PAGES
-from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
 from tests.fakes import new_history
@@ -167,7 +167,7 @@ def test_the_service_starts_on_a_replica_that_is_behind_and_says_as_of_when_its_
             if page.address in ("/", "/incidents", "/automation", "/rules", "/monitor"):
                 shown = service.show(page, PageRequest({}, {}, "./")).body.decode()
                 assert f'<p class="notice" role="status">{said}</p>' in shown, page.address
-        change = RequestedChange("tickets", "billing", False, "ana", "a test", None, None)
+        change = SwitchChange("tickets", "billing", False, "ana", "a test", None, None)
         for asked in (service.board, service.metrics, lambda: service.change(change)):
             with pytest.raises(RequestRefused) as caught:
                 asked()

@@ -35,9 +35,8 @@ from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.service.access import Guard
 from monitor.service.app import create_app
-from monitor.service.backend import ReopeningStore
+from monitor.service.backend import ReopeningStore, Service
 from monitor.service.bodies import BoardBody
-from monitor.service.port import Backend
 from monitor.service.problems import PROBLEMS, ProblemReason
 from monitor.service.request_limits import AT_ONCE, RequestLimits
 from monitor.service.tokens import TokensFile
@@ -839,7 +838,7 @@ def test_a_fault_of_the_program_is_reported_without_what_it_was() -> None:
         def board(self) -> None:
             raise RuntimeError("secret")
 
-    app = create_app(cast("Backend", Faulty()), Guard(None, local=True))
+    app = create_app(cast("Service", Faulty()), Guard(None, local=True))
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)

@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -233,16 +232,15 @@ def test_a_form_of_another_site_does_nothing_even_with_a_token(
         assert monitor.store.switch("tickets", "steady").actor != "api:stopper"
 
 
-def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: ServiceClient) -> None:
-    assert form(asked, "/rules", {"rule": "nobody", "threshold": "1"}, {"Origin": "http://127.0.0.1:8080"})[0] == 404
+def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: ServiceClient, tokens: dict[str, str]) -> None:
+    wanted = {"source": "nobody", "at": "2026-08-20T10:00", "text": "x", "token": tokens["starter"]}
+    assert form(asked, "/annotations", wanted, {"Origin": "http://127.0.0.1:8080"})[0] == 403
 
 
 @pytest.mark.parametrize(
     ("address", "fields"),
     [
         ("/automation", {"source": "tickets", "switch": "destroy", "reason": "x"}), ("/automation", {"what": "ever"}),
-        ("/rules", {"rule": "ece-increase", "threshold": "much"}),
-        ("/rules", {"rule": "ece-increase", "threshold": "nan"}),
     ],
 )  # fmt: skip
 def test_a_form_that_is_not_as_it_must_be_is_refused(
@@ -283,19 +281,6 @@ def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, wor
             assert shown == sorted(stored)
     labels = rows(asked, "/rules?csv=labels")
     assert {row["label"] for row in labels if row["rule"] == "automated-overconfidence"} == {"slipping"}
-
-
-def test_a_rule_is_replayed_under_another_threshold_as_a_job(asked: ServiceClient) -> None:
-    status, target = form(asked, "/rules", {"rule": "automated-overconfidence", "threshold": "0.9"})
-    assert (status, target) == (303, "rules?rule=automated-overconfidence&threshold=0.9#automated-overconfidence")
-    address = f"/{target.partition('#')[0]}"
-    until = time.monotonic() + 60
-    while 'http-equiv="refresh"' in asked.get(address).text and time.monotonic() < until:
-        time.sleep(0.2)
-    page = asked.get(address).text
-    assert "0 incidents, 1 under the present threshold of 0.05" in page
-    (row,) = rows(asked, f"{address}&csv=replay")
-    assert (row["label"], row["present"], row["proposed"]) == ("slipping", "True", "False")
 
 
 def step_of(made: World, name: str) -> str:

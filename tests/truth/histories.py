@@ -43,10 +43,10 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.operations import collect as collecting
 from monitor.operations import incident_actions
+from monitor.operations.change_switch import SwitchChange
 from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
 from monitor.service.backend import Service
-from monitor.service.port import RequestedChange
 from monitor.service.problems import RequestRefused
 from monitor.warehouse.reader import Reading
 from tests.fakes.world import make_world
@@ -899,7 +899,7 @@ def _switch_channel(told: Story, event: Event, step: Step) -> None:
 def _by_http(
     told: Story, step: Step, given: Mapping[str, Any], label: str | None, until: datetime | None, *, enable: bool
 ) -> None:
-    wanted = RequestedChange(given["source"], label, enable, f"token {given['by']}", given["why"], until, None)
+    wanted = SwitchChange(given["source"], label, enable, f"token {given['by']}", given["why"], until, None)
     try:
         stored = told.service.change(wanted)
     except RequestRefused as refused:

@@ -39,10 +39,8 @@ from monitor.core.records import Window
 from monitor.core.wording import count_of
 from monitor.evaluation.label_state import outcome_text
 from monitor.history.store import Store
-from monitor.operations.replay.other_threshold import OtherThreshold
 from monitor.report import words
 from monitor.report.export import no_formula
-from monitor.service.jobs import Jobs
 from monitor.service.problems import ProblemReason, RequestRefused
 
 POLICY = (
@@ -91,8 +89,6 @@ class PageContext:
     settings: Settings
     now: datetime
     request: PageRequest
-    replays: Jobs[OtherThreshold] | None = None
-    """The replays that the page of the rules has begun."""
 
     def text(self, name: str, default: str = "") -> str:
         """A query parameter, or a part of the path."""

@@ -1,4 +1,4 @@
-"""``/rules``: each rule, how often it fired over the year, and how often it would have under another threshold."""
+"""``/rules``: each rule, how often it fired over the year, with the labels that it found."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from markupsafe import Markup
 from monitor.config.model import Rule
 from monitor.core import documents
 from monitor.core.wording import count_of
-from monitor.operations.replay.other_threshold import OtherThreshold
 from monitor.report.figures.svg import Plot, figure, ticks
-from monitor.service.jobs import Job
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 WEEKS = 52
-LABELS_SHOWN, PAIRS_SHOWN = 8, 60
+LABELS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +37,18 @@ class RuleYear:
 
 
 def make(context: PageContext) -> PageContent:
-    """Every rule of alerts.yaml, and the replay of the requested one."""
+    """Every rule of alerts.yaml."""
     since = context.now - timedelta(weeks=WEEKS)
     counted = context.store.rule_outcomes(since)
     by_label: dict[str, list[tuple[str, str | None, int]]] = {}
     for rule, source, label, windows in context.store.rule_breaches(since):
         by_label.setdefault(rule, []).append((source, label, windows))
     years = [_year(rule, counted, by_label.get(rule.id, []), context) for rule in context.config.rules]
-    chosen, threshold = context.text("rule"), context.text("threshold")
-    job = _job(context, chosen, threshold)
-    result = None if job is None else job.result
     values = {
-        "years": years, "weeks": WEEKS, "chosen": chosen, "threshold": threshold, "job": job, "result": result,
-        "labels_shown": LABELS_SHOWN, "pairs": () if result is None else result.pairs[:PAIRS_SHOWN],
-        "refresh": job is not None and not job.is_over, "revision": context.config.revision,
+        "years": years, "weeks": WEEKS, "labels_shown": LABELS_SHOWN, "revision": context.config.revision,
     }  # fmt: skip
     tables = {"firings": lambda: _firings(years), "labels": lambda: _labels(years)}
-    if result is not None:
-        tables["replay"] = lambda: _replay(result)
     return PageContent("rules.html.j2", "Rules", values, tables)
-
-
-def _job(context: PageContext, rule: str, threshold: str) -> Job[OtherThreshold] | None:
-    if context.replays is None or not rule or not threshold:
-        return None
-    return context.replays.get((rule, threshold, context.config.revision))
 
 
 def _year(
@@ -110,22 +95,4 @@ def _labels(years: Sequence[RuleYear]) -> Table:
     return Table(("rule", "source", "label", "windows_in_breach"), rows)
 
 
-def _replay(found: OtherThreshold) -> Table:
-    rows = [
-        (
-            i.source,
-            i.label,
-            i.opened_window,
-            pair.present is not None,
-            pair.proposed is not None,
-            None if pair.present is None else pair.present.incident.breaches,
-            None if pair.proposed is None else pair.proposed.incident.breaches,
-        )
-        for pair in found.pairs
-        for i in (pair.either.incident,)
-    ]
-    head = ("source", "label", "since", "present", "proposed", "present_windows", "proposed_windows")
-    return Table(head, rows)
-
-
-PAGE = Page("/rules", make, nav="Rules", query=frozenset({"rule", "threshold"}))
+PAGE = Page("/rules", make, nav="Rules")
