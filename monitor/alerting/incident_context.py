@@ -330,7 +330,7 @@ class IncidentContext:
 
 
 def _automated(verdict: Verdict, estimates: Sequence[Estimate]) -> Estimate | None:
-    """The overconfidence of the automated rows that the verdict is about; None for small labels, which have none stored."""
+    """The overconfidence of the automated rows of the verdict; None for small labels, which have none stored."""
     if "small_labels" in verdict.detail:
         return None
     key = (verdict.subject, "overconfidence", "automated")

@@ -17,7 +17,7 @@ from monitor.context import Monitor
 from monitor.core.records import Estimate, Schedule, Verdict, Where
 from monitor.core.windows import WindowError, first_day, nominal
 from monitor.history.store import Store
-from monitor.metrics.names import CONTRACT
+from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
@@ -71,6 +71,7 @@ def history(
     """
     with cli.plain_errors():
         span = span_of(schedule, first_window, last_window, last)
+    metric = metric_named(metric)
     with cli.store() as store:
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")

@@ -15,7 +15,7 @@ from monitor.cli.recalibration import counts_of_weeks
 from monitor.core.wording import count_of
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import CheapestFallback
-from monitor.metrics.names import CONTRACT, NEEDS
+from monitor.metrics.names import CONTRACT, NEEDS, metric_named
 from monitor.operations.ask_warehouse import NothingToAsk, cheapest_of_classes, dependencies_of
 from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.stability import Stability, stability
@@ -50,7 +50,7 @@ def stability_command(
     Each metric of all rows beside its mean, standard deviation and range over the parts, which have fewer rows each.
     From the history; the same rows give the same parts.
     """
-    names = list(dict.fromkeys(metric or CONTRACT))
+    names = list(dict.fromkeys(map(metric_named, metric or CONTRACT)))
     for name in names:
         if NEEDS.get(name) not in ("counts", "bins"):
             known = ", ".join(each for each, needs in NEEDS.items() if needs in ("counts", "bins"))

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from monitor.config.model import Config, ScoreMethod
 from monitor.config.sections import SECTIONS, Pattern
 from monitor.core import documents
-from monitor.metrics.names import NEEDS
+from monitor.metrics.names import ALSO_CALLED, NEEDS
 
 _NAME = {"type": "string", "minLength": 1}
 _DURATION = {"type": "string", "pattern": r"^\s*[0-9]{1,6} ?[mhdw]\s*$", "examples": ["24h", "9d", "1w"]}
@@ -35,7 +35,7 @@ _WRITTEN: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType(
         ("SourceConfig", "unresolved"): {"anyOf": [{"type": "boolean"}, _NAME, {"type": "null"}], "default": False},
         ("TruthConfig", "on"): {"anyOf": [_NAME, _NAMES, {"type": "object", "additionalProperties": _NAME}]},
         ("ScoreFrom", "method"): {"enum": list(get_args(ScoreMethod))},
-        ("Rule", "metric"): {"enum": [*NEEDS, None]},
+        ("Rule", "metric"): {"enum": [*NEEDS, *ALSO_CALLED, None]},
         ("Rule", "segments"): {"anyOf": [{"const": "all"}, _NAMES]},
     }
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from monitor.config.checks import find_faults
 from monitor.config.fields import Typing
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems, Problem
-from monitor.config.yaml_document import read_document
+from monitor.config.yaml_document import Document, read_document
+from monitor.metrics.names import metric_named
 
 LARGEST_BYTES = 1024 * 1024
 """The largest alerts.yaml that is read; 10,000 labels take about half of that."""
@@ -27,7 +29,7 @@ def parse_config(text: str, name: str = "alerts.yaml") -> Config:
 
     Raises :class:`ConfigProblems` with all mistakes, in the order of the lines.
     """
-    document = read_document(text, name)
+    document = _with_first_names(read_document(text, name))
     if document.data is None:
         remedy = "version, sources, rules and automation"
         nothing = Problem("CAL010", "the file says nothing", remedy, name, 1, 1)
@@ -37,6 +39,20 @@ def parse_config(text: str, name: str = "alerts.yaml") -> Config:
     if problems or typing.config is None:
         raise ConfigProblems(tuple(sorted(problems, key=lambda p: (p.line, p.column, p.id))), text)
     return typing.config
+
+
+def _with_first_names(document: Document) -> Document:
+    """The document with metrics of rules by the names that everything else has."""
+    rules = document.get("rules")
+    if not isinstance(rules, tuple):
+        return document
+    named = tuple(
+        {**rule, "metric": metric_named(rule["metric"])}
+        if isinstance(rule, dict) and isinstance(rule.get("metric"), str)
+        else rule
+        for rule in rules
+    )
+    return replace(document, data={**document.data, "rules": named})
 
 
 def text_of(path: Path) -> str:

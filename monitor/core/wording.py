@@ -45,8 +45,8 @@ _SHARES = frozenset(
 )
 _TITLES = {
     "ece": "ECE", "mce": "MCE", "brier": "Brier score", "nll": "negative log-likelihood", "roc_auc": "ROC AUC",
-    "pr_auc": "PR AUC", "accuracy": "accuracy", "overconfidence": "overconfidence", "false_negative_rate": "false-negative rate",
-    "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
+    "pr_auc": "PR AUC", "accuracy": "accuracy", "overconfidence": "overconfidence",
+    "false_negative_rate": "false-negative rate", "ks": "KS distance", "psi": "PSI", "chi_square": "Cramér's V",
     "wasserstein": "Wasserstein distance", "jensen_shannon": "Jensen-Shannon distance",
     "missing": "rise of the missing share", "new_categories": "share of new values",
     "constant": "share of values gone", "empty": "empty (1: yes)",
@@ -60,7 +60,7 @@ _TITLES = {
     "expected_overconfidence": "expected overconfidence (an estimate)", "expected_ece": "expected ECE (an estimate)",
     "auc_ovr_weighted": "ROC AUC, one-vs-rest, weighted", "matthews_correlation": "Matthews correlation",
 }  # fmt: skip
-#: The meaning of the rules' metric ``overconfidence``; every page gives it where it first uses the name.
+#: The meaning of overconfidence; every page gives it where it first uses the name.
 OVERCONFIDENCE = "mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 #: Conditions of rules whose limit is the lowest allowed value.
@@ -308,8 +308,9 @@ def plain_words(verdict: Verdict) -> str:
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
     >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
-    >>> plain_words(Verdict("v1", "automated-overconfidence", Subject("tickets", "billing"), week, "overconfidence", "automated",
-    ...     "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32, detail={"promised": 0.91, "kept": 0.59}))
+    >>> plain_words(Verdict("v1", "automated-overconfidence", Subject("tickets", "billing"), week, "overconfidence",
+    ...     "automated", "breach", Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.32,
+    ...     detail={"promised": 0.91, "kept": 0.59}))
     'billing is overconfident: 59% correct, scores claimed 91%'
     """
     of = pooled(verdict)
@@ -582,8 +583,8 @@ def evidence_words(verdict: Verdict) -> str:
     >>> from datetime import UTC, datetime
     >>> from monitor.core.records import Window
     >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
-    >>> evidence_words(Verdict("v1", "lasting-overconfidence", Subject("tickets", "billing"), week, "overconfidence", "automated",
-    ...     "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02,
+    >>> evidence_words(Verdict("v1", "lasting-overconfidence", Subject("tickets", "billing"), week, "overconfidence",
+    ...     "automated", "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02,
     ...     detail={"evidence": 831.4, "needed": 10_400}))
     'evidence 831 of the 10,400 needed'
     """
@@ -821,8 +822,8 @@ _BEFORE_TRUTH = (
 )
 
 _LEVEL_ADVICE = {
-    "overconfidence": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or recalibrate "
-    "before automation is turned on again.",
+    "overconfidence": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or "
+    "recalibrate before automation is turned on again.",
     "mce": "Let people decide the items in this score range. If the range stays wrong in the next window, recalibrate.",
     "ece": "Recalibrate the scores, then pin a new baseline. Until then, do not read a score as a probability.",
     "roc_auc": _RANKING,

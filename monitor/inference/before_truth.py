@@ -1,4 +1,4 @@
-"""Expected accuracy, overconfidence and ECE of rows whose truth is not known yet, from the calibration map of a baseline.
+"""Expected accuracy, overconfidence and ECE of rows without a truth yet, from the calibration map of a baseline.
 
 This is confidence-based performance estimation (Garg et al. 2022, "Leveraging unlabeled data to predict
 out-of-distribution performance", section 3; Humblot-Renaux et al. and NannyML call it CBPE), with the baseline's map in

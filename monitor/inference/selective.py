@@ -168,8 +168,8 @@ class ExcessErrors:
 def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
     """How many more automated rows were wrong than their scores claimed; None where nothing was automated.
 
-    The limits are those of the overconfidence (exact binomial, conditional on the scores, effective rows) times the weight
-    of the automated rows: they hold for the same automation on the same scores again.
+    The limits are those of the overconfidence (exact binomial, conditional on the scores, effective rows) times the
+    weight of the automated rows: they hold for the same automation on the same scores again.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = excess_errors(counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8))

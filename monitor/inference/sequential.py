@@ -119,7 +119,7 @@ def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
 
 
 def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
-    """The smallest overconfidence that would have given the log evidence ``needed``, if it lasted through all these windows.
+    """The smallest overconfidence that would have given the log evidence ``needed``, if it lasted in all these windows.
 
     It is seen with probability ``power``. None where not even rows without any hit would have given it.
     """

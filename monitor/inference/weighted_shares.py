@@ -157,8 +157,8 @@ class WeightedShare:
 def unequal_share(metric: str, counts: Counts) -> WeightedShare | None:
     """The law of a share of rows (for an F1, of its Jaccard index) where weights differ.
 
-    None where all weights are equal, without rows, and for other metrics: both parts of an accuracy or an overconfidence have
-    rows of all weights, and effective rows are enough.
+    None where all weights are equal, without rows, and for other metrics: both parts of an accuracy or an
+    overconfidence have rows of all weights, and effective rows are enough.
     """
     made = _SHARES.get(metric)
     if made is None:

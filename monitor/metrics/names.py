@@ -108,8 +108,6 @@ CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "over
 """The metrics that are in every JSON document of a run."""
 
 ALIASES: Mapping[str, str] = {
-    "shortfall": "overconfidence",
-    "expected_shortfall": "expected_overconfidence",
     "auc": "roc_auc",
     "auroc": "roc_auc",
     "auprc": "pr_auc",
@@ -127,7 +125,21 @@ ALIASES: Mapping[str, str] = {
     "mcc": "matthews_correlation",
     "emc": "expected_misclassification_cost",
 }
-"""Names from other tools, and the names used here."""
+"""Names from other tools, and the names used here: what an unknown name probably means."""
+
+_ALSO = {"shortfall": "overconfidence", "expected_shortfall": "expected_overconfidence"}
+ALSO_CALLED = tuple(_ALSO)
+"""Second names of metrics, which alerts.yaml and the command line take for the first."""
+
+
+def metric_named(name: str) -> str:
+    """The metric that ``name`` means: itself, or the one that is also called so.
+
+    >>> metric_named("shortfall"), metric_named("ece")
+    ('overconfidence', 'ece')
+    """
+    return _ALSO.get(name, name)
+
 
 _NLL = (0.0, -log(1e-15))
 RANGES: Mapping[str, tuple[float, float]] = {

@@ -34,8 +34,8 @@ STARTER_RULES = (
     StarterRule(
         "automated-overconfidence",
         "Overconfident: mean score minus accuracy, in the rows that act alone.",
-        "metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, "
-        "severity: critical, actions: [slack, disable_automation]",
+        "metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, "
+        "schedule: weekly, severity: critical, actions: [slack, disable_automation]",
     ),
     StarterRule(
         "lasting-overconfidence",

@@ -24,8 +24,8 @@ LEAST_ROWS = 200
 """No map is fitted to fewer effective rows, nor with fewer than 10 of either outcome."""
 LEAST_OUTCOMES = 10
 ISOTONIC_ROWS = 2_000
-"""With fewer effective rows an isotonic map follows their noise. In the worst of the study's 15 populations it leaves an
-ECE of about .04 at 500 rows; at 2,000 about half of the .05 that is well calibrated.
+"""With fewer effective rows an isotonic map follows their noise. In the worst of the study's 15 populations it leaves
+an ECE of about .04 at 500 rows; at 2,000 about half of the .05 that is well calibrated.
 """
 _OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff", "kish")
 _EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws

@@ -69,3 +69,16 @@ class _WholeTable(Table):
         if needed > options.max_width:
             shown.columns = [replace(column, no_wrap=False, min_width=None) for column in self.columns]
         return super(_WholeTable, shown).__rich_console__(console, options)
+
+    def _calculate_column_widths(self, console: Console, options: ConsoleOptions) -> list[int]:
+        """Rich's widths, but no word is broken while another column has room to wrap."""
+        widths = super()._calculate_column_widths(console, options)
+        least = [self._measure_column(console, options, column).minimum for column in self.columns]
+        for place, column in enumerate(self.columns):
+            while not column.no_wrap and widths[place] < least[place]:
+                spare = [width - low for width, low in zip(widths, least, strict=True)]
+                if max(spare) <= 0:
+                    break
+                widths[spare.index(max(spare))] -= 1
+                widths[place] += 1
+        return widths

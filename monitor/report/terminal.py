@@ -59,7 +59,7 @@ _STATES: Mapping[State, str] = {
     State.OK: "green",
     State.NO_RULE: "dim",
 }
-_NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 36, 9
+_NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 42, 9
 _OUTCOMES: Mapping[Outcome, str] = {
     "breach": "bold red",
     "unconfirmed": "yellow",

@@ -32,8 +32,8 @@ timezone: UTC
 sources:
   tickets: {relation: tickets, score_is: probability_of_label, automate_at: 0.8, segments: [channel]}
 rules:
-  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
-     severity: critical, actions: [slack, disable_automation]}
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     min_samples: 30, severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
 automation: {when_not_evaluated: keep, initial: on_first_ok, lease: 9d}
 routes:

@@ -45,8 +45,8 @@ sources:
 evaluation: {resamples: 200, min_samples: 300}
 baseline: {weeks: 6, min_pairs: 3000}
 rules:
-  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
-     severity: critical, actions: [slack, disable_automation]}
+  - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     min_samples: 30, severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, severity: warning, actions: [slack]}
   - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical,
      actions: [slack, disable_automation]}

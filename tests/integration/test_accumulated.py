@@ -33,8 +33,8 @@ from tests.truth.messages import NUMBERS
 from tests.truth.sentences import VERDICT
 
 LASTING = (
-    "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
-    "     min_samples: 30, severity: warning, actions: [slack]}\n"
+    "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated,\n"
+    "     threshold: 0.02, min_samples: 30, severity: warning, actions: [slack]}\n"
     "  - {id: lasting-segments, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     scope: segments, min_samples: 30, severity: warning, actions: [slack]}\n"
 )
@@ -279,8 +279,8 @@ def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
     week_ = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
     detail = {"condition": "accumulated", "evidence": 831.4, "needed": 10_400.0}
     verdict = Verdict(
-        "v", "lasting-overconfidence", Subject("tickets", "billing"), week_, "overconfidence", "automated", "unconfirmed",
-        Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02, value=0.061, windows=3, detail=detail,
+        "v", "lasting-overconfidence", Subject("tickets", "billing"), week_, "overconfidence", "automated",
+        "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02, value=0.061, windows=3, detail=detail,
     )  # fmt: skip
     text = plain_words(verdict)
     assert text == (

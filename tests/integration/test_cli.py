@@ -220,6 +220,12 @@ def test_history_comes_as_table_csv_json_and_parquet(world: World, tmp_path: Pat
         world, "history", "--metric", "recalibrated_ece_platt", "--label", "steady", "--format", "csv"
     ).stdout
     assert gained.count("recalibrated_ece_platt") >= 1
+    first, second = (
+        calmon(world, "history", "--metric", name, "--where", "automated", "--format", "json").stdout
+        for name in ("overconfidence", "shortfall")
+    )
+    assert first == second
+    assert json.loads(first)[0]["metric"] == "overconfidence"
     table = calmon(world, "history", "--metric", "ece")
     assert "steady" in table.stdout
     csv = calmon(world, "history", "--label", "steady", "--format", "csv").stdout.splitlines()

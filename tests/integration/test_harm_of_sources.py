@@ -21,8 +21,8 @@ from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, make_world
 
 WHOLE = """\
-  - {id: source-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.02, min_samples: 30,
-     scope: source, severity: warning, actions: [slack]}
+  - {id: source-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.02,
+     min_samples: 30, scope: source, severity: warning, actions: [slack]}
 automation:"""
 
 

@@ -340,10 +340,14 @@ def store_week(monitor: Monitor, index: int, reason: Reason, *, rejected: int = 
         ),
         (
             Reason.SCORES_MOVED, "scores_moved",
-            f"tickets in {WEEKS[11]} (since {WEEKS[10]}): automated-overconfidence, ece-increase, score-shift could not "
-            "judge rare, steady",
+            f"tickets in {WEEKS[11]} (since {WEEKS[10]}): automated-overconfidence, ece-increase, score-shift could "
+            "not judge rare, steady",
         ),
-        (Reason.REJECTED_ROWS, "rejected_rows", f"tickets in {WEEKS[11]} (since {WEEKS[10]}): automated-overconfidence, "),
+        (
+            Reason.REJECTED_ROWS,
+            "rejected_rows",
+            f"tickets in {WEEKS[11]} (since {WEEKS[10]}): automated-overconfidence, ",
+        ),
     ],
 )  # fmt: skip
 def test_a_week_that_could_not_be_judged_is_not_healthy_and_says_since_when(

@@ -869,7 +869,8 @@ def test_a_failed_evaluation_leaves_everything_as_it_was(store: Store):
 def test_two_thousand_estimates_are_stored_with_a_handful_of_calls_of_the_database(store: Store):
     many = [
         estimate(f"label-{i}", metric=metric, where=where)
-        for i in range(80) for metric in ("ece", "mce", "brier", "nll", "roc_auc", "accuracy", "overconfidence", "pr_auc")
+        for i in range(80)
+        for metric in ("ece", "mce", "brier", "nll", "roc_auc", "accuracy", "overconfidence", "pr_auc")
         for where in ("all", "predicted", "automated")
     ]  # fmt: skip
     verdicts = [verdict(f"v{i}", subject=Subject("tickets", f"label-{i}")) for i in range(80)]

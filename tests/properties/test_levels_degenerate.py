@@ -14,7 +14,8 @@ from monitor.inference.levels import increase_detectable, increase_test, interva
 from tests.fakes.one_table import level_detectable, level_p
 
 NAMES = (
-    "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate", "precision", "recall", "f1",
+    "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate", "precision", "recall",
+    "f1",
 )  # fmt: skip
 RANGES = dict.fromkeys(NAMES, (0.0, 1.0)) | {"nll": (0.0, 34.6), "overconfidence": (-1.0, 1.0)}
 

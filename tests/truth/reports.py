@@ -925,7 +925,7 @@ def _empty(reader: Reader, text: str, of: Tables, name: Any) -> None:
     reader.check(not of.week.keys, "nothing of the window", text, of.week.keys)
 
 
-@LINES.add(r"Overconfidence: overconfidence: mean score minus accuracy, of automated items\.")
+@LINES.add(r"Overconfidence: mean score minus accuracy, of automated items\.")
 def _overconfidence(reader: Reader, text: str, of: Tables) -> None:
     reader.check(bool(of.week.keys), "labels of the window", text, of.week.keys)
 

@@ -1,8 +1,8 @@
 """Why a label's calibration changed: the segments whose traffic or calibration changed, and what each explains. Pure.
 
 The unit is a cell: the rows that have the same value in every segment column and, for the ECE, lie in the same bin.
-Each cell has a mean of q = sign (outcome - score) in the window and in the baseline. For the overconfidence the sign is -1;
-for the ECE it is that of the bin's gap, so that the mean of q over all rows is the metric itself and every sum over
+Each cell has a mean of q = sign (outcome - score) in the window and in the baseline. For the overconfidence the sign is
+-1; for the ECE it is that of the bin's gap, so that the mean of q over all rows is the metric itself and every sum over
 cells is exactly additive. A value that the baseline does not have is compared with the baseline's rows that agree in
 the other columns.
 

@@ -16,8 +16,9 @@ from monitor.history.store import Store
 START = datetime(2026, 11, 9, tzinfo=UTC)
 WEEK = Window(START, START + timedelta(weeks=1), "2026-W46", "weekly")
 FIRST = Verdict(
-    id="a" * 16, rule="automated-overconfidence", subject=Subject("tickets", "spam"), window=WEEK, metric="overconfidence",
-    where="automated", outcome="ok", reason=Reason.WITHIN_THRESHOLD, severity="critical", threshold=0.05, value=0.019,
+    id="a" * 16, rule="automated-overconfidence", subject=Subject("tickets", "spam"), window=WEEK,
+    metric="overconfidence", where="automated", outcome="ok", reason=Reason.WITHIN_THRESHOLD, severity="critical",
+    threshold=0.05, value=0.019,
 )  # fmt: skip
 
 

@@ -47,8 +47,9 @@ CASES = Path(__file__).parents[2] / "cases" / "messages"
 
 def verdict(label: str | None = "billing", **given: Any) -> Verdict:
     known: dict[str, Any] = {
-        "id": "4f1c9a02be7d6653", "rule": "automated-overconfidence", "subject": Subject("tickets", label), "window": WEEK,
-        "metric": "overconfidence", "where": "automated", "outcome": "breach", "reason": Reason.ABOVE_THRESHOLD,
+        "id": "4f1c9a02be7d6653", "rule": "automated-overconfidence", "subject": Subject("tickets", label),
+        "window": WEEK, "metric": "overconfidence", "where": "automated", "outcome": "breach",
+        "reason": Reason.ABOVE_THRESHOLD,
         "severity": "critical", "threshold": 0.05, "value": 0.32, "low": 0.22, "high": 0.42, "plug_in": 0.32,
         "p_value": 1e-7, "p_adjusted": 4.2e-6, "detectable": 0.11, "n": 118, "windows": 2,
         "detail": {"promised": 0.91, "kept": 0.59},
@@ -94,8 +95,8 @@ SHIFT = finding(
 GOING_ON = replace(
     OVERCONFIDENCE,
     incident=replace(
-        OVERCONFIDENCE.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end, breaches=3,
-        reopened=1,
+        OVERCONFIDENCE.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end,
+        breaches=3, reopened=1,
     ),
     cause="Likely cause: channel = <web> (92% of the change), since 2026-W46",
     switch=OFF,
@@ -142,7 +143,9 @@ ALSO = finding(
 )  # fmt: skip
 MESSAGES = {
     "one_critical": lambda: incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL),
-    "three_with_links": lambda: incident_message([SHIFT, INCREASE, OVERCONFIDENCE], window=WEEK, route=ONCALL, links=LINKS),
+    "three_with_links": lambda: incident_message(
+        [SHIFT, INCREASE, OVERCONFIDENCE], window=WEEK, route=ONCALL, links=LINKS
+    ),
     "one_label_two_rules": lambda: incident_message([ALSO, OVERCONFIDENCE], window=WEEK, route=ONCALL, links=LINKS),
     "left_on": lambda: incident_message([HELD], window=WEEK, route=ONCALL),
     "unconfirmed": lambda: incident_message([UNCONFIRMED], window=WEEK, route=QUIET, links=LINKS),
@@ -209,8 +212,8 @@ def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be
     assert f"[header] {name} open again, not in this message (" in read
     assert f"*{name}*: open again, not in this message.\nNot resolved, and not in this message: ece-increase." in read
     assert "resolved:" not in read
-    payload = incident_message([mine, replace(OVERCONFIDENCE, incident=replace(OVERCONFIDENCE.incident, state="resolved"))],
-                               window=WEEK, route=QUIET)  # fmt: skip
+    resolved = replace(OVERCONFIDENCE, incident=replace(OVERCONFIDENCE.incident, state="resolved"))
+    payload = incident_message([mine, resolved], window=WEEK, route=QUIET)
     assert "1 label resolved, 1 open again, not in this message" in as_read(payload)
     (label,) = by_label([mine, replace(mine, incident=replace(mine.incident, id="other", rule="auc-floor"))])
     assert label.resolved_words(name) == f"{name}: auc-floor resolved"

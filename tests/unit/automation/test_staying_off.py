@@ -12,8 +12,8 @@ from monitor.config.load import load_config
 from monitor.core.records import SwitchState
 
 RULE = """\
-  - {id: SCHEDULE-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30,
-     schedule: SCHEDULE, severity: critical, actions: [slack, disable_automation]}
+  - {id: SCHEDULE-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     min_samples: 30, schedule: SCHEDULE, severity: critical, actions: [slack, disable_automation]}
 """
 OFF = SwitchState("tickets", "billing", "off", actor="daily run")
 BLOCKED = replace(OFF, state="on", blocked=((0.8, 0.9),))

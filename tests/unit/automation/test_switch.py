@@ -48,8 +48,8 @@ def verdict(
     }  # fmt: skip
     return Verdict(
         id=f"{rule}-{outcome}", rule=rule, subject=Subject("tickets", "billing"),
-        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="overconfidence", where="automated", outcome=outcome,
-        reason=reasons[outcome], severity="critical", threshold=0.05,
+        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="overconfidence", where="automated",
+        outcome=outcome, reason=reasons[outcome], severity="critical", threshold=0.05,
         actions=tuple(actions) if outcome == "breach" else (),  # type: ignore[arg-type]
         detail={} if blocked is None else {"blocked": blocked},
     )  # fmt: skip

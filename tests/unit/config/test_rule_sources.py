@@ -22,8 +22,8 @@ rules:
      segments: [channel], turns_off: segments, actions: [slack, disable_automation]}
   - {id: every-segment, metric: overconfidence, where: automated, condition: above, threshold: 0.08, scope: segments,
      segments: [all], actions: [slack, disable_automation]}
-  - {id: overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, severity: critical,
-     actions: [slack, disable_automation]}
+  - {id: overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05,
+     severity: critical, actions: [slack, disable_automation]}
   - {id: early, metric: expected_overconfidence, condition: above, threshold: 0.05, actions: [slack]}
   - {id: score-shift, test: ks, column: score, threshold: 0.1, severity: info, actions: [slack]}
 automation: {when_not_evaluated: keep}

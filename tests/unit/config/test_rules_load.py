@@ -473,6 +473,23 @@ def test_deep_nesting_is_a_problem_and_not_a_crash() -> None:
     assert "CAL001" in [p.id for p in problems_of("a: " + "[" * 60 + "]" * 60)]
 
 
+@pytest.mark.parametrize("name", ["overconfidence", "expected_overconfidence"])
+def test_a_rule_may_call_overconfidence_shortfall(name: str) -> None:
+    text = _with_metric(name)
+    written = text.replace(name, name.replace("overconfidence", "shortfall"))
+    assert written != text
+    assert parse_config(written) == parse_config(text)
+
+
+def _with_metric(name: str) -> str:
+    unresolved = ", unresolved: true" if name.startswith("expected") else ""
+    return (
+        f"version: 1\ntimezone: UTC\nsources: {{a: {{relation: t, score_is: probability_of_label{unresolved}}}}}\n"
+        f"rules: [{{id: r, metric: {name}, where: automated, condition: above, threshold: 0.05}}]\n"
+        "automation: {when_not_evaluated: keep}\n"
+    )
+
+
 def test_aliases_that_multiply_are_cut_off() -> None:
     bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
     bomb += "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True))

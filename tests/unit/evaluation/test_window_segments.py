@@ -23,8 +23,8 @@ from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
 from tests.unit.evaluation.test_lasting_segments import CHANNELS, LABELS, SOURCE
 
 RULE = Rule(
-    id="segment-overconfidence", metric="overconfidence", where="automated", threshold=0.05, min_samples=30, scope="segments",
-    segments=("channel",),
+    id="segment-overconfidence", metric="overconfidence", where="automated", threshold=0.05, min_samples=30,
+    scope="segments", segments=("channel",),
 )  # fmt: skip
 FINE = dict.fromkeys(CHANNELS, 0.91)
 

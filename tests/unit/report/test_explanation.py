@@ -38,8 +38,8 @@ DAY = Window(datetime(2026, 11, 16, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=U
 BILLING = Subject("tickets", "billing")
 
 OVERCONFIDENCE = Rule(
-    id="automated-overconfidence", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30,
-    severity="critical", actions=("slack", "disable_automation"),
+    id="automated-overconfidence", metric="overconfidence", where="automated", condition="above", threshold=0.05,
+    min_samples=30, severity="critical", actions=("slack", "disable_automation"),
 )  # fmt: skip
 OF_ALL = OVERCONFIDENCE.model_copy(update={"where": "all"})
 RISE = Rule(id="ece-increase", metric="ece", condition="increase", threshold=0.02)
@@ -244,13 +244,14 @@ KNOWN: dict[str, VerdictContext] = {
     ),
     "above_threshold": known(
         OVERCONFIDENCE,
-        level(OVERCONFIDENCE, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118, windows=2,
-              detail=ACTING),
+        level(OVERCONFIDENCE, value=0.32, low=0.22, high=0.42, plug_in=0.32, p_value=1e-7, detectable=0.11, n=118,
+              windows=2, detail=ACTING),
     ),
     "above_threshold--few_rows": known(
         OVERCONFIDENCE,
-        level(OVERCONFIDENCE, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21, windows=4,
-              adequate=False, detail=behind(4.2, 0.91, 0.29, rows_needed=30, seen_at_most=0.2375, design_effect=5.0)),
+        level(OVERCONFIDENCE, value=0.62, low=0.3, high=0.85, plug_in=0.62, p_value=1e-6, detectable=0.31, n=21,
+              windows=4, adequate=False,
+              detail=behind(4.2, 0.91, 0.29, rows_needed=30, seen_at_most=0.2375, design_effect=5.0)),
     ),
     "above_threshold--textbook": known(
         TEXTBOOK,

@@ -89,7 +89,8 @@ def test_the_report_has_every_subject_with_the_trends_that_rules_watch(store: St
     assert [r.subject.label for r in data.subjects] == [None, "account", "billing"]
     watched = [(t.metric, t.where) for t in data.subjects[2].trends]
     assert watched == [
-        ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"), ("false_negative_rate", "all"),
+        ("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"),
+        ("false_negative_rate", "all"),
     ]  # fmt: skip
     assert "false_negative_rate" not in [t.metric for t in data.subjects[1].trends]
 
