@@ -116,6 +116,9 @@ class Subject:
         return name if self.segment is None else f"{name} [{self.segment[0]}={self.segment[1]}]"
 
 
+ROUNDING = 1e-6
+"""A score or an outcome this little outside [0, 1] is a rounding error (of sums, or of single precision): 0 or 1."""
+
 LABEL_BYTES = 1_000
 """The longest label, in UTF-8: it is part of keys, and PostgreSQL's index entries hold about 2,700 bytes."""
 

@@ -32,6 +32,9 @@ CONSTANT_CHANCE = 1e-6
 OVERCONFIDENCE_ALLOWED = 10
 """Without a baseline: by which factor scores may overstate the rate of an outcome that never occurs."""
 
+NEARLY_ALL = 0.9
+"""Of so many rows scores must be above 1 to be percentages, unless the others are below 1% by their truths."""
+
 NOT_REJECTED = frozenset({RejectReason.DUPLICATE.value})
 """Reasons that lose no evidence: the latest of duplicates is kept. All other reasons count as rejected, NULL truths
 too. Rows without a valid date belong to no window, and so to no :class:`RejectedCell`."""
@@ -99,7 +102,7 @@ def _of_subject(
     if lost < FEWEST:
         return None
     if lost > most * (lost + kept):
-        return Rejection(Why.SHARE, cause_of(cells), lost, lost + kept, _reason(cells))
+        return Rejection(Why.SHARE, cause_of(cells, counts), lost, lost + kept, _reason(cells))
     return _dependent(cells, counts, most, LEVEL / subjects) if counts is not None else None
 
 
@@ -113,7 +116,7 @@ def _dependent(cells: Sequence[RejectedCell], counts: Counts, most: float, level
         found = _worst(tables, most, level)
         if found is not None:
             part, local, p_value = found
-            reason, cause = _reason(cells), cause_of(cells)
+            reason, cause = _reason(cells), cause_of(cells, counts)
             return Rejection(why, cause, lost, lost + counts.rows, reason, local, p_value, part)
     return None
 
@@ -272,12 +275,21 @@ def _reason(cells: Iterable[RejectedCell]) -> str:
     return max(sorted(by_reason), key=lambda reason: by_reason[reason])
 
 
-def cause_of(cells: Sequence[RejectedCell]) -> RejectionCause:
-    """What more than half of the rejected rows have in common, if anything."""
+def _in_percent(above: int, kept: Counts) -> bool:
+    """Whether nearly all scores are percentages, where ``above`` rows are above 1.
+
+    A kept row of such a source was scored below 1%, and so its label is hardly ever true.
+    """
+    claimed, true = (float((values * kept.n).sum()) for values in (kept.score, _actual(kept)))
+    return above >= NEARLY_ALL * (above + kept.rows) or true < claimed / 10
+
+
+def cause_of(cells: Sequence[RejectedCell], kept: Counts | None = None) -> RejectionCause:
+    """What more than half of the rejected rows have in common, if anything; ``kept`` are the counts of the others."""
     half = _rows(cells) / 2
     percent = _rows(c for c in cells if c.reason == RejectReason.SCORE_OUT_OF_RANGE and c.place == ScorePlace.ABOVE_1)
     minus_one = _rows(c for c in cells if c.reason == RejectReason.OUTCOME_OUT_OF_RANGE and c.truth == -1)
-    if percent > half:
+    if percent > half and (kept is None or _in_percent(percent, kept)):
         return RejectionCause.SCORE_IN_PERCENT
     if minus_one > half:
         return RejectionCause.TRUTH_MINUS_ONE

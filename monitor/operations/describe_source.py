@@ -20,7 +20,6 @@ from monitor.warehouse.survey import Survey
 SHOWN_LABELS = 8
 SHOWN_EXAMPLES = 3
 ENOUGH_TRUTHS = 50
-PERCENT_FROM = 1.5  # scores up to 1 exceed it by rounding, never by so much
 """With fewer truths than this it means nothing that none is positive."""
 
 
@@ -162,10 +161,13 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
     greatest = survey.greatest
     if greatest is None:
         return
-    if source.score_scale == 1 and 1 < greatest < PERCENT_FROM:
-        yield f"scores go up to {greatest!r}, and rows above 1 are rejected: cut such scores to 1 in a SELECT"
-    if source.score_scale == 1 and PERCENT_FROM <= greatest <= 100:
+    if source.score_scale == 1 and greatest <= 100 and survey.above > survey.rows / 2:
         yield f"scores go up to {greatest:g}: if they are in percent, write score_scale: 100"
+    elif survey.above:
+        yield (
+            f"{survey.above:,} of {survey.rows:,} scores are above 1 (up to {greatest!r}), and these rows are rejected: "
+            "find out how they are made; if these alone are percentages, divide them by 100 in a SELECT"
+        )
     if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
         written = greatest * source.score_scale
         yield f"no score is above {written:g}, so score_scale: {source.score_scale:g} does not fit: leave it out"

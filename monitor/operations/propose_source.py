@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import find
 from monitor.warehouse.dialects import NUMERIC
 from monitor.warehouse.tables import ColumnSample
@@ -138,12 +139,17 @@ class _Column:
     @property
     def is_share(self) -> bool:
         """Whether at most one value in fifty is outside the range of scores, 0 to 1 or 0 to 100 percent."""
-        inside = [0 <= number <= 100 for number in self.numbers]
+        inside = [-ROUNDING <= number <= 100 + ROUNDING for number in self.numbers]
         return bool(inside) and sum(inside) >= 0.98 * len(inside)
 
     @property
     def is_percent(self) -> bool:
-        return sum(number > 1 for number in self.numbers) > len(self.numbers) / 2
+        return self.above > len(self.numbers) / 2
+
+    @property
+    def above(self) -> int:
+        """How many numbers are above 1, but for rounding."""
+        return sum(number > 1 + ROUNDING for number in self.numbers)
 
     @property
     def is_truth(self) -> bool:
@@ -338,8 +344,9 @@ class _Table:
         pattern, labels = scores
         found: dict[str, Any] = {"score_is": "probability_of_label", "wide": {"score": pattern}}
         of_scores = {pattern.replace("{label}", label) for label in labels}
-        largest = max(max(c.numbers) for c in self.columns if c.name in of_scores)
-        found |= {"score_scale": 100} if largest > 2 else {}
+        columns = [c for c in self.columns if c.name in of_scores]  # one label of an item, at least, is above 1%
+        above, every = sum(c.above for c in columns), sum(len(c.numbers) for c in columns)
+        found |= {"score_scale": 100} if above > 0.9 * every / len(columns) else {}
         truths = self._groups(_OF_TRUTHS, lambda c: c.is_truth and c.name not in of_scores, labels)
         if truths is not None and set(labels) <= set(truths[1]):
             found["wide"]["actual"] = truths[0]

@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import LABEL_BYTES, RejectReason, Window
+from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
 
@@ -49,6 +49,8 @@ _NARROWER = frozenset(
     }
 )
 """Reasons that are special cases of a later one: its condition holds too."""
+_ROUNDED_0: Expression = sa.literal_column(f"{-ROUNDING!r}")
+_ROUNDED_1: Expression = sa.literal_column(f"{1 + ROUNDING!r}e0")
 LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, infinite, or NaN, which engines sort last
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
@@ -308,6 +310,12 @@ class RowLevels:
     def _number(self, name: str) -> Expression:
         return self.dialect.number(self._column(name), self.layout.columns[name].kind)
 
+    def _share(self, name: str) -> Expression:
+        """A score or an outcome; what rounding has moved out of [0, 1] is 0 or 1, all else stays as it is."""
+        number = self._number(name)
+        above, below = sa.and_(number > ONE, number <= _ROUNDED_1), sa.and_(number < ZERO, number >= _ROUNDED_0)
+        return sa.case((above, ONE), (below, ZERO), else_=number)
+
     def _instant(self, name: str) -> Expression:
         return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
 
@@ -334,10 +342,10 @@ class RowLevels:
         return [self._text(column).label(name) for name, column in names.items()]
 
     def _values(self) -> list[sa.Label[Any]]:
-        score = self._number("score")
+        score = self._share("score")
         assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
         predicted = self._number("predicted") if self.layout.has("predicted") else assumed
-        values = {"score": score, "actual": self._number("actual"), "predicted": predicted}
+        values = {"score": score, "actual": self._share("actual"), "predicted": predicted}
         if self.layout.has("weight"):
             values["weight"] = self._number("weight")
         values["resolved"] = self._instant("resolved_at")
@@ -372,12 +380,12 @@ class RowLevels:
     def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
         outcome: list[tuple[Expression, RejectReason]] = [
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
-            (false_or_null(self._number("actual").between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
+            (false_or_null(self._share("actual").between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
         return [*self._score_reasons(), *outcome, *self._decision_reasons(), *self._weight_reasons()]
 
     def _score_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        score, label = self._number("score"), self._text("label")
+        score, label = self._share("score"), self._text("label")
         return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
             # "" is no label: the history keeps the source as a whole under it

@@ -12,12 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from monitor.core.records import ROUNDING
 from monitor.warehouse.ragged import BadArray, Floats, Ragged, RowValue, ragged
 
 Needs = Literal["token_logprobs", "label_logprobs", "votes"]
-
-ROUNDING = 1e-6
-"""A log-probability at most this much above 0, or a vote this much outside [0, 1], is clipped as a rounding error."""
 
 
 def sequence_probability(rows: Ragged) -> Floats:

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
+from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Dialect, Expression
 
@@ -27,7 +28,7 @@ class Survey:
     and 9999. ``unread`` counts values that are no dates, and ``unread_example`` is one of them. ``zone`` says whether
     dates have a time zone. ``least`` and ``greatest`` are the range of scores after ``score_scale``, None without
     scores. ``truths`` counts rows with an outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says
-    whether there is a column ``predicted``, and so on.
+    whether there is a column ``predicted``, and so on. ``above`` counts scores above 1, but for rounding.
     """
 
     rows: int
@@ -45,6 +46,7 @@ class Survey:
     has_predicted: bool
     has_weight: bool = False
     has_cluster: bool = False
+    above: int = 0
 
 
 def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
@@ -66,6 +68,7 @@ def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dial
         has_predicted=layout.has("predicted"),
         has_weight=layout.has("weight"),
         has_cluster=layout.has("cluster"),
+        above=int(found.get("above") or 0),
     )
 
 
@@ -92,6 +95,8 @@ def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Sel
         score = dialect.number(layout.expression("score"), layout.columns["score"].kind)
         finite = sa.case((score.between(-_FINITE, _FINITE), score))
         columns |= {"least": sa.func.min(finite), "greatest": sa.func.max(finite)}
+        above = finite > sa.literal_column(repr(1 + ROUNDING))
+        columns["above"] = sa.func.count(sa.case((above, _ONE)))
     return sa.select(*(value.label(name) for name, value in columns.items())).select_from(layout.relation)
 
 

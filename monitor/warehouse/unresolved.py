@@ -99,7 +99,7 @@ class UnresolvedStatements(Statements):
 
     def _side(self, *, sound: bool) -> sa.Select[Any]:
         """(item, label, score, predicted, dated, waiting, reason or sound) of one relation's rows in the window."""
-        score = self._number("score")
+        score = self._share("score")
         assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
         values = {
             "item": self._text("item"),

@@ -53,7 +53,10 @@ def test_a_source_is_described_alike_by_every_engine(load: Loader) -> None:
             "118 rows: billing 60, refund 58; 1 rejected (0.8%) as score_missing (t2); "
             "1 rejected (0.8%) as score_out_of_range (t4)"
         ), engine
-        assert found.doubts == ("scores go up to 1.5: if they are in percent, write score_scale: 100",), engine
+        assert found.doubts == (
+            "1 of 120 scores are above 1 (up to 1.5), and these rows are rejected: find out how they are made; "
+            "if these alone are percentages, divide them by 100 in a SELECT",
+        ), engine
 
 
 def test_an_empty_table_is_said_to_be_empty(load: Loader) -> None:
@@ -85,11 +88,25 @@ def test_scores_in_percent_and_truths_that_are_null_are_doubted(load: Loader) ->
         assert doubts == ("no score is above 0.9, so score_scale: 100 does not fit: leave it out",), engine
 
 
-def test_scores_that_rounding_took_above_one_are_not_called_percent(load: Loader) -> None:
-    data = rows()
-    data[9] |= {"score": 1.0000001}
-    said = "scores go up to 1.0000001, and rows above 1 are rejected: cut such scores to 1 in a SELECT"
-    assert set(first_doubts(load(data)).values()) == {(said,)}
+@pytest.mark.parametrize("scale", [1, 100])
+def test_scores_and_outcomes_that_rounding_took_out_of_their_range_count_as_its_ends(
+    load: Loader, scale: float
+) -> None:
+    data = [row | {"score": row["score"] * scale, "actual": float(row["actual"])} for row in rows()]
+    for place, score in enumerate((1.0000000000000002, 1.0000001, -1e-17, -1e-7)):
+        data[place] |= {"score": score * scale}
+    data[4] |= {"actual": 1.0000000000000002}
+    scaled = SourceConfig(relation="resolved_tickets", score_is="probability_of_label", score_scale=scale)
+    for engine, warehouse in load(data).items():
+        reading = warehouse.read("tickets", scaled, WEEK, now=NOW)
+        assert (reading.rows, reading.quality) == (120, ()), engine
+        cells = {int(cell) for counts in reading.labels.values() for cell in counts.cell}
+        assert {0, 10_000} <= cells, engine
+        assert not described(warehouse, score_scale=scale).doubts, engine
+    data[0] |= {"score": 1.0001 * scale}
+    for engine, warehouse in load(data).items():
+        (lost,) = warehouse.read("tickets", scaled, WEEK, now=NOW).quality
+        assert (lost.reason, lost.rows) == ("score_out_of_range", 1), engine
 
 
 def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) -> None:

@@ -32,6 +32,13 @@ def kept(rows: int, *, seed: int = 1, low: float = 0.0, **more: Any) -> Counts:
     return counts_from_rows(score, rng.random(rows) < score, **more)
 
 
+def below_one_per_cent(rows: int) -> Counts:
+    """Rows whose scores are percentages below 1, so that their label is hardly ever true."""
+    rng = np.random.default_rng(2)
+    percent = rng.random(rows)
+    return counts_from_rows(percent, rng.random(rows) < percent / 100)
+
+
 def found(cells: Sequence[RejectedCell], baselines: Any = None, repeated: int = 0, **labels: Counts) -> Rejections:
     every: dict[str | None, Counts] = dict(labels)
     if labels:
@@ -85,11 +92,20 @@ def test_labels_that_cannot_be_read_may_be_any_label() -> None:
 
 def test_scores_in_percent_reach_labels_whose_scores_are_below_one_per_cent() -> None:
     percent = [cell("a", 400, ScorePlace.ABOVE_1, RejectReason.SCORE_OUT_OF_RANGE.value)]
-    seen = found(percent, a=kept(100), rare=kept(300))
+    seen = found(percent, a=below_one_per_cent(100), rare=below_one_per_cent(300))
     assert seen.of("rare") is not None
     assert seen.of("rare").why is Why.SCALE  # type: ignore[union-attr]
     assert "percent" in fact(seen.of("rare"))  # type: ignore[arg-type]
     assert "score / 100" in remedy(seen.of("rare"))  # type: ignore[arg-type]
+
+
+def test_a_few_scores_above_one_make_no_percentages_of_the_others() -> None:
+    above = [cell("a", 60, ScorePlace.ABOVE_1, RejectReason.SCORE_OUT_OF_RANGE.value)]
+    seen = found(above, a=kept(540), rare=kept(300))
+    assert seen.of("a") is not None
+    assert seen.of("a").cause is RejectionCause.OTHER  # type: ignore[union-attr]
+    assert "score / 100" not in remedy(seen.of("a"))  # type: ignore[arg-type]
+    assert seen.of("rare") is None
 
 
 def test_a_source_of_numbers_is_judged_as_a_whole() -> None:
