@@ -71,8 +71,9 @@ def rebaseline(
         logger.warning("refused %s", refused)
     for concern in found.concerns:
         logger.warning("%s", concern)
-    if found.concerns and not anyway:
-        raise NothingPinned(f"{found.concerns[0]} ({len(found.concerns)} in all); choose other weeks, or anyway=true")
+    inside = [concern for concern in found.concerns if concern.is_inside]
+    if inside and not anyway:
+        raise NothingPinned(f"{inside[0]} ({len(inside)} in all); choose other weeks, or anyway=true")
     if found.unread:
         raise NotAllPinned("; ".join(f"{source}: {error}" for source, error in found.unread.items()))
     return {

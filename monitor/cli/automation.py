@@ -34,7 +34,7 @@ from monitor.context import Monitor, utc_now
 from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import clean, count_of, duration, segment_name
-from monitor.operations.change_switch import change_switch, known_labels, stored_sources
+from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
 from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
 from monitor.operations.drill import drill as run_drill
 from monitor.operations.label_evidence import known_of
@@ -256,6 +256,10 @@ def enable(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     every: AllFlag = False,
+    even_in_breach: Annotated[
+        list[str] | None,
+        typer.Option(help="With --all: this label although a rule that acts is in breach. May be repeated."),
+    ] = None,
     segment: SegmentOption = None,
     until: UntilOption = None,
     by: cli.ByOption = None,
@@ -263,10 +267,14 @@ def enable(
     """Let labels act alone again. It holds against runs until --until, except for critical labels.
 
     --source alone: the source's own switch, which only ever forbids; its labels keep theirs.
+    --all leaves out labels of which a rule that acts is in breach, and names them; --even-in-breach LABEL takes one in.
     A label in breach at its last evaluation goes off at --until, unless a good window comes first.
     A segment that is off stays off until it is enabled with --segment.
     """
-    _change(enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)
+    _change(
+        enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by,
+        even_in_breach=even_in_breach or (),
+    )  # fmt: skip
 
 
 @automation_app.command(
@@ -304,7 +312,7 @@ def disable(
 
 def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
-    until: str | None, by: str | None,
+    until: str | None, by: str | None, even_in_breach: Sequence[str] = (),
 ) -> None:  # fmt: skip
     with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
         config, actor = read_only.config, cli.who(by)
@@ -315,6 +323,7 @@ def _change(
             targets: list[tuple[str, str | None]] = [(name, None) for name in names or ()]
         else:
             targets = targets_of(read_only, names, label, enable=enable)
+        _check_even_in_breach(targets, even_in_breach, every=every)
         hold, part = cli.moment(until, config), _segment(segment)
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
@@ -323,6 +332,10 @@ def _change(
     with cli.monitor(reads=False) as opened, cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
+            against = rules_against(opened, was) if enable and every and part is None else []
+            if against and each not in even_in_breach:
+                said.append(f"{name}/{_label(each)}: left as it is: {_in_breach(against, each)}")
+                continue
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
             state, critical = opened.store.switch(name, each), _is_critical(config, name, each)
             if part is None:
@@ -339,6 +352,22 @@ def _change(
         nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
     for line in (*unknown, *nothing):
         cli.err.print(line, markup=False, soft_wrap=True)
+
+
+def _check_even_in_breach(targets: Sequence[tuple[str, str | None]], named: Sequence[str], *, every: bool) -> None:
+    """Raise UsageError where --even-in-breach names what --all does not turn on."""
+    if named and not every:
+        raise cli.UsageError("--even-in-breach is for --all; --label L turns on one label, in breach or not")
+    known = {label for _, label in targets if label is not None}
+    for label in named:
+        if label not in known:
+            raise cli.UsageError(f"--even-in-breach: {_unknown_label(label, known)}")
+
+
+def _in_breach(rules: Sequence[str], label: str | None) -> str:
+    """Why --all leaves a label out, and what takes it in."""
+    why = f"in breach of {', '.join(rules)}"
+    return why if label is None else f"{why}; --even-in-breach {shlex.quote(clean(label))} turns it on all the same"
 
 
 def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -> list[str]:

@@ -19,7 +19,7 @@ from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
 from monitor.core.records import Window
 from monitor.core.wording import count_of, from_to, moment
-from monitor.evaluation.baseline_checks import Between, Concern
+from monitor.evaluation.baseline_checks import Concern
 from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
@@ -54,8 +54,9 @@ def pin_command(
 ) -> None:
     """Freeze bin edges and cells of some weeks as a new version. Labels with too few pairs are refused.
 
-    Prints rows, ECE and model versions. Where calibration or scores changed within the weeks, differ from the weeks
-    around them, or rows were rejected, that is named and nothing is pinned (exit 1); --anyway pins all the same.
+    Prints rows, ECE and model versions. Where calibration or scores changed within the weeks, or rows were rejected,
+    that is named and nothing is pinned (exit 1); --anyway pins all the same. What was otherwise before these weeks, or
+    changed after them, is a note.
     A source that cannot be read is named, stops no other, and makes the exit code 1.
     """
     with cli.plain_errors():
@@ -82,16 +83,21 @@ def pin_command(
     problems += ["next: calmon check"] if found.unread else []
     for problem in problems:
         cli.err.print(problem, style="red", markup=False, soft_wrap=True)
-    if found.concerns:
-        _show_concerns(found)
+    inside = [concern for concern in found.concerns if concern.is_inside]
+    if inside:
+        _show_concerns(inside, pinned=bool(found.baselines))
         if not found.baselines:
-            cli.err.print(_all_the_same(found.concerns, given), style="red", markup=False, soft_wrap=True)
+            again = f"next: {_command(given)} --anyway    # if these weeks are how it should be"
+            cli.err.print(again, style="red", markup=False, soft_wrap=True)
+    around = [concern for concern in found.concerns if not concern.is_inside]
+    if around:
+        cli.err.print(_note(around), markup=False, soft_wrap=True)
     if not (found.baselines or found.refusals or found.unread or found.concerns):
         about = "of label " + repr(label) + " " if label else ""
         raise cli.fail(
             f"no rows {about}in {start.name}..{end.name}: give weeks that have some (--from, --to)", then="calmon check"
         )
-    if found.refusals or found.unread or (found.concerns and not anyway):
+    if found.refusals or found.unread or (inside and not anyway):
         raise typer.Exit(cli.FAILED)
 
 
@@ -154,11 +160,10 @@ def _smaller(refusals: Sequence[PinRefusal], given: Mapping[str, str | None]) ->
     )
 
 
-def _all_the_same(found: Sequence[Concern], given: Mapping[str, str | None]) -> str:
-    """The command that pins despite the concerns; changes that are all later are for rules to report."""
-    later = all(each.between is Between.AFTER for each in found)
-    why = "what changed later is then what rules report" if later else "if these weeks are how it should be"
-    return f"next: {_command(given)} --anyway    # {why}"
+def _note(found: Sequence[Concern]) -> str:
+    """What differs before or after the weeks, in one line: rules report what comes after them."""
+    more = f", and {len(found) - 1} more such changes" if len(found) > 1 else ""
+    return f"note: {found[0]}{more}; this refuses nothing: rules report what changes after a baseline"
 
 
 def _command(given: Mapping[str, str | None]) -> str:
@@ -182,12 +187,12 @@ def _show_found(found: Pinned) -> None:
             cli.out.print(f"{source}: model versions {version_rows}", markup=False, soft_wrap=True)
 
 
-def _show_concerns(found: Pinned) -> None:
-    warnings = [f"warning: {concern}" for concern in found.concerns[:CONCERNS_SHOWN]]
-    if len(found.concerns) > CONCERNS_SHOWN:
-        warnings.append(f"and {len(found.concerns) - CONCERNS_SHOWN} more warnings")
+def _show_concerns(concerns: Sequence[Concern], *, pinned: bool) -> None:
+    warnings = [f"warning: {concern}" for concern in concerns[:CONCERNS_SHOWN]]
+    if len(concerns) > CONCERNS_SHOWN:
+        warnings.append(f"and {len(concerns) - CONCERNS_SHOWN} more warnings")
     cli.err.print(*warnings, sep="\n", style="yellow", markup=False, soft_wrap=True)
-    if not found.baselines:
+    if not pinned:
         hint = "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway"
         cli.err.print(hint, style="red", soft_wrap=True)
 

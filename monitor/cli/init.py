@@ -6,8 +6,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,9 @@ from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
 from monitor.evaluation.visible_changes import visible_changes
-from monitor.operations.propose_evaluation import Weeks, aside_of, tuning_of, typical_of, weeks_of
+from monitor.operations.open import open_monitor
+from monitor.operations.pin_baseline import plan
+from monitor.operations.propose_evaluation import Weeks, aside_of, round_pairs, tuning_of, typical_of, weeks_of
 from monitor.operations.propose_source import (
     NAMED,
     OURS,
@@ -80,6 +83,10 @@ def init(
     ] = None,
     date_format: Annotated[str | None, typer.Option(help="How dates in files are written: %d.%m.%Y %H:%M.")] = None,
     timezone: Annotated[str, typer.Option(help="Where weeks begin, such as Europe/Berlin.")] = "UTC",
+    must_be_right: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="The share of what acts alone that must be right, such as 0.95: a rule."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
 ) -> None:
     """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
@@ -101,7 +108,10 @@ def init(
             survey = _survey(opened, name, chosen, {**proposal.settings, **joined})
             if survey is not None and survey.items * SEVERAL_ROWS < survey.rows:
                 proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes, repeated=True)
-            text, weeks = _fitted(opened, name, chosen, {**proposal.settings, **joined}, timezone, survey)
+            starter = partial(
+                starter_config, name, chosen, {**proposal.settings, **joined}, timezone, must_be_right=must_be_right
+            )
+            text, weeks = _fitted(opened, name, starter, survey)
         _show(proposal, columns, text)
         if not yes and not typer.confirm(f"Write {config_path}?", default=True):
             raise typer.Exit(cli.FAILED)
@@ -319,11 +329,9 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
         return None
 
 
-def _fitted(
-    warehouse: Warehouse, name: str, relation: str, settings: Mapping[str, Any], timezone: str, survey: Survey | None
-) -> tuple[str, Weeks]:
+def _fitted(warehouse: Warehouse, name: str, starter: Callable[..., str], survey: Survey | None) -> tuple[str, Weeks]:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
-    text = starter_config(name, relation, settings, timezone)
+    text = starter()
     config, now = parse_config(text), utc_now()  # wrong arguments are refused before anything is written
     if survey is None:
         return text, Weeks((), ())
@@ -334,7 +342,7 @@ def _fitted(
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     fitted = tuning.applied(config)
     aside = aside_of(fitted, visible_changes(name, fitted, typical), typical)
-    return starter_config(name, relation, settings, timezone, tuning=tuning.sections, aside=aside), weeks
+    return starter(tuning=tuning.sections, aside=aside), weeks
 
 
 def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> None:
@@ -379,7 +387,7 @@ def _environment(path: Path, address: str) -> Mapping[str, str]:
 
 def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
     """Print what to do next; where a person answers, it can be done at once."""
-    for words, why in _steps(weeks):
+    for words, why in _steps(weeks, _pin_words(settings, weeks) if weeks.baseline else []):
         cli.out.print(Text(f"next: calmon {' '.join(words)}    # {why}"))
         if ask and _confirmed("Do it now?"):
             environment = _environment(settings.config, settings.warehouse_url.get_secret_value())
@@ -395,7 +403,15 @@ def _confirmed(question: str, *, default: bool = False) -> bool:
         return False
 
 
-def _steps(weeks: Weeks) -> Iterator[tuple[list[str], str]]:
+def _pin_words(settings: Settings, weeks: Weeks) -> list[str]:
+    """The options with which these weeks can be pinned: tried, since `baseline pin` refuses weeks that changed."""
+    with open_monitor(settings, writes=False) as opened:
+        found = plan(opened, weeks.baseline)
+    few = [] if found.min_pairs is None else ["--min-pairs", str(round_pairs(found.min_pairs))]
+    return ["--from", found.first.name, "--to", found.last.name, *few, *["--anyway"] * found.anyway]
+
+
+def _steps(weeks: Weeks, pin_words: Sequence[str]) -> Iterator[tuple[list[str], str]]:
     """The next commands; without rows, check again.
 
     Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would, report.
@@ -403,9 +419,9 @@ def _steps(weeks: Weeks) -> Iterator[tuple[list[str], str]]:
     if not weeks.judged:
         yield ["check"], "again, once there are rows of a week that is over"
         return
-    if weeks.baseline:
-        span = ["--from", weeks.baseline[0].name, "--to", weeks.baseline[-1].name]
-        yield ["baseline", "pin", *span], "keep how these weeks were, for rules on an increase"
+    if pin_words:
+        changed = "; something changed in them: look at it first" if "--anyway" in pin_words else ""
+        yield ["baseline", "pin", *pin_words], f"keep how these weeks were, for rules on a change{changed}"
     *between, last = [week.name for week in weeks.judged]
     if between:
         yield ["backfill", "--from", between[0], "--to", between[-1]], "evaluate the weeks up to the last; never acts"

@@ -631,7 +631,7 @@ def _column_of_test(document: Document, path: Path) -> Found:
 
 
 _CHANGES = {"increase": "an increase", "decrease": "a decrease"}
-_FALLING = ("roc_auc", "pr_auc", "accuracy")
+_FALLING = ("roc_auc", "pr_auc", "accuracy", "automated_accuracy")
 
 
 def _falling_metrics(document: Document) -> Found:

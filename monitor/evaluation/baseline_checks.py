@@ -65,7 +65,7 @@ class SpanSeen:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A change that makes a span unfit for a baseline; ``week`` is where it begins, "" where no week is named.
+    """A change within a span, or between it and the weeks around it; ``week`` is where it begins, "" where no week is named.
 
     ``what`` is "calibration" (``change`` is the rise of the ECE), "scores" (the KS distance) or "rejected".
     """
@@ -78,6 +78,14 @@ class Concern:
     p_adjusted: float | None = None
     versions: tuple[str, str] = ("", "")
     rejection: Rejection | None = None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it is about the weeks themselves: then they are no one thing, and not pinned.
+
+        What was otherwise before them is over, and what comes after them is for the rules to report.
+        """
+        return self.between not in (Between.BEFORE, Between.AFTER)
 
     def __str__(self) -> str:
         if self.rejection is not None:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from monitor.alerting import compose
-from monitor.automation.segments import as_stored
+from monitor.automation.segments import as_stored, open_breaches
 from monitor.automation.switch import operator_change, operator_segment_change
 from monitor.config.model import Config
 from monitor.context import Monitor
-from monitor.core.records import SwitchEvent
+from monitor.core.records import SwitchEvent, SwitchState
 from monitor.core.wording import segment_name
 from monitor.history.store import Store
 from monitor.operations.label_evidence import known_now
@@ -77,6 +77,12 @@ def known_labels(opened: Monitor, source: str) -> list[str | None]:
 def stored_sources(store: Store) -> set[str]:
     """Sources that gates may say yes for: with a switch or a published score, whether or not alerts.yaml has them."""
     return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}
+
+
+def rules_against(opened: Monitor, state: SwitchState) -> list[str]:
+    """The acting rules in breach that an enable of this switch would be against."""
+    known = known_now(opened.store, opened.config, state.source, state.label, opened.clock())
+    return [evidence.rule for evidence, _ in open_breaches(known, state.segments)]
 
 
 def change_switch(

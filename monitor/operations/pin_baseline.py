@@ -36,8 +36,8 @@ class PinSummary:
 class Pinned:
     """The result of pinning: new versions, refused labels with their counts, and sources that could not be read.
 
-    ``unread`` maps such a source to the reason in words. ``concerns`` are reasons against the baseline: if there are
-    any, nothing was pinned, except with ``anyway``. ``versions`` maps source -> model version -> rows.
+    ``unread`` maps such a source to the reason in words. ``concerns`` are changes: if any is within the weeks, nothing
+    was pinned, except with ``anyway``. ``versions`` maps source -> model version -> rows.
     """
 
     baselines: tuple[Baseline, ...]
@@ -46,6 +46,44 @@ class Pinned:
     summaries: tuple[PinSummary, ...] = ()
     versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     concerns: tuple[Concern, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PinPlan:
+    """Weeks that :func:`pin` accepts: ``anyway`` where something changed in them, ``min_pairs`` where rows are fewer."""
+
+    first: Window
+    last: Window
+    anyway: bool = False
+    min_pairs: int | None = None
+
+
+def plan(monitor: Monitor, weeks: Sequence[Window]) -> PinPlan:
+    """Those of ``weeks``, oldest first, that are one thing; all of them, ``anyway``, where no two are. Pins nothing."""
+
+    def seen(span: Sequence[Window]) -> tuple[list[Concern], int | None]:
+        found = pin(monitor, span[0], span[-1], by="", reason="", only_look=True)
+        fewest = min((refused.rows for refused in found.refusals), default=None)
+        return [concern for concern in found.concerns if concern.is_inside], fewest
+
+    span, changed, fewest = list(weeks), *seen(weeks)
+    while changed and len(span) > 1:
+        span = _one_thing(span, changed)
+        changed, fewest = seen(span) if len(span) > 1 else (changed, fewest)
+    return PinPlan(weeks[0], weeks[-1], True, seen(weeks)[1]) if changed else PinPlan(span[0], span[-1], False, fewest)
+
+
+def _one_thing(span: Sequence[Window], changed: Sequence[Concern]) -> list[Window]:
+    """The weeks after the last change, or those before the first, whichever are more; none if no week is named."""
+    places = {window.name: place for place, window in enumerate(span)}
+    at = [
+        (places[each.week], each.between is Between.HALVES and each.rejection is None) for each in changed if each.week
+    ]
+    if not at:
+        return []
+    after = max(place if is_start else place + 1 for place, is_start in at)
+    before = min(place for place, _ in at)
+    return list(span[after:] if len(span) - after >= before else span[:before])
 
 
 def default_span(config: Config, now: datetime) -> tuple[Window, Window]:
@@ -66,12 +104,13 @@ def pin(
     sources: Sequence[str] | None = None,
     try_again: bool = False,
     anyway: bool = False,
+    only_look: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Pinned:
     """Freeze the weeks from ``first`` to ``last`` as a new version of each label's baseline.
 
     ``label`` limits this to one label of each source; the others keep their versions. If something changed within the
-    weeks, or they differ from those around them, nothing is pinned without ``anyway``. A source that cannot be read
+    weeks, nothing is pinned without ``anyway``; with ``only_look`` nothing is in any case. A source that cannot be read
     stops no other. With ``try_again``, for a caller that will try again, a warehouse that does not answer raises
     WarehouseFailed, and nothing is pinned.
     """
@@ -99,7 +138,8 @@ def pin(
     checked = [(span, _refusal(monitor, span)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
-    kept = usable if anyway or not against else []
+    refuses = only_look or (not anyway and any(concern.is_inside for concern in against))
+    kept = [] if refuses else usable
     at = monitor.clock()
     baselines = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason, at) for each in kept]
     monitor.store.save_baselines(baselines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -41,13 +41,19 @@ STARTER_RULES = (
         "lasting-overconfidence",
         "The same over up to a year: evidence adds up week by week, so that smaller and rarer faults are found.",
         "metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, min_samples: 30, "
-        "schedule: weekly, severity: warning, actions: [slack]",
+        "schedule: weekly, severity: critical, actions: [slack, disable_automation]",
     ),
     StarterRule(
         "lasting-segments",
         "The same of each part of a label's rows: one channel, one language, the highest scores.",
         "metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, scope: segments, "
         "segments: all, min_samples: 30, schedule: weekly, severity: warning, actions: [slack]",
+    ),
+    StarterRule(
+        "automated-accuracy-decrease",
+        "What acts alone is right less often than in the baseline, whatever its scores claim.",
+        "metric: automated_accuracy, condition: decrease, threshold: 0.03, min_samples: 30, schedule: weekly, "
+        "severity: critical, actions: [slack, disable_automation]",
     ),
     StarterRule(
         "source-overconfidence",
@@ -87,9 +93,17 @@ STARTER_RULES = (
     StarterRule(
         "score-shift",
         "The scores are distributed differently. Not wrong in itself: it explains what the others say.",
-        "test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: [slack]",
+        "test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: []",
     ),
 )
+
+FLOOR = StarterRule(
+    "automated-accuracy-floor",
+    "A service level: so many of 100 that act alone are right.",
+    "metric: automated_accuracy, condition: below, threshold: {:g}, min_samples: 30, schedule: weekly, "
+    "severity: critical, actions: [slack, disable_automation]",
+)
+"""The rule on the share that must be right, where the owner gives one."""
 
 REST = """\
 automation:
@@ -108,11 +122,12 @@ def starter_config(
     *,
     tuning: Mapping[str, Mapping[str, int]] | None = None,
     aside: Mapping[str, str] | None = None,
+    must_be_right: float | None = None,
 ) -> str:
     """The text of a valid alerts.yaml with one source.
 
     ``tuning`` holds values of the sections evaluation and baseline. ``aside`` maps rules that are commented out to the
-    reason.
+    reason. ``must_be_right`` is the share of decisions that must be right: with it there is a rule on that floor.
 
     >>> print(starter_config("mail", "data/*.csv", {"kind": "single_label"}, "UTC").partition("\\n# A")[0])
     # What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check
@@ -126,6 +141,7 @@ def starter_config(
     """
     source = {"sources": {name: {"relation": relation, **settings}}}
     kind = settings.get("kind", "multilabel")
+    floor = [] if must_be_right is None else [replace(FLOOR, rule=FLOOR.rule.format(must_be_right))]
     parts = [
         "# What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check\n",
         yaml.safe_dump({"version": 1, "timezone": timezone}, sort_keys=False),
@@ -133,7 +149,7 @@ def starter_config(
         "\n",
         _fitting(tuning or {}),
         HEAD,
-        *(rule.in_words((aside or {}).get(rule.id)) for rule in STARTER_RULES if kind in rule.kinds),
+        *(rule.in_words((aside or {}).get(rule.id)) for rule in (*STARTER_RULES, *floor) if kind in rule.kinds),
         "\n",
         REST,
     ]

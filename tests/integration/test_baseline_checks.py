@@ -13,7 +13,7 @@ import pytest
 from monitor.core import windows
 from monitor.core.records import Window
 from monitor.evaluation.baseline_checks import Between, Concern
-from monitor.operations.pin_baseline import Pinned, pin
+from monitor.operations.pin_baseline import Pinned, pin, plan
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, make_world, rows, write_duckdb
 from tests.integration.test_main_job import calmon
@@ -111,8 +111,35 @@ def test_weeks_after_a_swap_differ_from_the_weeks_before(tmp_path: Path) -> None
     assert "than in the weeks before, from 2026-W30 on; model version v6 → v7" in str(before)
 
 
-def test_weeks_before_a_swap_differ_from_the_weeks_after(tmp_path: Path) -> None:
-    assert {c.between for c in pinned(tmp_path, frame(overconfident), 0, 5).concerns} == {Between.AFTER}
+def test_what_comes_after_the_weeks_refuses_nothing(tmp_path: Path) -> None:
+    found = pinned(tmp_path, frame(overconfident), 0, 5)
+    assert {c.between for c in found.concerns} == {Between.AFTER}
+    assert [b.label for b in found.baselines] == [*LABELS, None]
+
+
+def test_the_command_pins_and_says_in_one_note_what_comes_after(tmp_path: Path) -> None:
+    data = write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
+    world: World = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
+    done = calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5])
+    assert done.returncode == 0, done.stderr
+    assert "pinned tickets/steady version 1" in done.stdout
+    (note,) = (line for line in done.stderr.splitlines() if line.strip())
+    assert note.startswith("note: tickets/steady: ECE higher by 0.")
+    assert f"after the span, from {WEEKS[SWAP]} on" in note
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "chosen"), [(0, 5, (0, 5)), (3, 8, (SWAP, 8)), (2, 7, (2, 5)), (4, 7, (SWAP, 7))]
+)
+def test_a_plan_takes_the_longer_part_that_is_one_thing(
+    tmp_path: Path, first: int, last: int, chosen: tuple[int, int]
+) -> None:
+    data = write_duckdb(tmp_path / "w.duckdb", frame(overconfident, versions=False))
+    world = make_world(tmp_path, config=CONFIG, warehouse_url=data)
+    with world.opened(lambda: NOW) as monitor:
+        found = plan(monitor, [week(name) for name in WEEKS[first : last + 1]])
+        assert monitor.store.baselines() == []
+    assert (found.first.name, found.last.name, found.anyway) == (WEEKS[chosen[0]], WEEKS[chosen[1]], False)
 
 
 @pytest.mark.parametrize(("change", "what"), [(overconfident, "calibration"), (other_scores, "scores")])

@@ -134,6 +134,23 @@ def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -
     assert (row["reason"], row["source_reason"]) == ("retrained", None)
 
 
+def test_enabling_all_leaves_out_labels_in_breach_unless_they_are_named(tmp_path: Path) -> None:
+    world = with_one_bad_week(tmp_path, "initial: on_first_ok")
+    calmon(world, "run", "weekly", "--week", WEEKS[3])
+    assert state_of(world, "steady") == "off"
+    done = calmon(world, "automation", "enable", "--all", "--reason", "go live")
+    said = " ".join(done.stdout.split())
+    assert (done.exit_code, state_of(world, "steady"), state_of(world, "rare")) == (0, "off", "on")
+    assert "tickets/steady: left as it is: in breach of " in said
+    assert "; --even-in-breach steady turns it on all the same" in said
+    wrong = calmon(world, "automation", "enable", "--all", "--reason", "go", "--even-in-breach", "steedy")
+    assert (wrong.exit_code, "did you mean 'steady'?" in " ".join(wrong.stderr.split())) == (2, True)
+    single = ("automation", "enable", "--label", "rare", "--reason", "go", "--even-in-breach", "rare")
+    assert calmon(world, *single).exit_code == 2
+    calmon(world, "automation", "enable", "--all", "--reason", "looked at it", "--even-in-breach", "steady")
+    assert state_of(world, "steady") == "on"
+
+
 def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Path) -> None:
     more = "sources:\n  mail: {relation: mail, score_is: probability_of_label, labels: {phishing: {}}}\n"
     world = make_world(tmp_path, config=CONFIG.replace("sources:\n", more))

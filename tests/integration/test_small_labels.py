@@ -95,7 +95,7 @@ def test_seventy_labels_of_eight_rows_a_week_end_with_a_baseline(folder: Path) -
     reason = "Not used: no label has rows enough (at most 8 a week), even in 8 weeks\n  # - {id: ece-increase"
     assert reason in text
     (line,) = (line for line in found.stdout.splitlines() if line.startswith(" l12 "))
-    assert re.fullmatch(r"l12 8 >0\.\d+ [4-8]w", " ".join(line.split())), line
+    assert re.fullmatch(r"l12 8 >0\.\d+ [4-8]w never", " ".join(line.split())), line
     assert "50 labels between these: calmon check --labels" in found.stdout
     every = calmon("check", "--labels")
     assert sum(line.split()[1:2] == ["8"] for line in every.stdout.splitlines()) == 70

@@ -53,12 +53,16 @@ evaluation:
 baseline: {weeks: 8, min_pairs: 10000}    # min_pairs per label; nothing is pinned again by itself
 rules:
   - {id: automated-overconfidence, metric: overconfidence, where: automated, condition: above, threshold: 0.05, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: lasting-segments, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02, scope: segments, segments: all, min_samples: 30, schedule: weekly, severity: warning, actions: [slack]}
+  - {id: automated-accuracy-decrease, metric: automated_accuracy, condition: decrease, threshold: 0.03, min_samples: 30, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
   - {id: ece-increase, metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]}
   - {id: mce-increase, metric: mce, condition: increase, threshold: 0.05, schedule: weekly, severity: warning, actions: [slack]}
   - {id: mce-blocks-scores, metric: mce, condition: above, threshold: 0.20, schedule: weekly, severity: critical, actions: [slack, block_scores]}
   - {id: ece-two-days, metric: ece, condition: above, threshold: 0.08, schedule: daily, for: 2, severity: critical, actions: [slack, disable_automation]}
   - {id: auc-floor, metric: roc_auc, condition: below, threshold: 0.80, schedule: weekly, severity: warning, actions: [slack]}
   - {id: missed-phishing, metric: false_negative_rate, match: {label: phishing}, condition: above, threshold: 0.02, schedule: weekly, severity: critical, actions: [slack, disable_automation]}
+  - {id: auc-decrease, metric: roc_auc, condition: decrease, threshold: 0.03, schedule: weekly, severity: warning, actions: [slack]}
   - {id: score-shift, test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: []}
 automation:
   when_not_evaluated: keep        # or disable: no default, it must be written
@@ -147,11 +151,13 @@ def test_ten_planted_mistakes_are_named_at_once_in_line_order() -> None:
 def test_the_example_of_the_design_loads_unchanged() -> None:
     config = parse_config(DESIGNED)
     assert [rule.id for rule in config.rules] == [
-        "automated-overconfidence", "ece-increase", "mce-increase", "mce-blocks-scores", "ece-two-days",
-        "auc-floor", "missed-phishing", "score-shift",
+        "automated-overconfidence", "lasting-overconfidence", "lasting-segments", "automated-accuracy-decrease",
+        "ece-increase", "mce-increase", "mce-blocks-scores", "ece-two-days", "auc-floor", "missed-phishing",
+        "auc-decrease", "score-shift",
     ]  # fmt: skip
-    assert config.rules[4].for_windows == 2
-    assert config.rules[6].match == RuleMatch(label="phishing")
+    by_id = {rule.id: rule for rule in config.rules}
+    assert by_id["ece-two-days"].for_windows == 2
+    assert by_id["missed-phishing"].match == RuleMatch(label="phishing")
     assert config.sources["tickets"].columns == {"item": "ticket_id", "resolved_at": "resolved_at"}
     assert config.sources["tickets"].automate_from("phishing") == 0.9
     assert config.automation.initial == "off"
