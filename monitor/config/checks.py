@@ -657,37 +657,26 @@ def _mutable_rules(document: Document) -> Found:
 
 def _against_mute(document: Document, path: Path) -> Iterator[tuple[str, str]]:
     """(why, what to write) for a rule of which no breach has a reason that may be left out."""
-    lasts, scope = document.get(*path, "condition") == "accumulated", document.get(*path, "scope")
     rise = document.get(*path, "condition") == "increase" and document.get(*path, "metric") in ("ece", "mce")
-    if not rise and not lasts:
+    if not rise:
         yield "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else", "no mute"
-    if rise and document.get(*path, "certainty") == "none":
+    elif document.get(*path, "certainty") == "none":
         yield "mute leaves out reasons that a significant rise has, and this rule has certainty: none", "no mute"
-    if lasts and document.get(*path, "metric") != "overconfidence":
-        yield "evidence that accumulates has a reason that mute could leave out for overconfidence only", "no mute"
-    if lasts and scope in OF_SOURCE:
-        of = "a source as a whole" if scope == "source" else "small labels together"
-        yield f"evidence that accumulates on {of} has no reason that mute could leave out", "no mute"
 
 
 def _against_reasons(document: Document, path: Path) -> Iterator[tuple[str, str]]:
     """(why, what to write) for each reason in ``mute`` that no breach of the rule has."""
     reasons = [reason for _, reason in document.listed(*path, "mute")]
-    lasts, mce = document.get(*path, "condition") == "accumulated", document.get(*path, "metric") == "mce"
-    if "traffic_mix" in reasons and (lasts or mce):
-        what = "evidence that accumulates" if lasts else "a rise of the MCE"
-        yield f"{what} has no reason traffic_mix, which is of a rise of the ECE", "mute: [class_mix]"
+    mce = document.get(*path, "metric") == "mce"
+    if "traffic_mix" in reasons and mce:
+        yield "a rise of the MCE has no reason traffic_mix, which is of a rise of the ECE", "mute: [class_mix]"
     only = document.get(*path, "match", "source")
     sources = [source for source, _ in document.named("sources") if only in (None, source[-1])]
-    if "class_mix" in reasons and document.get(*path, "scope") in OF_SOURCE and not lasts:
-        yield "class_mix is of a label, and this rule is about all labels together", _without_class_mix(lasts or mce)
+    without = "no mute" if mce else "mute: [traffic_mix]"
+    if "class_mix" in reasons and document.get(*path, "scope") in OF_SOURCE:
+        yield "class_mix is of a label, and this rule is about all labels together", without
     if "class_mix" in reasons and sources and all(_is_of_predictions(document, source) for source in sources):
-        why = "class_mix is of scores that are probabilities of a label, and no source of this rule has them"
-        yield why, _without_class_mix(lasts or mce)
-
-
-def _without_class_mix(has_no_other: bool) -> str:
-    return "no mute" if has_no_other else "mute: [traffic_mix]"
+        yield "class_mix is of scores that are probabilities of a label, and no source of this rule has them", without
 
 
 def _is_of_predictions(document: Document, source: Path) -> bool:

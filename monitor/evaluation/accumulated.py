@@ -71,7 +71,7 @@ def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[Date
 def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | PastWindow]:
     """The windows comparable with the judged one, newest first: those with counts, then those with promises only."""
     baseline, current = data.baselines.get(label), data.current
-    for part in _known(data):
+    for part in known_windows(data):
         if baseline is not None and part.window.start < baseline.end and part is not current:
             return
         if part.main_version not in (None, current.main_version):
@@ -80,7 +80,8 @@ def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | P
             yield part
 
 
-def _known(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
+def known_windows(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
+    """The judged window and those before it, newest first: with counts, then with promises only."""
     oldest = min(part.window.start for part in (data.current, *data.earlier))
     yield from (data.current, *data.earlier)
     yield from (past for past in data.past if past.window.start < oldest)

@@ -49,6 +49,7 @@ class RuleInput:
     with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
     measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
     (``MetricSpec.parameters``). ``before`` are the windows of the older counts: random numbers are those of a window.
+    ``new_version``: the window's rows have a model version that the baseline's have not.
     """
 
     subject: Subject
@@ -60,6 +61,7 @@ class RuleInput:
     detail: Mapping[str, Any] = field(default_factory=dict)
     parameters: tuple[float, ...] = ()
     before: tuple[Window, ...] = ()
+    new_version: bool = False
 
     @property
     def baseline_version(self) -> int | None:
@@ -168,6 +170,7 @@ def _sample_at(
         depth,
         rule_input.parameters,
         tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
+        new_version=rule_input.new_version,
     )
     return sample if last or (sample.enough and sample.spread) else None
 

@@ -29,12 +29,11 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
-from monitor.evaluation.accumulated import accumulate, dated_promises, oldest_first
+from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows
 from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
-from monitor.evaluation.lasting_mix import Runs, with_class_mix
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special_comparisons
@@ -51,6 +50,8 @@ from monitor.recalibration.gain import gains
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 DAYS_POOLED = 7
+NEW_VERSION = 0.1
+"""The share of the rows from which on a model version that the baseline has not is no exception."""
 EVERYTHING_UP_TO = 1_000
 """In a source with more labels, labels get only the metrics of the contract and of rules; the source gets all."""
 
@@ -300,24 +301,14 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
     if rule.scope == "segments":
         columns = segment_columns(rule, source)
         parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]
-        series: list[Runs] = [dict(label_runs.items()) for label_runs in parts]
-        found = accumulate_segments(rule, rule_inputs, parts, evaluation)
-        return [
-            with_class_mix(rule, rule_input, each, label_runs, data, evaluation)
-            for rule_input, each, label_runs in zip(rule_inputs, found, series, strict=True)
-        ]
+        return accumulate_segments(rule, rule_inputs, parts, evaluation)
     if rule.scope == "small_labels" and rule_inputs:
         most = _windows_pooled(rule, config, data.current.window)
         labels = [input_of(data, label, (), most) for label in subjects(data, source) if label is not None]
         small = small_runs(rule, data, labels, evaluation)
         return [accumulate_small(rule, rule_inputs[0], small, evaluation)]
     runs = [dated_promises(rule, data, rule_input.subject.label) for rule_input in rule_inputs]
-    return [
-        with_class_mix(rule, rule_input, each, {None: oldest_first(run)}, data, evaluation)
-        for rule_input, each, run in zip(
-            rule_inputs, accumulate(rule, rule_inputs, runs, evaluation), runs, strict=True
-        )
-    ]
+    return accumulate(rule, rule_inputs, runs, evaluation)
 
 
 def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
@@ -378,7 +369,27 @@ def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...
     label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
-    return RuleInput(Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail, before=before)
+    return RuleInput(
+        Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail, before=before,
+        new_version=_is_new_version(data, baseline),
+    )  # fmt: skip
+
+
+def _is_new_version(data: SourceData, baseline: Baseline | None) -> bool:
+    """Whether a tenth of the window's rows have a model version that no known week of the baseline has.
+
+    Where no week of the baseline is known: whether most rows had another version in any window before.
+    """
+    current = data.current
+    if baseline is None or not current.versions:
+        return False
+    windows = [(part.window, {part.main_version, *getattr(part, "versions", ())}) for part in known_windows(data)]
+    then = {v for window, versions in windows if baseline.overlaps(window) for v in versions if v is not None}
+    if not then:
+        mains = {part.main_version for part in known_windows(data)} - {None}
+        return bool(mains - {current.main_version})
+    least = NEW_VERSION * sum(current.versions.values())
+    return any(rows >= least and version not in then for version, rows in current.versions.items())
 
 
 def _windows_to_pool(data: SourceData, label: str | None, most: int) -> list[WindowCounts]:

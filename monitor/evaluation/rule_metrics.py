@@ -29,7 +29,7 @@ from monitor.inference.change import (
     mce_level_ps,
     mover,
 )
-from monitor.inference.class_mix import class_mix
+from monitor.inference.class_mix import CHANGED, class_mix
 from monitor.inference.detectability import (
     Limits,
     ece_increase_detectables,
@@ -66,6 +66,7 @@ class RuleSample:
     (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     ``groups`` are the numbers of rows of the k windows, or groups of them, newest first, where k is more than 1.
+    ``new_version``: the rows have a model version that the baseline has not.
     """
 
     counts: Counts
@@ -81,6 +82,7 @@ class RuleSample:
     aligned: Aligned | None = None
     merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
+    new_version: bool = False
 
     @property
     def metric(self) -> MetricSpec:
@@ -427,12 +429,13 @@ def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: I
 
 
 def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
-    """Whether a changed share of true items alone explains a label's rise; empty unless scores are its probabilities.
+    """Whether a changed share of true items alone explains a label's rise; empty where it cannot.
 
     Of all labels together nothing is said: one label at fault looks like another share of true items among them.
     """
     of_label = sample.subject.label is not None and sample.counts.score_is == "probability_of_label"
-    found = class_mix(*sample.tables) if of_label else None
+    may_explain = of_label and not sample.new_version and share_may_change(sample.counts, sample.frozen)
+    found = class_mix(*sample.tables) if may_explain else None
     if found is None:
         return {}
     expected = found.expected_rise(sample.rule.measure)
@@ -447,6 +450,18 @@ def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
         "explains": explains,
     }
     return {"class_mix": numbers}
+
+
+def share_may_change(now: Counts, then: Counts) -> bool:
+    """Whether another share of true items can be an excuse for a change of a label's calibration.
+
+    It cannot where every row is a label that was given, since the share of true items is then the accuracy; and it is
+    none where the rows that act alone are right less often than in the baseline.
+    """
+    if not (now.predicted == 0).any() or not (then.predicted == 0).any():
+        return False
+    fall = levels.decrease_test("automated_accuracy", now, then, 0.95).p_value
+    return fall is None or fall >= CHANGED
 
 
 def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts import BinCounts, Counts
+from monitor.core.counts import BinCounts
 from monitor.inference.tails import chi_square
 
 Floats = npt.NDArray[np.float64]
@@ -125,62 +125,3 @@ def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]
     true, all_ = share * shape[0], share * shape[0] + (1 - share) * shape[1]
     gap = np.abs(np.divide(true, all_, out=np.zeros_like(all_), where=all_ > 0) - bins.score)[all_ > 0]
     return float((all_[all_ > 0] * gap).sum()), float(gap.max(initial=0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class PriorShift:
-    """The effect of another share of true items on some rows of a baseline, if each class is scored as before.
-
-    ``then`` is the share of true items in all rows of the baseline. ``sums`` are the sums (weight, score, hits, score
-    of hits) of the rows in question. ``outside`` has the shares of all true items, and of all other items, that lie
-    outside of these rows.
-    """
-
-    then: float
-    sums: tuple[float, float, float, float]
-    outside: tuple[float, float]
-
-    def rise(self, share: float) -> float:
-        """The rise of mean score minus hit rate of these rows if ``share`` of all items is true."""
-        return self._overconfidence(share) - self._overconfidence(self.then)
-
-    def _overconfidence(self, share: float) -> float:
-        weight, score, hits, hit_score = self.sums
-        true, false = share / self.then, (1 - share) / (1 - self.then)
-        rows = true * hits + false * (weight - hits)
-        return (true * hit_score + false * (score - hit_score) - true * hits) / rows if rows > 0 else 0.0
-
-    def share_of(self, outside: float, whole: float) -> float:
-        """The share of true items, from the hit rate ``outside`` these rows; else the hit rate of the ``whole``.
-
-        So a fault of these rows, fewer of which are then true, is not mistaken for a smaller share of true items.
-
-        >>> half = PriorShift(0.5, (10.0, 9.0, 8.0, 7.5), (0.2, 0.8))
-        >>> round(half.share_of(0.2, 0.5), 3), round(half.share_of(1 / 13, 0.5), 3)
-        (0.5, 0.25)
-        """
-        true, false = self.outside
-        if not (true > 0 and false > 0):
-            return whole
-        odds = outside * false, (1 - outside) * true
-        return odds[0] / sum(odds)
-
-
-def prior_shift(baseline: Counts, part: Counts) -> PriorShift | None:
-    """The prior shift of ``part`` of the rows of a ``baseline``; None where that has no true items, or no others."""
-    weight, hits = float(baseline.w.sum()), float(baseline.wy.sum())
-    if not 0 < hits < weight:
-        return None
-    sums = tuple(float(each.sum()) for each in (part.w, part.ws, part.wy, part.wsy))
-    others = max(0.0, 1 - sums[2] / hits), max(0.0, 1 - (sums[0] - sums[2]) / (weight - hits))
-    return PriorShift(hits / weight, (sums[0], sums[1], sums[2], sums[3]), others)
-
-
-def share_p(now: tuple[float, float], then: tuple[float, float]) -> float:
-    """The p-value for "the share of true items is unchanged"; each side is (share, independent rows).
-
-    >>> share_p((0.3, 100.0), (0.3, 1000.0))
-    1.0
-    """
-    statistic, freedom = _table(np.array([[share * rows, (1 - share) * rows] for share, rows in (now, then)]))
-    return _p_value(statistic, freedom)

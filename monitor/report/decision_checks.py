@@ -315,10 +315,6 @@ def _class_mix(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
     if mix.get("is_separable") is False:
         fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
-    if "evidence_left" in mix:
-        fit += f"; without it the evidence would be {size(mix['evidence_left'])}"
-        if mix.get("is_most_of_it") is False:
-            fit += ", but it brings less than half of the lower limit of what was measured"
     return question, f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 

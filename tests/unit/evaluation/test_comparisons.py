@@ -363,16 +363,48 @@ def test_scores_that_moved_too_far_are_not_compared() -> None:
 
 @pytest.mark.parametrize("label", ["billing", None])
 def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: str | None) -> None:
-    rng = np.random.default_rng(11)
-    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), 40_000)
-    truth = rng.random(40_000) < score
-    kept = truth | (rng.random(40_000) < 0.5)  # true items are twice as frequent
-    given = material(counts_from_rows(score[kept], truth[kept]), baseline=pinned(rows(20_000)))
+    given = material(share_of_true_items(0.5), baseline=pinned(rows(20_000)))
     found = compare(RISE, replace(given, subject=Subject("tickets", label)), EVALUATION)
     assert found.beyond
     assert ("class_mix" in found.detail) == (label is not None)
     if label is not None:
         assert found.detail["class_mix"]["explains"]
+
+
+def share_of_true_items(factor: float, n: int = 40_000) -> Counts:
+    """Rows scored as the baseline's, of which other items are ``factor`` times as frequent as there."""
+    rng = np.random.default_rng(11)
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
+    truth = rng.random(n) < score
+    kept = truth | (rng.random(n) < factor) if factor < 1 else ~truth | (rng.random(n) < 1 / factor)
+    return counts_from_rows(score[kept], truth[kept], automate_at=0.8)
+
+
+@pytest.mark.parametrize("fault", ["a new version", "only labels that were given", "less right where it acts"])
+def test_no_season_excuses_what_is_harm(fault: str) -> None:
+    now, then = share_of_true_items(0.5), rows(20_000)
+    if fault == "only labels that were given":
+        now, then = (replace(each, predicted=np.ones_like(each.predicted)) for each in (now, then))
+    if fault == "less right where it acts":
+        now = share_of_true_items(2.0)
+    given = material(now, baseline=pinned(then))
+    found = compare(RISE, replace(given, new_version=fault == "a new version"), EVALUATION)
+    assert found.beyond
+    assert "class_mix" not in found.detail
+
+
+def test_a_model_version_that_the_weeks_of_the_baseline_have_not_is_new() -> None:
+    base = pinned(rows(20_000), weeks_back=4)
+    label = {"billing": rows(1_000)}
+
+    def is_new(now: dict[str, int]) -> bool:
+        old = tuple(WindowCounts(window(back), label, {"v1": 900, "v0": 100}) for back in range(1, 8))
+        data = SourceData("tickets", WindowCounts(window(), label, now), old, baselines={"billing": base})
+        return input_of(data, "billing", (), 4).new_version
+
+    assert [is_new(now) for now in ({"v1": 900}, {"v0": 900}, {"v1": 950, "v2": 50}, {"v1": 800, "v2": 200})] == [
+        False, False, False, True,
+    ]  # fmt: skip
 
 
 def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
