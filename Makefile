@@ -68,7 +68,7 @@ test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
-truth: install ## 500 seeded histories and 25 rare ones: no text that the system produces may say what is not so (half an hour)
+truth: install ## 500 seeded histories and 25 rare ones: no message and no explanation may say what is not so (half an hour)
 	$(BIN)/python -m tests.truth $(OPTIONS)
 
 check: check-types check-style ## linters, types, import contract (with `make -j 2`: beside each other)

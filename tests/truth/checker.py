@@ -1,8 +1,7 @@
-"""The observer of a story: reads every text as of its time and holds its claims against the facts."""
+"""The observer of a story: reads messages, health and explanations as of their time and holds its claims against the facts."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -11,17 +10,12 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from monitor.core.windows import named, previous
-from monitor.operations.write_report import report_of
-from monitor.report.html import html_report
-from monitor.report.markdown import report_markdown
-from monitor.report.summary import summary_html
-from tests.truth import commands, explained, messages, monitoring, reports
+from tests.truth import explained, messages, monitoring
 from tests.truth.claims import FalseClaim, Reader
 from tests.truth.facts import Facts, Row, contradictions
-from tests.truth.histories import Printed, Step, Story, plan, play
+from tests.truth.histories import Step, Story, plan, play
 from tests.truth.messages import Living
-from tests.truth.texts import Message, Part, html_parts, markdown_parts, message_of
+from tests.truth.texts import Message, Part, message_of
 
 
 @dataclass
@@ -43,7 +37,7 @@ class Found:
         self.reasons |= other.reasons
 
     def by_kind(self) -> Counter[str]:
-        """How many texts of each kind were read: commands, messages, reports."""
+        """How many texts of each kind were read."""
         kinds: Counter[str] = Counter()
         for what, many in self.texts.items():
             kinds[what] += many
@@ -86,8 +80,6 @@ class Checker:
         if step.event.kind in ("run", "person", "watch", "confirm"):
             for broken in contradictions(facts, dry_run=told.setting.dry_run):
                 self._keep(Reader(facts, self._origin(told, f"facts: {broken.about}")), "facts", broken.what)
-        for printed in step.printed:
-            self._answer(told, facts, printed)
         self._messages(told, facts)
         if step.event.kind in ("drain", "watch"):
             self._stale(told, facts)
@@ -191,88 +183,22 @@ class Checker:
                 reader, message, Living(facts, messages.labels_of(facts, members), told.setting.dry_run)
             )
 
-    # --- answers to people, and runs
-
-    def _answer(self, told: Story, facts: Facts, printed: Printed) -> None:
-        reader = Reader(facts, self._origin(told, " ".join((printed.kind, *printed.args))))
-        lines = printed.lines
-        if printed.kind in ("enable", "disable", "whole"):
-            for line in lines:
-                commands.CHANGED.read(reader, line)
-        elif printed.kind in ("acknowledge", "silence", "resolve"):
-            incident = facts.incident(printed.args[2])
-            for line in lines:
-                commands.PRESSED.read(reader, line, incident)
-        elif printed.kind in ("backup", "restore", "confirm"):
-            for line in lines:
-                commands.COPIED.read(reader, line, told.folder / "copy.sqlite")
-        elif printed.kind == "run":
-            reports.check_run(reader, printed.parts, *printed.args)
-        elif printed.kind == "run json":
-            reports.check_run_json(reader, json.loads(printed.text))
-        elif printed.kind == "press":
-            commands.PRESSED.read(reader, printed.text, facts.incident(printed.args[1]))
-        self._keep(reader, printed.kind)
-
     # --- somebody looks at everything
 
     def _look(self, told: Story) -> None:
         facts = self._facts(told)
-        commands.check_status(*self._asked(told, facts, "automation", "status"))
-        commands.check_status_json(*self._asked_json(told, facts, "automation", "status", "--json"))
-        commands.check_switch_history(*self._asked(told, facts, "automation", "history"))
-        commands.check_incident_list(*self._asked(told, facts, "incidents", "list", "--all"))
         reader, parts = self._asked(told, facts, "health")
         monitoring.check_health(reader, parts)
         rng = Random(f"{self.seed} {told.clock.now.replace(microsecond=0)}")
-        self._reports(told, facts, rng)
-        for metric, where in (("ece", "all"), ("overconfidence", "automated")):
-            reader, parts = self._asked(told, facts, "history", "--metric", metric, "--where", where)
-            reports.check_history(reader, parts, metric, where)
-        reports.check_metrics(self._reader(told, facts, "/metrics"), told.service.metrics())
-        for id in rng.sample(sorted(facts.incidents), k=min(3, len(facts.incidents))):
-            reader, parts = self._asked(told, facts, "incidents", "show", id)
-            commands.check_incident_show(reader, parts, id)
         pooled = sorted(id for id, row in facts.verdicts.items() if row["windows"] > 1)
         asked = rng.sample(sorted(facts.verdicts), k=min(2, len(facts.verdicts)))
         for id in [*asked, *rng.sample(pooled, k=min(1, len(pooled)))]:
             reader, parts = self._asked(told, facts, "explain", id)
             explained.check_explain(reader, parts, facts.verdicts[id])
 
-    def _reports(self, told: Story, facts: Facts, rng: Random) -> None:
-        """The newest week and a past one, in every format."""
-        weeks = [r["window_name"] for r in facts.runs if r["schedule"] == "weekly" and r["state"] == "done"]
-        if weeks:
-            self._report_of_nothing(told, facts, min(weeks))
-        for window in dict.fromkeys([*weeks[-1:], *rng.sample(weeks, k=min(1, len(weeks)))]):
-            if rng.random() < 0.5:  # each format is read often enough over many histories
-                reader, parts = self._asked(told, facts, "report", "--week", window)
-                reports.check_report(reader, parts, window)
-                continue
-            data = report_of(told.monitor, named("weekly", window, told.monitor.config.zone))
-            reader = self._reader(told, facts, f"report markdown {window}")
-            reports.check_report(reader, markdown_parts(report_markdown(data)), window)
-            reader = self._reader(told, facts, f"report html {window}")
-            reports.check_report(reader, html_parts(html_report(data)), window)
-            reader = self._reader(told, facts, f"report summary {window}")
-            reports.check_report(reader, html_parts(re.sub(r"<text.*?</text>", "", summary_html(data))), window)
-            reader, text = self._asked_json(told, facts, "report", "--json", "--week", window)
-            if reader.check(text.startswith("{"), "answer", f"report --json of {window}", text[:200]):
-                reports.check_report_json(reader, json.loads(text), window)
-
-    def _report_of_nothing(self, told: Story, facts: Facts, week: str) -> None:
-        """The report of a source for the week before this one, the first that was evaluated."""
-        zone, source = told.monitor.config.zone, min(told.monitor.config.sources)
-        before = previous(named("weekly", week, zone), zone).name
-        reader, text = self._asked_json(told, facts, "report", "--json", "--week", before, "--source", source)
-        reports.check_headline(reader, json.loads(text)["headline"], reports.Week(facts, before))
-
     def _asked(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, list[Part]]:
         """A reader of this command's output, and its parts. The reader's findings are kept when it is done."""
         return self._reader(told, facts, " ".join(args)), list(told.printed("look", *args).parts)
-
-    def _asked_json(self, told: Story, facts: Facts, *args: str) -> tuple[Reader, str]:
-        return self._reader(told, facts, " ".join(args)), told.printed("look", *args).text
 
     def _reader(self, told: Story, facts: Facts, what: str) -> Reader:
         """A reader whose claims are counted here as they are made."""
@@ -324,4 +250,4 @@ def told(found: Found, most: int = 40) -> str:
     return "\n".join([found.summary, *(str(each) for each in found.false[:most])])
 
 
-__all__ = ["Checker", "Found", "check_seed", "check_seeds", "json", "told"]
+__all__ = ["Checker", "Found", "check_seed", "check_seeds", "told"]

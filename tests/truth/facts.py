@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -114,17 +114,6 @@ class Facts:
         return [{k: _read(k, v) for k, v in row.items()} for row in found]
 
     # --- switches
-
-    def segment_hold(self, source: str, label: str | None, name: str) -> datetime | None:
-        """Until when a person's change of a segment holds, by the newest event of its label."""
-        mine = [e for e in self.switch_events if (e["source"], e["label"] or None) == (source, label)]
-        parts = [part for part in mine[-1]["segments"] or () if f"{part['column']} = {part['value']}" == name]
-        return datetime.fromisoformat(parts[0]["hold_until"]) if parts and parts[0]["hold_until"] else None
-
-    def off_before(self, source: str, label: str | None) -> set[str]:
-        """The segments of a label that were off right before its newest event."""
-        mine = [e for e in self.switch_events if (e["source"], e["label"] or None) == (source, label)]
-        return reduce(Switch.after, mine[:-1], Switch()).off(mine[-1]["at"])
 
     @cached_property
     def switch_events(self) -> list[Row]:

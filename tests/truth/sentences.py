@@ -6,12 +6,11 @@ Each grammar here is read with the row it is about: a verdict, an incident, the 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.truth.claims import Grammar, Reader, minute, same_minute, who_of
+from tests.truth.claims import Grammar, Reader, same_minute, who_of
 from tests.truth.facts import Facts, Row
 
 NUMBER = r"[−+-]?[\d,]*\.?\d+(?:e[-+]\d+)?"
@@ -492,33 +491,6 @@ _RULES = re.compile(r"([\w-]+) \((\w+)\)(?:, |$)")
 _BY_REASON = re.compile(r"(\w+) \(([\w, -]+)\)(?:, |$)")
 
 
-def check_label_state(reader: Reader, text: str, verdicts: list[Row], *, separator: str = "; ") -> None:
-    """The state of a label is that of its verdicts: every rule in the clause of its outcome, with its reason."""
-    said: Counter[tuple[str, str, str]] = Counter()
-    ok = None
-    for clause in text.split(separator):
-        found = _CLAUSES.fullmatch(clause.strip())
-        if found is None:
-            reader.unknown(f"label state: {clause}")
-            return
-        said.update((f"breach {found['severity']}", *rule) for rule in _RULES.findall(found["breach"] or ""))
-        said.update(("unconfirmed", *rule) for rule in _RULES.findall(found["unsure"] or ""))
-        for reason, rules in _BY_REASON.findall(found["silent"] or ""):
-            said.update(("not_evaluated", rule, reason) for rule in rules.split(", "))
-        if found["ok"]:
-            ok = int(found["many"] or 1)
-        if found["none"]:
-            reader.check(not verdicts, "no rule", text, f"{len(verdicts)} verdicts")
-    true = Counter(
-        (f"breach {v['severity']}" if v["outcome"] == "breach" else v["outcome"], v["rule"], v["reason"])
-        for v in verdicts if v["outcome"] != "ok"
-    )  # fmt: skip
-    reader.check(said == true, "state of a label", text, sorted(true) or "all ok")
-    if ok is not None:
-        count = sum(v["outcome"] == "ok" for v in verdicts)
-        reader.check(count == len(verdicts) == ok, "all rules evaluated", text, f"{count} ok of {len(verdicts)}")
-
-
 def state_of(verdicts: list[Row]) -> str:
     """The worst state that verdicts give, worst first: breach, unconfirmed, not_evaluated, ok, no_rule."""
     outcomes = {v["outcome"] for v in verdicts}
@@ -530,19 +502,6 @@ _COUNTS = re.compile(
     r"(?:; (?P<unconfirmed>[\d,]+) beyond the limit, not confirmed)?(?:; (?P<not_evaluated>[\d,]+) with rules not evaluated)?"
     r"(?:; (?P<ok>[\d,]+) ok)?(?:; (?P<no_rule>[\d,]+) without a rule)?"
 )
-
-
-def check_counts(reader: Reader, text: str, labels: dict[Any, list[Row]]) -> str | None:
-    """How many labels are in which state; gives what follows the counts (None: no counts)."""
-    found = _COUNTS.match(text)
-    if found is None:
-        reader.unknown(f"counts of labels: {text}")
-        return None
-    true = Counter(state_of(mine) for mine in labels.values())
-    reader.equal("number of labels", text, int(found["all"]), len(labels))
-    for state in ("breach", "unconfirmed", "not_evaluated", "ok", "no_rule"):
-        reader.equal(f"labels {state}", text, int((found[state] or "0").replace(",", "")), true[state])
-    return text[found.end() :]
 
 
 # --- harm
@@ -877,10 +836,6 @@ def check_incident_state(reader: Reader, text: str, incident: Row) -> None:
         parts = [text]  # a person's reason may hold anything
     for part in parts:
         INCIDENT_STATE.read(reader, part, about)
-
-
-def minute_of(text: str) -> datetime:
-    return minute(text)
 
 
 _SEGMENT = r"[\w-]+ = [\w.-]+"

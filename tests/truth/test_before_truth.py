@@ -13,7 +13,6 @@ from monitor.core.windows import week
 from monitor.core.wording import plain_words
 from tests.truth.claims import Reader
 from tests.truth.facts import Facts
-from tests.truth.reports import RUN
 from tests.truth.sentences import VERDICT
 
 PLAIN = Verdict(
@@ -60,26 +59,6 @@ def read(text: str, verdict: Verdict) -> Reader:
 def test_what_is_said_of_an_estimate_is_read_and_is_true(text: str) -> None:
     assert plain_words(SAID[text]) == text
     assert read(text, SAID[text]).false == []
-
-
-class OneEstimate:
-    """Facts of which only the estimates of one subject are asked for."""
-
-    def estimate(self, *asked: Any) -> dict[str, Any] | None:
-        stored = {"expected_accuracy": 0.927, "expected_overconfidence": 0.0031, "expected_ece": 0.0012}
-        about = ("weekly", "2026-W45", "tickets", None)
-        return {"value": stored[asked[4]], "n": 566} if asked[:4] == about else None
-
-
-@pytest.mark.parametrize(("old", "new"), [("", ""), ("566", "567"), ("0.003", "0.004"), ("W45", "W44"), ("93%", "92%")])
-def test_the_line_that_a_run_prints_of_waiting_rows_is_read(old: str, new: str) -> None:
-    text = (
-        "tickets 2026-W45: 566 rows had no truth at the end of 2026-W45; expected, an estimate: accuracy 93% (90% to 95%), "
-        "overconfidence (automated) 0.003 (−0.067–0.127), ECE 0.001 (0.000–0.019)"
-    )
-    reader = Reader(cast("Facts", OneEstimate()))
-    RUN.read(reader, text.replace(old, new) if old else text, "weekly")
-    assert bool(reader.false) == (old != new)
 
 
 def test_a_measurement_that_is_called_an_estimate_and_wrong_numbers_are_found() -> None:

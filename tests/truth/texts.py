@@ -82,27 +82,6 @@ def plain(cell: Any) -> str:
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+!|~<>&-])")
 
 
-def markdown_parts(text: str) -> Iterator[Part]:
-    """The lines and tables of a Markdown file; a table's title is the heading above it."""
-    title, lines = "", text.split("\n")
-    k = 0
-    while k < len(lines):
-        line = lines[k]
-        if line.startswith("|"):
-            rows = []
-            while k < len(lines) and lines[k].startswith("|"):
-                rows.append(_cells(lines[k]))
-                k += 1
-            yield Table(title, rows[0], rows[2:])
-            continue
-        if line.startswith("#"):
-            title = unescaped(line.lstrip("# "))
-            yield f"# {title}"
-        elif line.strip():
-            yield unescaped(line)
-        k += 1
-
-
 def unescaped(text: str) -> str:
     """Markdown as people read it: without its escapes."""
     return _ESCAPED.sub(r"\1", text).replace("**", "")
@@ -196,14 +175,6 @@ class _Page(HTMLParser):
 def _joined(text: str) -> str:
     parts = (" ".join(part.split()) for part in text.split("\x1f"))
     return " | ".join(part for part in parts if part)
-
-
-def html_parts(text: str) -> list[Part]:
-    """The lines and tables of a page, without its scripts."""
-    page = _Page()
-    start, end = text.find('<script type="application/json"'), text.rfind("</script>")
-    page.feed(text if start < 0 else text[:start] + text[end + len("</script>") :])  # plotly is 4 MB
-    return page.done()
 
 
 # --- messages
