@@ -1,4 +1,4 @@
-"""``calmon annotate``, ``calmon annotations list|remove``."""
+"""``calmon annotations add|list|remove``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from monitor.operations import annotate as notes
 from monitor.operations.change_switch import known_labels
 from monitor.report.console import plain_table
 
-NONE_YET = "no annotation yet; `calmon annotate` adds one"
+NONE_YET = "no annotation yet; `calmon annotations add` adds one"
 
 annotations_app = typer.Typer(no_args_is_help=True, help="Notes at a time of a source or label, shown on every axis.")
 cli.app.add_typer(annotations_app, name="annotations")
 
 
-@cli.app.command(
-    epilog="Examples:  calmon annotate --source tickets --at 2026-W40 'prompt v7'  ·  "
-    "calmon annotate --source tickets --label billing --at 2026-09-30T14:00 'new form went live'"
+@annotations_app.command(
+    epilog="Examples:  calmon annotations add --source tickets --at 2026-W40 'prompt v7'  ·  "
+    "calmon annotations add --source tickets --label billing --at 2026-09-30T14:00 'new form went live'"
 )
-def annotate(
+def add(
     text: Annotated[str, typer.Argument(help="What happened, in a few words.")],
     source: Annotated[str, typer.Option(help="The source that it is about.")],
     label: Annotated[str | None, typer.Option(help="The label; default: all labels of the source.")] = None,

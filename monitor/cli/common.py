@@ -74,7 +74,6 @@ class Commands(OnDemand):
             "explain": "monitor.cli.history",
             "examples": "monitor.cli.examples",
             "dashboard": "monitor.cli.service",
-            "annotate": "monitor.cli.annotations",
             "annotations": "monitor.cli.annotations",
         },
         "Decide and react: calmon automation status": {
@@ -82,12 +81,8 @@ class Commands(OnDemand):
             "incidents": "monitor.cli.incidents",
             "slack": "monitor.cli.slack",
         },
-        "Better scores and thresholds: calmon recalibrate --label billing": {
+        "Better scores: calmon recalibrate --label billing": {
             "recalibrate": "monitor.cli.recalibration",
-            "compare-scores": "monitor.cli.recalibration",
-            "stability": "monitor.cli.measures",
-            "dependencies": "monitor.cli.measures",
-            "cheapest-threshold": "monitor.cli.measures",
         },
         "Run it unattended: calmon serve": {
             "serve": "monitor.cli.serve",
@@ -116,16 +111,11 @@ class Commands(OnDemand):
         "explain": "Why a verdict is what it is, in plain sentences with its numbers.",
         "examples": "The rows behind a finding: ids of items, the most confident errors first.",
         "dashboard": ("Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."),
-        "annotate": "Note what happened at a time; it is shown on every axis of the dashboard.",
         "annotations": "Notes at a time of a source or label, shown on every axis.",
         "automation": "The switch: what may act alone, and who changed it.",
         "incidents": "Runs of breaches of one rule on one label.",
         "slack": "The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.",
         "recalibrate": "Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.",
-        "compare-scores": "Which way of making scores from log-probabilities is best calibrated, side by side.",
-        "stability": "How much numbers vary between random parts of the rows (k-fold).",
-        "dependencies": "Which labels come together: P(a | b) of truth and of prediction for pairs of labels.",
-        "cheapest-threshold": "The threshold that costs least, beside what the decisions cost now.",
         "serve": "Run the weekly and daily schedules, the watch and the outbox in this terminal, as `make serve` does.",
         "health": "Whether runs, data, messages and leases are as they should be. Exit 0: yes; 1: not.",
         "db": "The history database.",

@@ -5,31 +5,37 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.context import Monitor
-from monitor.core.records import Estimate, Schedule, Verdict, Where
+from monitor.core.records import Estimate, Interval, Schedule, Subject, Verdict, Where, Window
 from monitor.core.windows import WindowError, first_day, nominal
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
+from monitor.operations.compare_scores import NothingToCompare
+from monitor.operations.further_tables import further_tables
+from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
 from monitor.report.data import ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
-from monitor.report.document import report_document
+from monitor.report.document import plain, report_document
+from monitor.report.element import Cell
 from monitor.report.explanation import VerdictContext, document, explain, sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
 from monitor.report.summary import summary_html, write_folder
-from monitor.report.terminal import history_view, report_view
+from monitor.report.terminal import element_view, history_view, report_view
 from monitor.report.words import listed
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
@@ -201,12 +207,23 @@ def report(
         ),
     ] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
+    more: Annotated[
+        bool,
+        typer.Option(
+            "--more",
+            help="With --label: how much numbers vary between parts of the rows, and the cheapest threshold; from the "
+            "warehouse which labels come together ('*'), and which way of making scores is best calibrated.",
+        ),
+    ] = False,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.
 
-    As tables, as pages (a summary, and one a label with every figure), as Markdown or as JSON. Reads the history only.
+    As tables, as pages (a summary, and one a label with every figure), as Markdown or as JSON. Reads the history only;
+    --more prints further tables of one label instead, some of which read the warehouse.
     """
+    if more and label is None:
+        raise cli.fail("--more is about one label: give --label L, or '*' for the source as a whole", cli.USAGE)
     if not 0 < target < 1:
         raise cli.fail(f"--target is a share between 0 and 1, such as 0.95, not {target:g}", cli.USAGE)
     with cli.monitor(writes=False) as opened:
@@ -214,6 +231,9 @@ def report(
         window = cli.window_of(opened.config, "weekly", week)
         found = report_of(opened, window, target=target)
         data = _chosen(found if source is None else _explained(opened, found, source), source, label)
+        if more:
+            _print_more(opened, data, window, json_output=json_output)
+            return
         if html is not None and (html.is_dir() or not (html.suffix or html.exists())):
             _write_folder(data, html)
         elif html is not None:
@@ -227,6 +247,28 @@ def report(
             typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
         elif html is None and markdown is None:
             cli.out.print(report_view(data, full=label is not None))
+
+
+def _print_more(opened: Monitor, data: ReportData, window: Window, *, json_output: bool) -> None:
+    """The further tables of each subject, as tables or as JSON."""
+    document = []
+    for report in data.subjects:
+        try:
+            elements = further_tables(opened, report.subject, window)
+        except (NothingToFit, NothingToCompare) as error:
+            raise cli.fail(str(error)) from error
+        tables = [{"title": one.title, "head": one.head, "rows": [_row(row) for row in one.rows]} for one in elements]
+        document.append({"source": report.subject.source, "label": report.subject.label, "tables": tables})
+        if not json_output:
+            cli.out.print(Text(report.subject.name, style="bold"))
+            cli.out.print(Group(*(part for element in elements for part in element_view(element))))
+    if json_output:
+        typer.echo(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _row(row: Sequence[Cell]) -> list[object]:
+    names = [cell.label if isinstance(cell, Subject) else cell for cell in row]
+    return [asdict(cell) if isinstance(cell, Interval) else cell for cell in names]
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,9 +1,8 @@
-"""``calmon recalibrate``, ``calmon compare-scores``."""
+"""``calmon recalibrate``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +10,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.runs import status
 from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.core import windows
@@ -19,7 +17,6 @@ from monitor.core.records import Interval, Subject, Window
 from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.ask_warehouse import NothingToAsk
-from monitor.operations.compare_scores import NothingToCompare, compare_scores, sources_with_constructions
 from monitor.operations.recalibrate import (
     FittingRows,
     NothingToFit,
@@ -31,7 +28,6 @@ from monitor.operations.recalibrate import (
 )
 from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
-from monitor.recalibration.compare_constructions import Compared
 from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
@@ -149,32 +145,16 @@ def _material(
     return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last], now)
 
 
-def counts_of_weeks(
-    store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int
-) -> tuple[FittingRows, list[Window]]:
-    """The rows of a label (None: of all) in the requested weeks, and these weeks. Raises NothingToFit, UsageError."""
-    cli.check_source(config, source)
-    last = cli.window_of(config, "weekly", week)
-    subject = Subject(source or _only_source(store, config, label, last, baseline=False), label)
-    if config.sources[subject.source].kind == "regression":
-        raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores")
-    span = [*reversed(windows.before(last, weeks - 1, config.zone)), last]
-    return from_windows(store, subject, span, settings_of(config.sources[subject.source])), span
-
-
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:
     names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
     if len(names) == 1:
         return names[0]
     pinned = [name for name in names if label in store.latest_baselines(name)] if baseline else []
     having = pinned if baseline else sources_with(store, label, names, last)
-    return _the_only(having, "these have rows" if label is None else f"these have the label {label!r}")
-
-
-def _the_only(sources: Sequence[str], which: str) -> str:
-    if len(sources) != 1:
-        raise cli.UsageError(f"say which source with --source; {which}: {', '.join(sources) or 'none'}")
-    return sources[0]
+    if len(having) != 1:
+        which = "these have rows" if label is None else f"these have the label {label!r}"
+        raise cli.UsageError(f"say which source with --source; {which}: {', '.join(having) or 'none'}")
+    return having[0]
 
 
 def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:
@@ -215,46 +195,3 @@ def _document(material: FittingRows, found: Recalibrated) -> dict[str, Any]:
     rows = {"rows": material.counts.rows, "fitted_on": material.fitted_on}
     score_map = None if found.score_map is None else json.loads(found.score_map.to_json())
     return {"source": subject.source, "label": subject.label, **rows, "methods": methods, **choice, "map": score_map}
-
-
-@cli.app.command(
-    "compare-scores",
-    epilog="Examples:  calmon compare-scores --source mails  ·  calmon compare-scores --source mails --label billing "
-    "--week 2026-W46 --json",
-)
-def compare_scores_command(
-    source: cli.SourceOption = None,
-    label: Annotated[str | None, typer.Option("--label", help="Only this label; left out: all together.")] = None,
-    week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
-    json_output: cli.JsonFlag = False,
-) -> None:
-    """Which way of making scores from log-probabilities is best calibrated, side by side.
-
-    For a source with `score:` in alerts.yaml. Reads the week once for each way; stores nothing.
-    """
-    with cli.plain_errors():
-        config = cli.configuration()
-        cli.check_source(config, source)
-        name = source or _the_only(sources_with_constructions(config), "these have `score:`")
-        window = cli.window_of(config, "weekly", week)
-    with cli.monitor(writes=False) as opened, status() as say:
-        try:
-            found = compare_scores(opened, name, label, window, say)
-        except NothingToCompare as error:
-            raise cli.fail(str(error)) from error
-    if json_output:
-        document = {"source": name, "label": label, "week": window.name, "scores": [_compared(one) for one in found]}
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-        return
-    (title,) = cli.cells(f"{Subject(name, label).name}, {window.name}, the best calibrated first")
-    table = plain_table("score", "rows", "ECE", "interval", "Brier", "log loss", "ROC AUC", title=title)
-    for one in found:
-        numbers = (_number(value) for value in (one.brier, one.nll, one.roc_auc.value))
-        table.add_row(one.name, f"{one.rows:,}", _number(one.ece.value), _interval(one.ece), *numbers)
-    cli.out.print(table)
-
-
-def _compared(one: Compared) -> dict[str, Any]:
-    ece = {"ece": one.ece.value, "ece_low": one.ece.low, "ece_high": one.ece.high}
-    auc = {"roc_auc": one.roc_auc.value, "roc_auc_low": one.roc_auc.low, "roc_auc_high": one.roc_auc.high}
-    return {"score": one.name, "rows": one.rows, **ece, "brier": one.brier, "nll": one.nll, **auc}

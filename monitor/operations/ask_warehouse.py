@@ -7,38 +7,10 @@ from collections.abc import Mapping
 from monitor.context import Monitor
 from monitor.core.counts import Counts
 from monitor.core.records import Window
-from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
-from monitor.metrics.dependencies import Dependencies, label_dependencies
-
-OF_SEVERAL_LABELS = ("multilabel", "multiclass", "top_k")
 
 
 class NothingToAsk(Exception):
     """No source fits, or it has no rows; the message says what to do."""
-
-
-def dependencies_of(monitor: Monitor, source: str | None, window: Window, most: int) -> tuple[str, Dependencies]:
-    """The source, and P(a | b) of its ``most`` frequent labels. Raises :class:`NothingToAsk` and reading errors."""
-    name = _one(monitor, source, OF_SEVERAL_LABELS)
-    pairs = monitor.warehouse.label_pairs(name, monitor.config.sources[name], window, most, now=monitor.clock())
-    if not len(pairs["a"]):
-        raise NothingToAsk(f"{name} has no rows in {window.name}")
-    return name, label_dependencies(pairs)
-
-
-def cheapest_of_classes(
-    monitor: Monitor, source: str | None, window: Window, costs: Mapping[str, Mapping[str, float]], review: float | None
-) -> tuple[str, CheapestFallback]:
-    """The source, and its cheapest threshold by a cost matrix, from whole rows.
-
-    Raises :class:`NothingToAsk`, ValueError for invalid costs (``matrix_of``), and the errors of a reading.
-    """
-    name = _one(monitor, source, ("multiclass",))
-    rows = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).whole
-    found = None if rows is None else cheapest_fallback(rows, matrix_of(rows.labels, costs), review)
-    if found is None:
-        raise NothingToAsk(f"{name} has no rows in {window.name}")
-    return name, found
 
 
 def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str, Mapping[int, Counts]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.counts import Counts
 from monitor.core.records import Window
@@ -15,11 +14,6 @@ from monitor.warehouse.score_construction import CONSTRUCTIONS
 
 class NothingToCompare(Exception):
     """There are no score constructions or no rows to compare; the message says what to do."""
-
-
-def sources_with_constructions(config: Config) -> list[str]:
-    """The sources whose scores are made from a column of log-probabilities."""
-    return [name for name, source in config.sources.items() if source.score is not None]
 
 
 def compare_scores(

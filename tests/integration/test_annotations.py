@@ -165,7 +165,7 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     file.write_text(file.read_text("utf-8").replace("    score_is", config, 1), "utf-8")
     about = ("--source", "tickets", "--by", "ana")
-    done = calmon(world, "annotate", *about, "--label", "billing", "--at", "2026-W40", HOSTILE)
+    done = calmon(world, "annotations", "add", *about, "--label", "billing", "--at", "2026-W40", HOSTILE)
     assert (done.exit_code, "at 2026-09-28 00:00 UTC: tickets/billing" in done.stdout) == (0, True), done.output
     (row,) = json.loads(calmon(world, "annotations", "list", "--json").stdout)
     assert (row["label"], row["text"], row["at"], row["added_by"]) == (
@@ -181,7 +181,7 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
 
 def test_annotate_answers_in_the_time_zone_in_which_it_reads(tmp_path: Path) -> None:
     world = make_world(tmp_path, config=CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"))
-    done = calmon(world, "annotate", "--source", "tickets", "--at", "2026-09-30T14:00", "a new form")
+    done = calmon(world, "annotations", "add", "--source", "tickets", "--at", "2026-09-30T14:00", "a new form")
     assert "at 2026-09-30 14:00 Europe/Berlin: tickets" in done.stdout
     listed = CliRunner(env=world.environment | {"COLUMNS": "200"}).invoke(app, ["annotations", "list"]).stdout
     assert " 2026-09-30 14:00 Europe/Berlin " in " ".join(listed.split())
@@ -197,7 +197,7 @@ def test_annotate_answers_in_the_time_zone_in_which_it_reads(tmp_path: Path) -> 
     ],
 )
 def test_a_wrong_annotation_is_wrong_usage(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    done = calmon(make_world(tmp_path), "annotate", *words)
+    done = calmon(make_world(tmp_path), "annotations", "add", *words)
     assert (done.exit_code, said in done.stderr) == (2, True), done.output
 
 

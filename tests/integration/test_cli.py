@@ -58,7 +58,7 @@ def test_a_user_without_a_name_can_stop_a_label(fresh: World, monkeypatch: pytes
         monkeypatch.delenv(name, raising=False)
     found = calmon(fresh, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "x")
     assert (found.exit_code, found.exception) == (0, None), found.output
-    assert calmon(fresh, "annotate", "--source", "tickets", "x").exit_code == 0
+    assert calmon(fresh, "annotations", "add", "--source", "tickets", "x").exit_code == 0
     assert "by unknown" in calmon(fresh, "automation", "status", COLUMNS="200").output
 
 
@@ -439,7 +439,7 @@ def test_wrong_words_leave_no_file_behind(
 
 LEAVES = [words for words in COMMANDS if words and words not in {w[:-1] for w in COMMANDS}]
 NEEDED = {
-    ("annotate",): ("--source", "a", "x"), ("annotations", "remove"): ("abc", "--reason", "x"),
+    ("annotations", "add"): ("--source", "a", "x"), ("annotations", "remove"): ("abc", "--reason", "x"),
     ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
     ("incidents", "show"): ("abc",), ("incidents", "ack"): ("abc",), ("incidents", "silence"): ("abc", "--for", "1d"),
     ("incidents", "resolve"): ("abc", "--reason", "x"),

@@ -1,4 +1,4 @@
-"""``calmon compare-scores`` on real rows with token log-probabilities."""
+"""Which way of making scores is best calibrated, on real rows with token log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.core.windows import week
+from monitor.operations.compare_scores import NothingToCompare, compare_scores
+from monitor.run import run_window
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb
 
 WEEK = "2026-W35"
@@ -47,53 +50,30 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return make_world(folder, config=config, warehouse_url=write_duckdb(folder / "mails.duckdb", frame()))
 
 
-def calmon(world: World, *words: str) -> Result:
-    return CliRunner(env=world.environment).invoke(app, list(words))
-
-
 def test_the_score_that_is_the_truth_comes_first_and_has_the_numbers_of_the_rows(world: World) -> None:
-    found = calmon(world, "compare-scores", "--label", "billing", "--week", WEEK, "--json")
-    assert found.exit_code == 0, found.output
-    scores = json.loads(found.stdout)["scores"]
+    with world.opened() as monitor:
+        window = week(WEEK, monitor.config.zone)
+        run_window(monitor, window)
+        scores = compare_scores(monitor, "tickets", "billing", window)
+        with pytest.raises(NothingToCompare, match="tickets has no rows of 'nope' in 2026-W35"):
+            compare_scores(monitor, "tickets", "nope", window)
     assert len(scores) == 4
-    assert scores[0]["score"] == "sequence_probability"
+    assert scores[0].name == "sequence_probability"
     rows = frame().drop(index=7).query("label == 'billing'")
-    assert {one["rows"] for one in scores} == {len(rows)}
-    assert scores[0]["brier"] == pytest.approx(brier_score_loss(rows["actual"], rows["truth"]), abs=1e-6)
-    assert scores[0]["roc_auc"] == pytest.approx(roc_auc_score(rows["actual"], rows["truth"]), abs=1e-3)
-    assert scores[0]["ece_low"] == 0
-    assert all(one["ece_low"] > 0.05 for one in scores[1:])
-
-
-def test_all_labels_together_are_shown_side_by_side(world: World) -> None:
-    found = calmon(world, "compare-scores", "--week", WEEK)
-    assert found.exit_code == 0, found.output
-    assert "tickets (all labels), 2026-W35, the best calibrated first" in found.stdout
-    assert found.stdout.index("sequence_probability") < found.stdout.index("min_probability")
-    assert found.stdout.count("2,999") == 4
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (("--label", "nope", "--week", WEEK), 1, "tickets has no rows of 'nope' in 2026-W35"),
-        (("--week", "2026-W30"), 1, "tickets has no rows in 2026-W30"),
-        (("--source", "post"), 2, "alerts.yaml has no source 'post'"),
-    ],
-)
-def test_what_cannot_be_compared_is_said_plainly(
-    world: World, words: tuple[str, ...], code: int, sentence: str
-) -> None:
-    found = calmon(world, "compare-scores", *words)
-    assert found.exit_code == code, found.output
-    assert sentence in found.stderr
+    assert {one.rows for one in scores} == {len(rows)}
+    assert scores[0].brier == pytest.approx(brier_score_loss(rows["actual"], rows["truth"]), abs=1e-6)
+    assert scores[0].roc_auc.value == pytest.approx(roc_auc_score(rows["actual"], rows["truth"]), abs=1e-3)
+    assert scores[0].ece.low == 0
+    assert all((one.ece.low or 0.0) > 0.05 for one in scores[1:])
+    words = ["report", "--label", "billing", "--week", WEEK, "--more"]
+    shown = CliRunner(env=world.environment).invoke(app, words)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.index("sequence_probability") < shown.stdout.index("min_probability")
 
 
 def test_a_source_that_reads_its_scores_has_nothing_to_compare(tmp_path: Path) -> None:
-    plain = make_world(tmp_path)
-    alone = calmon(plain, "compare-scores", "--week", WEEK)
-    assert alone.exit_code == 2
-    assert "these have `score:`: none" in alone.stderr
-    named = calmon(plain, "compare-scores", "--source", "tickets", "--week", WEEK)
-    assert named.exit_code == 1
-    assert "tickets reads its scores as they are" in named.stderr
+    with (
+        make_world(tmp_path).opened() as monitor,
+        pytest.raises(NothingToCompare, match="tickets reads its scores as they are"),
+    ):
+        compare_scores(monitor, "tickets", None, week(WEEK, monitor.config.zone))

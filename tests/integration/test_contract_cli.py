@@ -277,7 +277,7 @@ def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) ->
     for nothing in ("baseline", "annotations"):
         assert "yet" in calmon(world, nothing, "list", "--label", "typo").stdout
     assert calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5]).exit_code == 0
-    assert calmon(world, "annotate", "--source", "tickets", "--label", "rare", "x").exit_code == 0
+    assert calmon(world, "annotations", "add", "--source", "tickets", "--label", "rare", "x").exit_code == 0
     for words in (("baseline", "list", "--label", "typo"), ("annotations", "list", "--label", "typo")):
         assert "no such" in calmon(world, *words).stdout
 

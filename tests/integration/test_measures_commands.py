@@ -1,4 +1,4 @@
-"""``calmon stability``, ``dependencies`` and ``cheapest-threshold``, against the rows themselves."""
+"""``calmon report --label L --more`` and ``calmon recalibrate --top-k``, against the rows themselves."""
 
 from __future__ import annotations
 
@@ -44,64 +44,54 @@ def document(world: World, *words: str) -> dict[str, Any]:
     return dict(json.loads(found.stdout))
 
 
+def tables(world: World, source: str, label: str) -> dict[str, list[list[Any]]]:
+    """The rows of each table of ``calmon report --more``, by its title."""
+    found = ask(world, "report", "--source", source, "--label", label, "--more", "--json")
+    assert found.exit_code == 0, found.stderr
+    (one,) = json.loads(found.stdout)
+    return {table["title"]: table["rows"] for table in one["tables"]}
+
+
 def test_stability_shows_all_rows_beside_their_parts(world: World) -> None:
-    found = document(world, "stability", "--source", "mails", "--label", "billing", "--folds", "4")
-    assert (found["rows"], found["folds"]) == (ITEMS, 4)
-    accuracy = next(one for one in found["metrics"] if one["metric"] == "accuracy")
+    rows = {row[0]: row[1:] for row in tables(world, "mails", "billing")["Stability"]}
     frame = scored()
     best = frame["score"] == frame.groupby("item")["score"].transform("max")
     mine = frame["label"] == "billing"
-    assert accuracy["whole"]["value"] == pytest.approx((best[mine] == (frame["actual"][mine] == 1)).mean(), abs=0.01)
-    assert accuracy["mean"] == pytest.approx(accuracy["whole"]["value"], abs=1e-9)
-    shown = ask(world, "stability", "--label", "billing", "--metric", "f1", "--metric", "ece")
-    assert "mean of parts" in shown.stdout
-    wrong = ask(world, "stability", "--metric", "kappa")
-    assert wrong.exit_code == 2
-    assert "no metric of counts" in wrong.stderr
+    whole, mean, *_ = rows["accuracy"]
+    assert whole["value"] == pytest.approx((best[mine] == (frame["actual"][mine] == 1)).mean(), abs=0.01)
+    assert float(mean) == pytest.approx(whole["value"], abs=1e-3)
+    assert "mean of parts" in ask(world, "report", "--label", "billing", "--more").stdout
+    refused = ask(world, "report", "--more")
+    assert (refused.exit_code, "--more is about one label" in refused.stderr) == (2, True)
 
 
-def test_dependencies_are_those_of_the_rows(world: World) -> None:
-    found = document(world, "dependencies", "--source", "mails")
-    assert found["labels"] == list(LABELS)
-    assert found["truth"] == np.eye(4).tolist(), "one label of an item is true"
-    assert found["n"] == np.full((4, 4), ITEMS).tolist()
-    assert "P(a | b)" in ask(world, "dependencies").stdout
-    refused = ask(world, "dependencies", "--source", "hours")
-    assert refused.exit_code == 2
-    assert "of kind regression" in refused.stderr
+def test_which_labels_come_together_is_that_of_the_rows(world: World) -> None:
+    pairs = tables(world, "mails", "*")["P(a | b)"]
+    assert {(a, b) for a, b, *_ in pairs} == {(a, b) for a in LABELS for b in LABELS if a != b}
+    assert {(items, truth) for _, _, items, truth, *_ in pairs} == {(f"{ITEMS:,}", "0.0%")}, (
+        "one label of an item is true"
+    )
 
 
 def test_the_cheapest_threshold_of_a_label_takes_its_costs(world: World) -> None:
-    asked = ("cheapest-threshold", "--source", "mails", "--label", "phishing")
-    found = document(world, *asked)
-    assert (found["false_negative"], found["false_positive"]) == (20, 1)
+    present, cheapest, _ = tables(world, "mails", "phishing")["Cheapest threshold"]
     frame = scored()
     mine = frame[frame["label"] == "phishing"]
-    told = mine["score"] >= found["threshold"]
+    told = mine["score"] >= float(cheapest[1])
     cost = (20 * ((mine["actual"] == 1) & ~told) + ((mine["actual"] == 0) & told)).mean()
-    assert found["cost"] == pytest.approx(cost)
-    assert found["cost"] <= found["present_cost"]
-    assert document(world, *asked, "--false-negative", "1")["threshold"] > found["threshold"]
-    assert "a miss costs 20" in ask(world, *asked).stdout
+    assert float(cheapest[2]) == pytest.approx(cost, abs=6e-4)
+    assert float(cheapest[2]) <= float(present[2])
+    assert "A miss costs 20" in " ".join(ask(world, "report", "--label", "phishing", "--more").stdout.split())
 
 
-def test_the_cheapest_threshold_of_classes_takes_a_cost_matrix(world: World, tmp_path: Path) -> None:
-    path = tmp_path / "costs.yaml"
-    path.write_text("phishing: {other: 20, billing: 20, access: 20}\n", encoding="utf-8")
-    found = document(world, "cheapest-threshold", "--costs", str(path), "--review", "0.3")
+def test_the_cheapest_decisions_of_classes_take_what_a_miss_of_each_label_costs(world: World) -> None:
+    always, *_, cheapest = tables(world, "mails", "*")["Cost of an item"]
     probability = scored()["score"].to_numpy().reshape(ITEMS, 4)
     true = scored()["actual"].to_numpy().reshape(ITEMS, 4).argmax(axis=1)
     costs = np.where(np.arange(4)[:, None] == LABELS.index("phishing"), 20.0, 1.0) * (1 - np.eye(4))
-    assert found["present"] == pytest.approx(costs[true, probability.argmax(axis=1)].mean())
-    assert found["cost"] <= min(0.3, found["present"])
-    shown = ask(world, "cheapest-threshold", "--costs", str(path)).stdout
-    assert "cheapest:" in shown
-    path.write_text("spam: {other: 1}\n", encoding="utf-8")
-    unknown = ask(world, "cheapest-threshold", "--costs", str(path))
-    assert unknown.exit_code == 2
-    assert "'spam'" in unknown.stderr
-    path.write_text("- 1\n", encoding="utf-8")
-    assert "is no cost matrix" in ask(world, "cheapest-threshold", "--costs", str(path)).stderr
+    assert float(always[1]) == pytest.approx(costs[true, probability.argmax(axis=1)].mean(), abs=6e-4)
+    assert float(cheapest[1]) <= float(always[1])
+    assert cheapest[0].startswith("cheapest: ")
 
 
 def test_one_map_for_the_highest_scores_shows_each_k_before_and_after(world: World, tmp_path: Path) -> None:

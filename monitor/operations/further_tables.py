@@ -1,0 +1,135 @@
+"""What ``calmon report --label L --more`` adds of one label, or of a source as a whole.
+
+The first two tables are of the counts in the history. The others need whole items, or scores made in another way, so
+they read the warehouse; nothing is stored.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from monitor.config.counting import settings_of
+from monitor.config.model import SourceConfig
+from monitor.context import Monitor
+from monitor.core.counts import Counts
+from monitor.core.records import Subject, Window
+from monitor.core.wording import count_of
+from monitor.metrics.cost import Costs, cheapest_threshold
+from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
+from monitor.metrics.dependencies import label_dependencies
+from monitor.metrics.registry import CONTRACT
+from monitor.operations.compare_scores import compare_scores
+from monitor.operations.recalibrate import from_windows
+from monitor.operations.stability import stability
+from monitor.report.element import Cell, Element
+from monitor.report.words import number, share
+
+FOLDS = 5
+LABELS = 12
+"""Of so many labels, the most frequent ones, is shown which come together."""
+_OF_SEVERAL_LABELS = ("multilabel", "multiclass", "top_k")
+
+
+def further_tables(monitor: Monitor, subject: Subject, window: Window) -> list[Element]:
+    """The tables that there can be of the subject in the window.
+
+    Raises NothingToFit where the history has no counts of it, and the errors of a reading.
+    """
+    source = monitor.config.sources[subject.source]
+    counts = from_windows(monitor.store, subject, [window], settings_of(source)).counts
+    found = [stability_table(monitor, subject, counts, window), cost_table(source, subject, counts)]
+    if subject.label is None and source.kind == "multiclass":
+        found.append(class_cost_table(monitor, subject.source, window))
+    if subject.label is None and source.kind in _OF_SEVERAL_LABELS:
+        found.append(pairs_table(monitor, subject.source, window))
+    if source.score is not None:
+        found.append(scores_table(monitor, subject, window))
+    return [element for element in found if element.rows]
+
+
+def stability_table(monitor: Monitor, subject: Subject, counts: Counts, window: Window) -> Element:
+    """The main metrics over all rows, and over random parts of them."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in stability(subject, counts, window, FOLDS, CONTRACT, monitor.config.evaluation):
+        values = (one.mean, one.deviation, min(one.known, default=None), max(one.known, default=None))
+        rows.append((one.metric, one.whole, *(number(value) for value in values)))
+    note = f"{count_of(counts.rows, 'row')}, shared out at random among {FOLDS} parts; analytic intervals."
+    head = ("metric", "all rows", "mean of parts", "sd", "least", "largest")
+    return Element("Stability", head, tuple(rows), frozenset(range(2, 6)), note=note)
+
+
+def cost_table(source: SourceConfig, subject: Subject, counts: Counts) -> Element:
+    """The threshold of least cost, beside what the decisions cost."""
+    configured = source.costs_of(subject.label)
+    costs = Costs() if configured is None else Costs(configured.false_negative, configured.false_positive)
+    found = cheapest_threshold(counts, costs)
+    if found is None:
+        return Element("", (), ())
+    rows = (
+        ("as it was", "", number(found.present_cost)),
+        ("cheapest", _threshold(found.threshold), number(found.cost)),
+        ("cheapest, if scores were calibrated", _threshold(found.by_scores), ""),
+    )
+    note = (
+        f"A miss costs {costs.false_negative:g}, a false alarm {costs.false_positive:g} (`costs` in alerts.yaml). "
+        "Chosen on the rows it is measured on: look at another week too."
+    )
+    return Element("Cheapest threshold", ("decision", "threshold", "cost of a row"), rows, frozenset({1, 2}), note=note)
+
+
+def _threshold(value: float | None) -> str:
+    return "–" if value is None else "never predict" if value > 1 else f"{value:.4f}"
+
+
+def class_cost_table(monitor: Monitor, name: str, window: Window) -> Element:
+    """The threshold on the highest score at which all decisions of a multiclass source cost least."""
+    source = monitor.config.sources[name]
+    rows = monitor.warehouse.read(name, source, window, now=monitor.clock()).whole
+    if rows is None:
+        return Element("", (), ())
+    missed = {label: costs.false_negative for label in rows.labels if (costs := source.costs_of(label)) is not None}
+    given = {label: {other: cost for other in rows.labels if other != label} for label, cost in missed.items()}
+    found = cheapest_fallback(rows, matrix_of(rows.labels, given))
+    if found is None:
+        return Element("", (), ())
+    least = f"the highest score's label from {found.threshold:.4f} ({share(found.acting)}), below it {found.fallback}"
+    lines = (
+        ("the label with the highest score, always", number(found.present)),
+        ("the label of least expected cost under the scores", number(found.by_scores)),
+        ("at random by the scores (expected misclassification cost)", number(found.expected)),
+        (f"cheapest: {least if found.threshold <= 1 else f'always {found.fallback}'}", number(found.cost)),
+    )
+    note = "A wrong decision costs what a miss of the true label costs (`costs` in alerts.yaml), else 1."
+    return Element("Cost of an item", ("decision", "cost"), lines, frozenset({1}), note=note)
+
+
+def pairs_table(monitor: Monitor, name: str, window: Window) -> Element:
+    """Which labels come together, in truth and as predicted, the largest differences first."""
+    source = monitor.config.sources[name]
+    pairs = monitor.warehouse.label_pairs(name, source, window, LABELS, now=monitor.clock())
+    if not len(pairs["a"]):
+        return Element("", (), ())
+    found = label_dependencies(pairs)
+    places = [place for place in permutations(range(len(found.labels)), 2) if found.truth[place] == found.truth[place]]
+    rows = [
+        (
+            Subject(name, found.labels[a]), Subject(name, found.labels[b]), f"{found.n[a, b]:,}",
+            share(float(found.truth[a, b])), share(float(found.predicted[a, b])),
+            number(float(found.gap[a, b]), sign=True),
+        )
+        for a, b in sorted(places, key=lambda place: -abs(float(found.gap[place])))
+    ]  # fmt: skip
+    head = ("a", "b", "items", "truth", "predicted", "difference")
+    return Element(
+        "P(a | b)", head, tuple(rows), frozenset(range(2, 6)), note="Of the items on which both were scored."
+    )
+
+
+def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
+    """Each way of making scores from the source's log-probabilities, the best calibrated first."""
+    rows = [
+        (one.name, f"{one.rows:,}", one.ece, number(one.brier), number(one.nll), one.roc_auc)
+        for one in compare_scores(monitor, subject.source, subject.label, window)
+    ]
+    head = ("score", "rows", "ECE", "Brier score", "log loss", "ROC AUC")
+    return Element("Ways of making scores", head, tuple(rows), frozenset({1, 3, 4}))
