@@ -14,7 +14,7 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 LISTED = {
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
-        "cache_ok", "caption", "caption_justify", "column_expression", "exc_text", "get_col_spec", "get_metadata",
+        "cache_ok", "caption", "caption_justify", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
         "hide_parameters", "impl", "isolation_level", "justify", "list_commands", "lstrip_blocks", "model_config",
         "msg", "process_bind_param", "process_result_value", "redirect_request", "Remembering", "rich_help_panel",
