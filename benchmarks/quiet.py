@@ -1,8 +1,7 @@
 """Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
 
 Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the
-first only evidence accumulates. In the second every rule is judged by the functions of a run: the shipped weekly rules,
-auc-decrease, lasting-overconfidence and lasting-segments. A week is judged only if a rule could breach in it or an
+first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run. A week is judged only if a rule could breach in it or an
 incident is open. That is found for all labels and weeks of a year together, from p-values that are never larger than
 those of the run, and from evidence that is never smaller.
 """
@@ -347,12 +346,12 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
     names = [name for name in played.world.labels if rule.applies_to(SOURCE, name, critical=source.is_critical(name))]
     found: Floats = np.ones((len(names), len(played.judged)))
     deepest, least = config.evaluation.pool_weeks, rows_needed(rule, config.evaluation)
+    fewest = min(looks_from(rule, config.evaluation), least)
     for depth in range(1, deepest + 1):
         for place, name in enumerate(names):
             n, hits, effect = played.sums(name, depth)
-            # a run uses fewer rows than needed only if there are no more, or if it judges the newest window alone
-            fewest = looks_from(rule, config.evaluation) if depth == 1 else least
-            needed = min(fewest, least) if depth < deepest and not played.world.versions else 0
+            # a run uses fewer rows than needed if there are no more, or of the windows since one that was fine
+            needed = fewest if depth < deepest and not played.world.versions else 0
             enough = n @ _population(rule, played.world.labels[name]) >= needed
             p_values = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
             p = p_values(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)
@@ -437,6 +436,8 @@ def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
     """A metric's value in each judged window, (J,); NaN if it has none."""
     score, misses = label.cell / CELLS, n - hits
     with np.errstate(invalid="ignore", divide="ignore"):
+        if metric == "automated_accuracy":
+            return np.asarray((hits @ label.acts) / (n @ label.acts))
         if metric == "overconfidence":
             return np.asarray(((n * score - hits) @ label.acts) / (n @ label.acts))
         if metric == "false_negative_rate":
@@ -570,7 +571,8 @@ class QuietYear:
         found = incidents_of(played_year(labels, self.world, self.n, self.weeks, rng))
         lasting = {rule.id for rule in every_rule().rules if rule.accumulates}
         sums = {f"{rule} incidents": float(count) for rule, count in found.items()}
-        groups = {"lasting": lasting, "weekly": set(found) - lasting, "all": set(found)}
+        acting = {rule.id for rule in every_rule().rules if rule.acts}
+        groups = {"lasting": lasting, "weekly": set(found) - lasting, "acting": acting, "all": set(found)}
         for group, rules in groups.items():
             total = float(sum(found[rule] for rule in rules))
             sums |= {f"{group} incidents": total, f"{group} incidents squared": total**2}
@@ -586,12 +588,12 @@ def table(lines: Sequence[Tally]) -> Table:
     """The table of incidents a year, together and by kind of rule."""
     heads = (
         "rows", "rows a label-week", "years", "weekly rules: incidents", "rules that accumulate: incidents",
-        "a year, together", "at most (95%)", "by rule",
+        "a year, together", "at most (95%)", "switch-offs a year", "by rule",
     )  # fmt: skip
     rows = tuple(_line(tally) for tally in lines)
     note = (
         "Each year has twenty labels, and a year before it in which only evidence adds up. At most: the larger upper "
-        "limit of Student's over the years and of a Poisson count's."
+        "limit of Student's over the years and of a Poisson count's. Switch-offs: incidents of rules that act."
     )
     return Table("Nothing is wrong: incidents of weekly and accumulated rules together", heads, rows, (note,), texts=1)
 
@@ -600,11 +602,13 @@ def _line(tally: Tally) -> tuple[str, ...]:
     world, n = tally.line
     names = [name for name in tally.sums if name.endswith(" incidents")]
     rules = {name.removesuffix(" incidents"): tally.of(name) for name in names if tally.of(name)}
-    text = ", ".join(f"{rule} {count:.0f}" for rule, count in rules.items() if rule not in ("all", "weekly", "lasting"))
+    text = ", ".join(
+        f"{rule} {count:.0f}" for rule, count in rules.items() if rule not in ("all", "weekly", "lasting", "acting")
+    )
     return (
         str(world), f"{n:,}", f"{tally.count}", f"{tally.of('weekly incidents'):.0f}",
         f"{tally.of('lasting incidents'):.0f}", f"{tally.share('all incidents'):.3f}",
-        f"{tally.upper_mean('all incidents'):.3f}", text or "-",
+        f"{tally.upper_mean('all incidents'):.3f}", f"{tally.share('acting incidents'):.3f}", text or "-",
     )  # fmt: skip
 
 

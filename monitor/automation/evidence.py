@@ -26,11 +26,12 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     """The evidence after one more verdict of its rule, which replaces an earlier one on the same window.
 
     Windows are ordered by time, not by their runs; one that is judged again in another time zone is the same. Only
-    ``ok`` clears a breach: a window in breach that is judged again as unconfirmed or not evaluated stays in breach. But
+    ``ok``, or accumulated evidence that has fallen again, clears a breach: a window in breach that is judged again as unconfirmed or not evaluated stays in breach. But
     an ``ok`` that is not confirmed when its window is judged again no longer clears the breach before it.
     """
     if verdict.reason in NOT_READ:
         return evidence
+    verdict = _if_fallen(verdict)
     end = verdict.window.end
     former = next((each for each in evidence.windows if are_same(evidence.schedule, each.window_end, end)), None)
     before = _breach_before(evidence, former, end)
@@ -46,6 +47,13 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
     newest = (*windows[:KEPT], *([older] if older else []))
     return replace(evidence, windows=newest, judged_until=judged_until)
+
+
+def _if_fallen(verdict: Verdict) -> Verdict:
+    """The verdict, but ``ok`` where evidence accumulates and has fallen again: the breach that it was is over."""
+    if verdict.outcome in ("breach", "ok") or verdict.detail.get("suspected") is not False:
+        return verdict
+    return replace(verdict, outcome="ok")
 
 
 def _breach_before(evidence: RuleEvidence, same: WindowOutcome | None, end: datetime) -> WindowOutcome | None:

@@ -198,7 +198,9 @@ def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: s
     if label in (None, DRILL_LABEL) and (source, label) in snapshot.switches and label not in keys:
         keys.append(label)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
-    evidence = {key: known_of(config, source, key, stored, snapshot.at) for key in keys}
+    evidence = {
+        key: known_of(config, source, key, stored, snapshot.at, snapshot.switches.get((source, key))) for key in keys
+    }
     no_threshold = NO_THRESHOLD if source in config.sources else f"alerts.yaml has no source {source}: gates refuse"
     dry = config.automation.dry_run
     rows = [_status_row(snapshot, source, key, found, dry, no_threshold) for key, found in evidence.items()]

@@ -71,6 +71,11 @@ class PastWindow:
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     settings: Settings | None = None
 
+    @property
+    def whole_version(self) -> str | None:
+        """The model version of most rows: how many have another is not kept."""
+        return self.main_version
+
 
 def of_the_same_evidence(past: Iterable[PastWindow], now: Settings | None) -> tuple[PastWindow, ...]:
     """The windows of ``past``, newest first, up to one that was read under settings other than ``now``.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import PastWindow, Population, Promise, decided_promise, pooled_promise, promise_of
@@ -24,6 +24,7 @@ from monitor.inference.sequential import (
     detectable_overconfidence,
     evidence_needed,
     likely_start,
+    restarted,
     restarted_each,
 )
 from monitor.metrics.names import ACCUMULATES
@@ -36,6 +37,8 @@ SUSPECTED = math.log(20.0)
 """From this log evidence on, the value is of the windows since the fault's likely start, not of all windows."""
 FORGOTTEN = 100.0
 """Evidence is capped at this multiple of what a label alone needs, so that a fixed fault is soon forgotten."""
+ENDED = math.log(20.0)
+"""A confirmed fault has ended once its log evidence is so much below its highest: then evidence adds up anew."""
 SHOWN = 12
 """The number of windows whose evidence is stored with a verdict, for its explanation."""
 
@@ -58,8 +61,9 @@ def oldest_first(run: Sequence[DatedPromise]) -> DatedRun:
 def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[DatedPromise]:
     """The promise of a label in each comparable window that has its rows, newest first; empty if it has no rows now.
 
-    Like pooling, this stops at the baseline's end and at a change of the main model version. Windows in which the
-    label's rows were rejected, or that were never read, are left out.
+    Like pooling, this stops at the baseline's end and at a new model version (:func:`of_one_version`), and it stops
+    where an operator turned the label on. Windows in which the label's rows were rejected, or that were never read, are
+    left out.
     """
     if label not in data.current.labels:
         return []
@@ -70,14 +74,33 @@ def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[Date
 
 def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | PastWindow]:
     """The windows comparable with the judged one, newest first: those with counts, then those with promises only."""
-    baseline, current = data.baselines.get(label), data.current
-    for part in known_windows(data):
-        if baseline is not None and part.window.start < baseline.end and part is not current:
+    baseline, enabled = data.baselines.get(label), data.enabled_before(label)
+    for part in of_one_version(known_windows(data)):
+        is_past = part is not data.current
+        if is_past and baseline is not None and part.window.start < baseline.end:
             return
-        if part.main_version not in (None, current.main_version):
+        if is_past and enabled is not None and part.window.end <= enabled:
             return
         if part.rejected.of(label) is None:
             yield part
+
+
+AnyWindow = TypeVar("AnyWindow", "WindowCounts", "WindowCounts | PastWindow")
+
+
+def of_one_version(parts: Iterable[AnyWindow]) -> Iterator[AnyWindow]:
+    """The windows, newest first, up to where a model version came that all rows have.
+
+    While versions are mixed, as in a roll-out or beside a trial, nothing ends.
+    """
+    version: str | None = None
+    for part in parts:
+        if version is not None and part.whole_version not in (None, version):
+            return
+        if version is not None and part.main_version not in (None, version):
+            return
+        version = version or part.whole_version
+        yield part
 
 
 def known_windows(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
@@ -197,7 +220,8 @@ def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, label
 class EvidencePath:
     """The windows of one label, oldest first, with the log evidence after each.
 
-    ``alone`` is the log evidence that the label needs if no other label has any.
+    ``alone`` is the log evidence that the label needs if no other label has any. ``begins`` is the index of the window
+    from which on the newest evidence adds up: that after the last fault that was confirmed and has ended.
     """
 
     windows: tuple[Window, ...]
@@ -205,6 +229,7 @@ class EvidencePath:
     evidence: tuple[float, ...]
     margin: float
     alone: float
+    begins: int = 0
 
     @property
     def now(self) -> float:
@@ -223,7 +248,7 @@ class EvidencePath:
         Where a fault is suspected, this is its likely start; else the window after the last confirmed fault, or 0.
         """
         if self.suspected:
-            return likely_start(self.promises, self.margin)
+            return self.begins + likely_start(self.promises[self.begins :], self.margin)
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
@@ -236,9 +261,27 @@ def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> li
     margin = margin_of(rule)
     evidence = restarted_each([run.promises for run in runs], margin, most)
     return [
-        EvidencePath(run.windows, run.promises, tuple(path.tolist()), margin, math.log(needed))
-        for run, path, needed in zip(runs, evidence, alone, strict=True)
+        _with_endings(EvidencePath(run.windows, run.promises, tuple(path.tolist()), margin, math.log(needed)), limit)
+        for run, path, needed, limit in zip(runs, evidence, alone, most, strict=True)
     ]
+
+
+def _with_endings(path: EvidencePath, most: float) -> EvidencePath:
+    """The path with evidence that adds up anew after each confirmed fault that has ended.
+
+    That only makes evidence smaller, so that what is proved of false alarms holds.
+    """
+    highest = path.begins
+    for place in range(path.begins, len(path.evidence)):
+        found = path.evidence[place]
+        if found >= path.evidence[highest]:
+            highest = place
+        elif path.evidence[highest] >= path.alone and found <= path.evidence[highest] - ENDED:
+            begins = highest + 1
+            anew = restarted(path.promises[begins:], path.margin, most)
+            evidence = (*path.evidence[:begins], *anew.tolist())
+            return _with_endings(replace(path, evidence=evidence, begins=begins), most)
+    return path
 
 
 def evidence_of(

@@ -101,10 +101,11 @@ def compare_family(
     Windows are pooled until the rows could show a change that matters, and each of the windows running that a rule asks
     for has its part of them. Where even all windows do not suffice, the evidence of all of them is returned, with
     ``adequate`` False where they could not show a change. The result of a subject does not depend on the others.
+    What is beyond the threshold is of the windows since the last that was fine by itself (:func:`_since_fine`).
 
-    Older windows may hide what the newest one shows: with ``level``, a p-value that is significant in whatever
-    family, the newest window is judged alone as well (:func:`_looks_alone`), and is the evidence where it alone is
-    a breach in any family and the pooled windows are not. None: it is not looked at.
+    ``level`` is a p-value that is significant in whatever family: changes must be detectable at that rate. Older
+    windows may hide what the newest one shows: so that is judged alone as well (:func:`_looks_alone`), and is the
+    evidence where it alone is a breach in any family and the pooled windows are not. None: it is not looked at.
     """
     found: dict[int, Comparison] = {}
     gated = [gates(rule, rule_input, has_rows=_has_rows(rule, rule_input)) for rule_input in rule_inputs]
@@ -116,8 +117,9 @@ def compare_family(
             found[place] = _shift_evidence(rule, rule_input, evaluation)
     measurable = [place for place in range(len(rule_inputs)) if place not in found]
     inputs = [rule_inputs[place] for place in measurable]
-    samples = _samples(rule, inputs, evaluation)
+    samples = _samples(rule, inputs, evaluation, level)
     evidence = _evidence(list(zip(samples, inputs, strict=True)), looks=level is not None)
+    samples, evidence = _since_fine(list(zip(samples, inputs, evidence, strict=True)), looks=level is not None)
     if level is not None:
         evidence = _or_of_newest(list(zip(samples, inputs, evidence, strict=True)), level)
     found |= dict(zip(measurable, evidence, strict=True))
@@ -129,21 +131,23 @@ def _has_rows(rule: Rule, rule_input: RuleInput) -> bool:
     return bool(rule_input.counts) and bool(rows_of(rule, rule_input.counts[0]).w.any())
 
 
-def _samples(rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig) -> list[RuleSample]:
+def _samples(
+    rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig, level: float | None
+) -> list[RuleSample]:
     """The rows to measure of each subject: as few windows as suffice, else all of them."""
     deepest = [1 if rule.is_plain else max(1, len(each.counts) // rule.for_windows) for each in rule_inputs]
     found: dict[int, RuleSample] = {}
     open_ = set(range(len(rule_inputs)))
     for depth in range(1, max(deepest, default=0) + 1):
         tried = {
-            place: sample
+            place: replace(sample, rate=level)
             for place in sorted(open_)
             for sample in [_sample_at(rule, rule_inputs[place], evaluation, depth, last=depth == deepest[place])]
             if sample is not None
         }
         seen = with_detectability(list(tried.values()), [depth == deepest[place] for place in tried])
         for place, sample in zip(tried, seen, strict=True):
-            if (sample.adequate and sample.spread) or depth == deepest[place]:
+            if (sample.is_deep_enough and sample.spread) or depth == deepest[place]:
                 found[place] = sample
                 open_.discard(place)
         open_ = {place for place in open_ if deepest[place] > depth}
@@ -260,12 +264,68 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) ->
             used[place],
             seen[place],
             {"groups": alone[place], **newest.get(place, {})},
-            times_judged(sample.rule, len(used[place])) + more[place],
+            times_judged(sample.rule, max(len(used[place]), sample.pooled_from)) + more[place],
         )
         if place in seen
         else _moved_evidence(sample, rule_input, used[place])
         for place, (sample, rule_input) in enumerate(chosen)
     ]
+
+
+def _since_fine(
+    found: Sequence[tuple[RuleSample, RuleInput, Comparison]], *, looks: bool
+) -> tuple[list[RuleSample], list[Comparison]]:
+    """The samples and evidence; of what may be a breach only of the windows since the last that was fine.
+
+    So a label that has healed is not held by the windows before, and one that has just gone wrong is not hidden by
+    them. A window is fine by itself if it has the rows to be judged alone (:func:`looks_from`), and is within the
+    threshold. It is itself of the pool where the windows since then have too few rows to be judged alone.
+    """
+    samples, evidence = [sample for sample, _, _ in found], [comparison for _, _, comparison in found]
+    pools = [
+        place
+        for place, (sample, _, comparison) in enumerate(found)
+        if sample.depth > 1 and sample.rule.for_windows == 1 and comparison.beyond
+    ]
+    parts = [
+        (place, back, _of_group(replace(sample, depth=1), rule_input.before, back, 1), rule_input.counts[back])
+        for place, (sample, rule_input, _) in ((place, found[place]) for place in pools)
+        for back in range(sample.depth - 1)
+        if _may_speak(sample, rule_input.counts[back])
+    ]
+    alone = beyond_alone([(sample, counts) for _, _, sample, counts in parts])
+    fine: dict[int, int] = {}
+    for (place, back, _, _), window in zip(parts, alone, strict=True):
+        if window["value"] is not None and not window["beyond"]:
+            fine.setdefault(place, back)
+    shorter = with_detectability([_since(*found[place][:2], back) for place, back in fine.items()], [True] * len(fine))
+    again = _evidence([(sample, found[place][1]) for place, sample in zip(fine, shorter, strict=True)], looks=looks)
+    for place, sample, comparison in zip(fine, shorter, again, strict=True):
+        rate = sample.evaluation.false_discovery_rate  # the largest p-value that is significant in any family
+        if not (_is_breach(evidence[place], rate) or _is_breach(comparison, sample.decision_rate)):
+            continue
+        beside = {"together": _beside(sample, evidence[place])}
+        samples[place], evidence[place] = sample, replace(comparison, detail={**comparison.detail, **beside})
+    return samples, evidence
+
+
+def _since(sample: RuleSample, rule_input: RuleInput, fine: int) -> RuleSample:
+    """The windows of a pool since the one that was fine, by its place from the newest; that is one of them if need be."""
+    after = pooled(rule_input.counts[:fine]) if fine else None
+    depth = fine if after is not None and _may_speak(sample, after) else fine + 1
+    counts = rows_of(sample.rule, pooled(rule_input.counts[:depth]))
+    return replace(sample, counts=counts, depth=depth, pooled_from=sample.depth)
+
+
+def _beside(sample: RuleSample, together: Comparison) -> dict[str, Any]:
+    """The numbers of the whole pool, beside those of its newest windows alone."""
+    change = {"change": together.change} if sample.rule.compares else {}
+    return {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value} | change
+
+
+def _may_speak(sample: RuleSample, window: Counts) -> bool:
+    """Whether a window has rows enough to be judged alone beside others."""
+    return rows_of(sample.rule, window).effective_rows >= looks_from(sample.rule, sample.evaluation)
 
 
 def _comparable(sample: RuleSample) -> tuple[DecisionCheck, ...]:
@@ -304,9 +364,7 @@ def _looks_alone(sample: RuleSample, rule_input: RuleInput) -> bool:
 
     A rule on several windows running is about these.
     """
-    is_one = sample.depth > 1 and sample.rule.for_windows == 1
-    newest = rows_of(sample.rule, rule_input.counts[0])
-    return is_one and newest.effective_rows >= looks_from(sample.rule, sample.evaluation)
+    return sample.depth > 1 and sample.rule.for_windows == 1 and _may_speak(sample, rule_input.counts[0])
 
 
 def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
@@ -360,10 +418,8 @@ def _of_newest(sample: RuleSample, rule_input: RuleInput, together: Comparison, 
     if not exceeds_threshold(sample.rule, seen.now, seen.then):
         return replace(together, detail={**together.detail, "newest_p": seen.p_value})
     shown = with_detectability([sample], [True])[0]
-    beside = {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value}
-    if sample.rule.compares:
-        beside["change"] = together.change
-    made = _comparison_of(shown, rule_input, rule_input.counts[:1], seen, {"groups": [], "together": beside}, times)
+    parts = {"groups": [], "together": _beside(sample, together)}
+    made = _comparison_of(shown, rule_input, rule_input.counts[:1], seen, parts, times)
     return replace(made, data_digest=together.data_digest)
 
 
@@ -395,6 +451,7 @@ def _comparison_of(
             **seen.detail, "confidence": sample.evaluation.confidence, "rows_needed": sample.minimum,
             "seen_at_most": sample.largest_allowed, **_numbers_behind(sample.counts, rule.measure),
             "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
+            **({} if sample.adequate else {"windows_needed": sample.windows_needed}),
         },
         checks=_comparable(sample),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import takewhile
 from math import isfinite
 
@@ -29,7 +30,7 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
-from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows
+from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows, of_one_version
 from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
 from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
@@ -50,6 +51,8 @@ from monitor.recalibration.gain import gains
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 DAYS_POOLED = 7
+WHOLE = 0.95
+"""The share of the rows from which on all have a model version: truths of the one before still come late."""
 NEW_VERSION = 0.1
 """The share of the rows from which on a model version that the baseline has not is no exception."""
 EVERYTHING_UP_TO = 1_000
@@ -82,6 +85,12 @@ class WindowCounts:
         """The model version of most rows; None where the relation has no versions."""
         return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
 
+    @property
+    def whole_version(self) -> str | None:
+        """The model version that all rows have, but for stragglers; None where versions are mixed, or there are none."""
+        main = self.main_version
+        return main if main is not None and self.versions[main] >= WHOLE * sum(self.versions.values()) else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceData:
@@ -91,7 +100,8 @@ class SourceData:
     ``past`` has the windows of a year, newest first, with promises only, where a rule accumulates evidence.
     ``baseline_segments`` has the counts of each segment of a label's baseline, where a rule compares segments with it.
     ``problem`` is set where the source could not be read; ``error`` then says why in words. ``references`` says which
-    baselines are not among ``baselines`` since the source's settings have changed.
+    baselines are not among ``baselines`` since the source's settings have changed. ``enabled`` has the times at which an
+    operator turned on each label, oldest first: evidence adds up anew from then on.
     """
 
     name: str
@@ -107,6 +117,11 @@ class SourceData:
     past: tuple[PastWindow, ...] = ()
     baseline_segments: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
     references: References = field(default_factory=References)
+    enabled: Mapping[str | None, Sequence[datetime]] = field(default_factory=dict)
+
+    def enabled_before(self, label: str | None) -> datetime | None:
+        """When an operator last turned the label on before the end of the judged window; None: never."""
+        return max((at for at in self.enabled.get(label, ()) if at < self.current.window.end), default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -416,17 +431,11 @@ def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> R
 def poolable(data: SourceData, baseline: Baseline | None, most: int) -> list[WindowCounts]:
     """The earlier windows that may be pooled with the judged one, newest first: ``most`` windows with that one.
 
-    Pooling stops at the baseline's end, at a change of the main model version and, for a label, at a window in which
-    its rows were rejected (:func:`_windows_to_pool`).
+    Pooling stops at the baseline's end, at a model version that all rows have (:func:`of_one_version`) and, for a
+    label, at a window in which its rows were rejected (:func:`_windows_to_pool`).
     """
-    kept: list[WindowCounts] = []
-    for part in data.earlier[: most - 1]:
-        if baseline is not None and part.window.start < baseline.end:
-            break
-        if part.versions and part.main_version != data.current.main_version:
-            break
-        kept.append(part)
-    return kept
+    _, *kept = of_one_version((data.current, *data.earlier[: most - 1]))
+    return [*takewhile(lambda part: baseline is None or part.window.start >= baseline.end, kept)]
 
 
 def windows_needed(config: Config, window: Window) -> int:

@@ -6,6 +6,7 @@ metric (ece, mce, or one without bins) and on the condition (a level, or a chang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -66,7 +67,9 @@ class RuleSample:
     (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
     ``groups`` are the numbers of rows of the k windows, or groups of them, newest first, where k is more than 1.
-    ``new_version``: the rows have a model version that the baseline has not.
+    ``new_version``: the rows have a model version that the baseline has not. ``rate`` is that of the decision: a
+    p-value below it is significant in the family, whatever the others in it are (None: the rule is judged by itself).
+    ``pooled_from`` is the depth of the pool of which these are the newest windows (0: they are all of it).
     """
 
     counts: Counts
@@ -83,6 +86,13 @@ class RuleSample:
     merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
     new_version: bool = False
+    rate: float | None = None
+    pooled_from: int = 0
+
+    @property
+    def decision_rate(self) -> float:
+        """The p-value below which the rule is in breach."""
+        return self.evaluation.false_discovery_rate if self.rate is None else self.rate
 
     @property
     def metric(self) -> MetricSpec:
@@ -127,6 +137,31 @@ class RuleSample:
         """
         asks = self.rule.for_windows
         return rows * asks < self.minimum and 2 * rows * asks < self.counts.rows
+
+    @property
+    def wanted(self) -> float:
+        """The detectable change from which on no more windows are pooled: twice the threshold.
+
+        Of a level: a distance from it of twice the threshold, or of twice what is missing to 1 if that is less.
+        """
+        rule = self.rule
+        near = min(abs(rule.threshold), abs(1 - rule.threshold))
+        return self.largest_allowed if rule.compares else min(self.largest_allowed, 2 * near)
+
+    @property
+    def is_deep_enough(self) -> bool:
+        """Whether there are enough rows, and the change that is detectable is as small as wanted."""
+        if self.rule.is_plain or not self.enough:
+            return self.enough
+        return self.detectable is not None and self.detectable <= self.wanted
+
+    @property
+    def windows_needed(self) -> int:
+        """About how many such windows it takes to be adequate: noise falls with the root of the rows."""
+        most = 1 - self.rule.threshold if self.detectable is None else self.detectable
+        by_power = (most / self.largest_allowed) ** 2 if self.largest_allowed > 0 else 1.0
+        by_rows = self.minimum / max(self.counts.rows, 1)
+        return math.ceil(max(self.depth, 1) * max(by_power, by_rows, 1.0) - 1e-9)
 
     @property
     def largest_allowed(self) -> float:
@@ -174,7 +209,7 @@ def with_detectability(samples: Sequence[RuleSample], last: Sequence[bool]) -> l
     usable = [place for place, sample in enumerate(found) if sample.usable]
     if not usable or found[usable[0]].rule.is_plain:
         return found
-    within = [None if last[place] else found[place].largest_allowed for place in usable]
+    within = [None if last[place] else found[place].wanted for place in usable]
     detectables = _detectables([found[place] for place in usable], within)
     for place, detectable in zip(usable, detectables, strict=True):
         found[place] = replace(found[place], detectable=detectable)
@@ -489,7 +524,7 @@ def _detectables(samples: Sequence[RuleSample], within: Limits) -> list[float | 
     It may be None where it exceeds ``within``: to find that out takes less time.
     """
     rule, evaluation = samples[0].rule, samples[0].evaluation
-    rate, threshold, measure = evaluation.false_discovery_rate, rule.threshold, rule.measure
+    rate, threshold, measure = samples[0].decision_rate, rule.threshold, rule.measure
     if rule.condition == "increase":
         if measure == "mce":
             return mce_increase_detectables([sample.pair for sample in samples], rate=rate, power=POWER, within=within)

@@ -163,7 +163,11 @@ def _take_evidence(
     """
     for _ in range(CONFLICT_RETRIES):
         stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
-        before = {label: known_of(monitor.config, source, label, stored, monitor.clock()) for label in by_label}
+        states = {each.label: each for each in monitor.store.switches() if each.source == source}
+        before = {
+            label: known_of(monitor.config, source, label, stored, monitor.clock(), states.get(label))
+            for label in by_label
+        }
         after = {label: _with_verdicts(known, by_label[label], judges) for label, known in before.items()}
         changed = [
             new

@@ -18,7 +18,7 @@ from monitor.context import Monitor
 from monitor.core.records import SwitchEvent, SwitchState
 from monitor.core.wording import segment_name
 from monitor.history.store import Store
-from monitor.operations.label_evidence import known_now
+from monitor.operations.label_evidence import known_now, started_anew
 from monitor.operations.publish_thresholds import publish
 
 
@@ -132,6 +132,7 @@ def _try(
 ) -> tuple[SwitchEvent, str]:
     before = store.switch(change.source, change.label)
     known = known_now(store, config, change.source, change.label, now)
+    anew = started_anew(config, known, now) if change.enable and change.segment is None else known
     try:
         decide = (
             partial(operator_change, zone=config.zone)
@@ -140,7 +141,7 @@ def _try(
         )
         decision = decide(
             before, enable=change.enable, by=change.by, reason=change.reason, now=now, until=change.until,
-            automation=config.automation, key=key, known=known,
+            automation=config.automation, key=key, known=anew,
         )  # fmt: skip
     except ValueError as error:
         raise ChangeRefused(str(error)) from error

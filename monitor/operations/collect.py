@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from monitor.automation.segments import RUNS
 from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.context import Monitor
@@ -44,6 +45,7 @@ from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import WholeSource
 from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import LastRead, StoredReading
+from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import (
@@ -175,6 +177,7 @@ def collect_one(
         name, replace(current, maturity=known.get(window, {})), tuple(before), reading.segments, baselines,
         reading.quality, reading.rows, switched=switched, past=_past(monitor, window, name),
         baseline_segments=segments_of_baselines(monitor, window, baselines), references=references,
+        enabled=enabled_by_operators(monitor.store, monitor.config, name, window),
     )  # fmt: skip
     return Collected(data, reading, restated=tuple(restated))
 
@@ -204,7 +207,21 @@ def _data_of_restated(
         name, replace(counts, maturity=known[past]), tuple(before), reading.segments, baselines, reading.quality,
         reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
         baseline_segments=segments_of_baselines(monitor, past, baselines), references=references,
+        enabled=enabled_by_operators(monitor.store, monitor.config, name, past),
     )  # fmt: skip
+
+
+def enabled_by_operators(
+    store: Store, config: Config, source: str, window: Window
+) -> Mapping[str | None, Sequence[datetime]]:
+    """By label, when an operator turned it on in the year before a window's end; {} if no evidence accumulates."""
+    if not any(rule.accumulates for rule in config.rules_for(window.schedule)):
+        return {}
+    found: dict[str | None, list[datetime]] = {}
+    for event in store.switch_changes(source, since=window.end - LONGEST * (window.end - window.start)):
+        if event.kind == "enabled" and event.actor not in RUNS.values():
+            found.setdefault(event.label, []).append(event.at)
+    return found
 
 
 def baselines_of(monitor: Monitor, name: str) -> Baselines:

@@ -45,11 +45,14 @@ class World:
     store: Store
     now: datetime = MONDAY
     initial: str = "initial: off"
+    lasting: bool = False
     scope: str = "labels"
 
     @property
     def monitor(self) -> Monitor:
         scoped = CONFIG.replace("threshold: 0.05,", f"threshold: 0.05, scope: {self.scope},")
+        if self.lasting:
+            scoped = scoped.replace("threshold: 0.05,", "threshold: 0.05, condition: accumulated,")
         config = parse_config(scoped.replace("INITIAL", self.initial))
         now = self.now
         return Monitor(config, load_settings({}), Warehouse.from_url("sqlite://"), self.store, None, lambda: now)
@@ -128,6 +131,33 @@ def test_a_weekly_breach_found_while_a_day_had_turned_the_label_off_is_not_forgo
     assert world.store.switch("tickets", "billing").state == "off"
     world.run("weekly", week + WEEK, weekly_overconfidence="ok")
     assert world.enable() is None
+
+
+def test_an_enable_answers_evidence_that_accumulates_and_no_other(world: World) -> None:
+    world.lasting = True
+    world.enable()
+    world.run("weekly", MONDAY + WEEK, weekly_overconfidence="breach")
+    assert world.store.switch("tickets", "billing").state == "off"
+    world.now += HOUR
+    assert world.enable() is None  # on for a full lease: the evidence starts anew
+    world.run("weekly", MONDAY + 2 * WEEK, weekly_overconfidence="unconfirmed")
+    assert world.allowed(world.now + DAY)
+    world.run("weekly", MONDAY + 3 * WEEK, weekly_overconfidence="breach")
+    assert world.store.switch("tickets", "billing").state == "off"
+    stored = [each for each in world.store.verdicts(source="tickets") if each.outcome == "breach"]
+    assert len(stored) == 2  # what it was stays on record
+
+
+def test_what_is_above_the_limit_but_not_confirmed_renews_nothing_beside_a_breach_that_lasts(world: World) -> None:
+    world.lasting = True
+    world.enable()
+    hold = MONDAY + 3 * DAY
+    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="sure", until=hold)
+    world.run("weekly", MONDAY + DAY, weekly_overconfidence="breach")  # held: an operator said so
+    world.run("daily", MONDAY + 2 * DAY, ece_two_days="unconfirmed")
+    assert (world.allowed(hold - HOUR), world.allowed(hold + HOUR)) == (True, False)
+    world.run("daily", MONDAY + 4 * DAY, ece_two_days="unconfirmed")
+    assert world.store.switch("tickets", "billing").state == "off"
 
 
 def test_a_breach_of_a_window_that_is_run_again_in_a_hold_is_noted_once_for_each_enable(world: World) -> None:

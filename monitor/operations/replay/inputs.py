@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
@@ -29,6 +30,7 @@ from monitor.evaluation.other_thresholds import acting_from, at_present_threshol
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
+from monitor.operations.collect import enabled_by_operators
 from monitor.operations.replay.plan import Part, ReplayPlan
 
 
@@ -37,7 +39,8 @@ class KnownWindow:
     """One window in the history: its reading, and the windows before it up to the first gap.
 
     ``past`` holds the promises of the windows before it, newest first, by the present and by the proposed file; empty
-    for a file without a rule that accumulates evidence. ``maturity`` says how complete truths are now.
+    for a file without a rule that accumulates evidence. ``maturity`` says how complete truths are now, ``enabled`` when
+    operators turned labels on.
     """
 
     window: Window
@@ -45,6 +48,7 @@ class KnownWindow:
     earlier: tuple[WindowCounts, ...]
     past: tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]] = ((), ())
     maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
+    enabled: Mapping[str | None, Sequence[datetime]] = field(default_factory=dict)
 
 
 def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
@@ -56,6 +60,7 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
     earlier_windows: deque[WindowCounts | None] = deque(maxlen=deepest)
     memory = _Memory(plan, part)
     source = plan.present.sources.get(part.source)
+    enabled = next(filter(None, (enabled_by_operators(history, each, part.source, first) for each in files)), {})
     waits = any(rule.mature is not None for config in files for rule in config.rules_for(part.schedule))
     for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
         reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
@@ -68,7 +73,7 @@ def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[Know
         earlier = tuple(counts for counts in until_gap if counts is not None)
         truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
         maturity = {label: found for (_, label), found in truths.items()}
-        yield KnownWindow(window, reading, earlier, memory.newest_first(reading), maturity)
+        yield KnownWindow(window, reading, earlier, memory.newest_first(reading), maturity, enabled)
         known = _counts(window, reading, source)
         earlier_windows.append(known)
         memory.add(known, reading)
@@ -231,4 +236,5 @@ def data_of(
         switched=judged,
         past=known.past[0],
         references=references,
+        enabled=known.enabled,
     )

@@ -127,3 +127,11 @@ def test_a_lease_waits_for_a_rule_no_longer_than_its_schedule_and_the_lease_itse
     assert lease_bound(new, MONDAY + WEEK, lease) == MONDAY + WEEK + bound
     judged = RuleEvidence("tickets", "billing", "rule", schedule, judged_until=MONDAY + DAY, since=MONDAY)
     assert lease_bound(judged, MONDAY + WEEK, lease) == MONDAY + DAY + bound
+
+
+@pytest.mark.parametrize("outcome", ["unconfirmed", "not_evaluated"])
+def test_accumulated_evidence_that_has_fallen_again_ends_its_breach(outcome: Outcome) -> None:
+    before = after(("breach", 0))
+    for suspected in (True, False):
+        later = replace(verdict(outcome, 1), detail={"suspected": suspected})
+        assert (breach_of(with_verdict(before, later)) is None) == (not suspected)

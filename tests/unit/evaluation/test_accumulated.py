@@ -81,12 +81,55 @@ def test_weeks_that_are_not_significant_alone_are_a_breach_together() -> None:
 
 
 def test_the_evidence_is_that_of_every_window_since_the_oldest() -> None:
-    kept = [0.85, 0.8, KEPT, 0.95, 0.7]
+    kept = [0.85, 0.8, KEPT, 0.86, 0.8]
     found = judged(data(*kept))
     promises = [Promise(100, 100.0, 0.9, each) for each in reversed(kept)]
     assert found.detail["evidence"] == pytest.approx(math.exp(restarted(promises, 0.02)[-1]), rel=1e-3)
     assert [step[0] for step in found.detail["path"]] == [f"week-{back}" for back in (4, 3, 2, 1, 0)]
     assert found.detail["path"][-1][1:4] == [100, 0.9, 0.85]
+
+
+@pytest.mark.parametrize("rows", [85, 340])
+def test_a_confirmed_fault_that_has_healed_is_no_breach_after_two_weeks(rows: int) -> None:
+    broken = judged(data(*[BROKEN] * 4, *[KEPT] * 8, rows=rows))
+    assert broken.outcome == "breach"
+    healed = judged(data(KEPT, KEPT, *[BROKEN] * 4, *[KEPT] * 8, rows=rows))
+    assert healed.outcome != "breach"
+    assert (healed.windows, healed.value, healed.detail["suspected"]) == (2, pytest.approx(0.0, abs=0.01), False)
+    assert judged(data(BROKEN, BROKEN, BROKEN, KEPT, KEPT, *[BROKEN] * 4, rows=rows)).outcome == "breach"
+
+
+def test_a_fault_that_is_not_confirmed_goes_on_adding_up_through_a_good_week() -> None:
+    kept = [0.82, 0.82, 0.82, 0.93, 0.82, 0.82]
+    promises = [Promise(50, 50.0, 0.9, round(each * 50) / 50) for each in reversed(kept)]
+    found = judged(data(*kept, rows=50))
+    assert found.outcome == "unconfirmed"
+    assert found.detail["evidence"] == pytest.approx(math.exp(restarted(promises, 0.02)[-1]), rel=1e-3)
+
+
+def test_evidence_starts_anew_where_an_operator_turned_the_label_on() -> None:
+    broken = [BROKEN] * 4
+    assert judged(data(*broken)).outcome == "breach"
+    for at, windows in ((window(1).end + timedelta(days=2), 1), (window(2).start, 3), (window(2).end, 2)):
+        known = data(*broken, enabled={"label 0": (window(9).end, at)})
+        assert judged(known).detail["path"][0][0] == f"week-{windows - 1}"
+    later = data(*broken, enabled={"label 0": (window().end + timedelta(hours=7),)})
+    assert judged(later).outcome == "breach"  # when this window ended, nobody had
+    assert judged(data(*broken, enabled={"label 1": (window(1).end,)})).outcome == "breach"
+
+
+def test_evidence_starts_anew_with_a_version_that_all_rows_have_and_not_while_versions_are_mixed() -> None:
+    def since(*versions: dict[str, int]) -> str:
+        parts = [WindowCounts(window(back), {"label 0": counts(BROKEN)}, mix) for back, mix in enumerate(versions)]
+        known = SourceData("tickets", parts[0], tuple(parts[1:]))
+        return str(judged(known).detail["path"][0][0])
+
+    old, new, mixed, late = {"v1": 100}, {"v2": 100}, {"v2": 60, "v1": 40}, {"v2": 96, "v1": 4}
+    assert since(new, new, old, old) == "week-1"
+    assert since(mixed, old, old) == "week-2"
+    assert since(late, mixed, old) == "week-1"
+    assert since(new, new, mixed, old) == "week-2"
+    assert since(old, old, old) == "week-2"
 
 
 def test_labels_that_keep_their_promise_are_ok_and_say_what_would_have_been_seen() -> None:
