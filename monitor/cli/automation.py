@@ -25,7 +25,7 @@ from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
-from monitor.cli.disable_anyway import disable_anyway, has_history, what_is_broken
+from monitor.cli.without_configuration import has_history, monitor_of_history, what_is_broken
 from monitor.config.environment import service_address
 from monitor.config.model import Config
 from monitor.config.problems import closest
@@ -299,27 +299,30 @@ def disable(
     --segment: only items with that value, until a person enables it again; routers must send their values.
     It works while alerts.yaml or a variable is broken, by the history alone.
     """
-    words: dict[str, Any] = {"reason": reason, "source": source, "label": label, "every": every, "until": until}
     broken = what_is_broken()
-    if broken is None or not has_history():  # without one there is nothing to stop, only something to correct
-        _change(enable=False, segment=segment, by=by, **words)
-        return
-    with cli.plain_errors():
-        check_words(source, label, reason, every=every)
-        part = _segment(segment)
-        if part is not None and label is None and not every:
-            raise cli.UsageError("--segment is of labels: say --label L, or --all")
-        disable_anyway(broken, segment=part, by=cli.who(by), **words)
+    by_history = broken is not None and has_history()  # without one there is nothing to stop, only something to correct
+    _change(
+        enable=False, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by,
+        by_history=by_history,
+    )  # fmt: skip
+    if by_history:
+        after = "the switch was changed all the same; messages show it once that is corrected"
+        for line in (f"note: {broken}", after, "next: calmon check --offline"):
+            cli.err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
-    until: str | None, by: str | None, even_in_breach: Sequence[str] = (),
+    until: str | None, by: str | None, even_in_breach: Sequence[str] = (), by_history: bool = False,
 ) -> None:  # fmt: skip
-    with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
+    """Change switches; ``by_history``: whatever alerts.yaml says."""
+    # wrong arguments must not create a history
+    with monitor_of_history() if by_history else cli.monitor(writes=False, reads=False) as read_only:
         config, actor = read_only.config, cli.who(by)
         check_words(source, label, reason, every=every)
         lost = [] if enable else lost_sources(read_only)  # what gates still know must be stopped all the same
+        if by_history and source is not None and source not in lost:
+            raise cli.UsageError(f"the history has no source {source!r}; it has: {', '.join(lost) or 'none'}")
         names = [source] if source is not None and source in lost else cli.check_source(config, source)
         if label is None and not every:
             targets: list[tuple[str, str | None]] = [(name, None) for name in names or ()]
@@ -327,11 +330,16 @@ def _change(
             targets = targets_of(read_only, names, label, enable=enable)
         _check_even_in_breach(targets, even_in_breach, every=every)
         hold, part = cli.moment(until, config), _segment(segment)
+        if by_history and until is not None and datetime.fromisoformat(until).tzinfo is None:
+            raise cli.UsageError(
+                "--until needs its offset here, like 2026-11-22T18:00+01:00: the zone is in alerts.yaml"
+            )
         if part is not None:
             targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
         unknown = _not_known_yet(read_only, names or [], label)
-    with cli.monitor(reads=False) as opened, cli.lines_at_the_end() as said:
+    changing = monitor_of_history() if by_history else cli.monitor(reads=False)
+    with changing as opened, cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
             against = rules_against(opened, was) if enable and every and part is None else []
@@ -496,26 +504,27 @@ def targets_of(
 
     To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.
     """
-    if label == EVERY and label not in _labels_of(opened, sources or opened.config.sources):
+    whole = sources or list(opened.config.sources) or lost_sources(opened)
+    if label == EVERY and label not in _labels_of(opened, whole):
         raise cli.UsageError(
             f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and "
             "--source S alone the source's own switch"
         )
     targets = [
         (name, each)
-        for name in sources or opened.config.sources
+        for name in whole
         for each in ([label] if label is not None else switch_labels(opened, name, enable=enable))
         if sources or label is None or each in known_labels(opened, name)
     ]
-    if not enable and not sources:
+    if not enable and not sources and opened.config.sources:
         lost = set(lost_sources(opened))
         on = [(each.source, each.label) for each in opened.store.switches() if each.state == "on"]
         targets += [key for key in on if key[0] in lost and key[1] is not None and label in (None, key[1])]
     if not targets and label:
-        known = _labels_of(opened, opened.config.sources)
+        known = _labels_of(opened, whole)
         raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
-        why = _no_label(opened, sources or opened.config.sources)
+        why = _no_label(opened, whole)
         raise cli.UsageError(f"{why}. Give --source and --label, or --source alone for the source's own switch")
     return targets
 

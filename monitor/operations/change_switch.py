@@ -102,11 +102,12 @@ def change_switch(
     With a ``key``, a retry changes nothing and returns "already turned on". Raises :class:`KeyReused` if the key
     belongs to another change, and :class:`ChangeRefused`.
     """
-    if not opened.store.thresholds():  # the gate needs thresholds; of commands only this one and runs publish them
+    if opened.config.sources and not opened.store.thresholds():  # the gate needs thresholds; of commands only this one and runs publish them
         publish(opened.store, opened.config, opened.clock())
     change = SwitchChange(source, label, enable, by, reason, until, key, segment)
     done = operate(opened.store, opened.config, change, opened.clock)
-    compose.show_switches(opened, source, label)
+    if opened.config.sources:  # else alerts.yaml could not be read, and the next drain shows it
+        compose.show_switches(opened, source, label)
     return done.words if segment is None else f"{segment_name(*as_stored(segment, done.event.segments))} {done.words}"
 
 

@@ -58,12 +58,13 @@ def test_a_label_is_turned_off_whatever_is_broken(world: World, config: str | No
 def test_the_source_and_all_labels_can_be_stopped_so_and_names_nobody_knows_are_refused(world: World) -> None:
     (world.folder / "alerts.yaml").write_text("", "utf-8")
     why = ("--reason", "x", "--by", "ben")
-    assert calmon(world, "disable", "--source", "tickets", *why)[:2] == (0, "tickets/(all labels): turned off")
+    assert calmon(world, "disable", "--source", "tickets", *why)[:2] == (0, "tickets/(the whole source): turned off")
     assert calmon(world, "disable", "--all", *why)[1].count("turned off") == 3
     web = calmon(world, "disable", "--label", "steady", "--segment", "channel=web", *why)
-    assert web[:2] == (0, "tickets/steady: channel = web turned off")
+    said = "tickets/steady: channel = web turned off; the label itself is off, for all its items"
+    assert web[:2] == (0, said)
     for wrong, text in (
-        (("--label", "stedy"), "the history has no label 'stedy'"),
+        (("--label", "stedy"), "no source knows the label 'stedy'"),
         (("--source", "mail"), "the history has no source 'mail'; it has: tickets"),
         (("--source", "tickets", "--segment", "channel=web"), "--segment is of labels"),
         (("--label", "steady", "--until", "2030-01-01T00:00"), "--until needs its offset here"),
