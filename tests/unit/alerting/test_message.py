@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.incidents import IncidentDecision, IncidentStep, event_of
 from monitor.alerting.slack import incident_message as incidents
 from monitor.alerting.slack import message
 from monitor.alerting.slack.blocks import EMOJI, edited, escape
 from monitor.alerting.slack.incident_message import IN_FULL, delivery_id, incident_message
-from monitor.alerting.slack.labels import AlertItem, LabelFindings, Now, SwitchLine, by_label, newest_window, tonight
+from monitor.alerting.slack.labels import AlertItem, LabelFindings, SwitchLine, tonight
 from monitor.alerting.slack.links import Links
 from monitor.automation.harm import Harm, TimeOn
 from monitor.config.model import Route
@@ -34,7 +33,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
-from monitor.core.wording import advice, incident_state, plain_words
+from monitor.core.wording import advice, plain_words
 from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
 
@@ -168,109 +167,12 @@ MESSAGES = {
 }  # fmt: skip
 
 
-def test_a_label_is_what_the_worst_of_its_rules_is_now() -> None:
-    def event(item: AlertItem, reason: IncidentReason) -> IncidentEvent:
-        return IncidentEvent(
-            key=item.incident.id, incident=item.incident.id, at=WEEK.end, kind="continued", reason=reason.value,
-            actor="run", window=WEEK.name,
-        )  # fmt: skip
-
-    held = replace(OVERCONFIDENCE, last=event(OVERCONFIDENCE, IncidentReason.HELD_BACK))
-    held = replace(held, incident=replace(held.incident, ok_windows=1))
-    warning = finding(replace(INCREASE.verdict, subject=held.verdict.subject))
-    unjudged = replace(warning, last=event(warning, IncidentReason.NOT_EVALUATED_OPEN))
-    (label,) = by_label([held, unjudged])
-    assert (label.now, label.lead.now, label.severity) == (Now.NOT_JUDGED, Now.NOT_JUDGED, "critical")
-    assert label.others() == "Within the limit, not resolved yet: automated-overconfidence."
-
-
-def test_a_rule_that_was_resolved_and_fails_again_is_named_once_by_what_it_is_now() -> None:
-    before = finding(ALSO.verdict, switch=OFF)
-    before = replace(before, incident=replace(before.incident, id="before", state="resolved", resolved_at=WEEK.end))
-    other = finding(replace(ALSO.verdict, rule="auc-floor"))
-    gone = [replace(other, incident=replace(other.incident, id=i, state="resolved")) for i in ("first", "second")]
-    (label,) = by_label([before, OVERCONFIDENCE, ALSO, *gone])
-    assert label.others() == "Also failing: mce-increase. Resolved: auc-floor."
-    (label,) = by_label([before, ALSO])
-    assert label.others() == ""  # the rule of the first sentence
-
-
-def test_segments_that_stay_off_come_with_the_command_that_turns_them_on() -> None:
-    resolved = replace(OVERCONFIDENCE.incident, state="resolved", resolved_window="2026-W48")
-    for off, said in ((("channel", "web"),), True), ((), False):
-        on = SwitchLine("Automation is on, until Sun", "on", allowed=True, segments=off)
-        acting = replace(OVERCONFIDENCE.verdict, actions=("slack", "disable_automation"))
-        item = replace(OVERCONFIDENCE, incident=resolved, switch=on, verdict=acting, rule=None)
-        read = as_read(incident_message([item], window=WEEK, route=ONCALL))
-        assert ("turn each segment on: `calmon automation enable --label LABEL --segment COLUMN=VALUE`" in read) == said
-
-
-def test_a_resolved_rule_that_is_open_again_in_another_message_is_not_said_to_be_resolved() -> None:
-    mine = replace(ENDED, open_elsewhere=(ENDED.incident.rule,))
-    read = as_read(incident_message([mine], window=WEEK, route=QUIET))
-    name = ENDED.incident.label
-    assert f"[header] {name} open again, not in this message (" in read
-    assert f"*{name}*: open again, not in this message.\nNot resolved, and not in this message: ece-increase." in read
-    assert "resolved:" not in read
-    resolved = replace(OVERCONFIDENCE, incident=replace(OVERCONFIDENCE.incident, state="resolved"))
-    payload = incident_message([mine, resolved], window=WEEK, route=QUIET)
-    assert "1 label resolved, 1 open again, not in this message" in as_read(payload)
-    (label,) = by_label([mine, replace(mine, incident=replace(mine.incident, id="other", rule="auc-floor"))])
-    assert label.resolved_words(name) == f"{name}: auc-floor resolved"
-
-
-@pytest.mark.parametrize("calls", [False, True])
-def test_a_reply_that_one_rule_is_resolved_says_which_are_not_and_whether_automation_is_on(calls: bool) -> None:
-    mine = replace(ENDED, open_elsewhere=("auc-floor", "<b>"), switch=OFF)
-    payload = incidents.news_message(
-        [(mine, mine.verdict)], window=WEEK, channel="#c", root="r", changes=["a:2"], calls=calls
-    )
-    name, blocks = ENDED.incident.label, as_read({**payload, "text": ""})
-    assert (
-        payload["text"]
-        == f"{name}: ece-increase resolved. Not resolved: auc-floor, &lt;b&gt;. {OFF.words} ({WEEK.name})"
-    )
-    assert f"{OFF.words}.\nNot resolved: auc-floor, &lt;b&gt;." in blocks
-    assert ":white_check_mark:" not in blocks
-    assert HOW not in blocks
-
-
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_reads_as_its_golden_case(name: str) -> None:
     read, case = as_read(MESSAGES[name]()), CASES / f"{name}.txt"
     if os.environ.get("CALMON_TEST_WRITE_CASES"):  # then read the difference before you keep it
         case.write_text(read, encoding="utf-8")
     assert read == case.read_text(encoding="utf-8")
-
-
-ON = "Automation is on, until Mon 2026-12-07 00:00 UTC unless an evaluation renews it"
-NEVER = "Automation is off: nobody has turned it on"
-CLOCK = "Automation is off: the clock is behind the newest change of a switch"
-STAYS = "No rule acts on it any more, so it does not come back by itself"
-HOW = "To turn it on: `calmon automation enable`."
-
-
-@pytest.mark.parametrize(
-    ("switch", "lines"),
-    [
-        (SwitchLine(f"{ON}: enabled by ana: go live", "on", allowed=True, short=ON), [f"{ON}."]),
-        (SwitchLine(NEVER), [f"{NEVER}.", HOW]),
-        (OFF, [f"{OFF.words}.", HOW]),
-        (replace(OFF, stays=STAYS), [f"{OFF.words}.", f"{STAYS} (`calmon automation enable`)."]),
-        (SwitchLine(CLOCK, "off", enable_helps=False), [f"{CLOCK}."]),
-        (None, []),
-    ],
-)  # fmt: skip
-def test_a_green_message_and_its_reply_say_whether_automation_is_on(
-    switch: SwitchLine | None, lines: list[str]
-) -> None:
-    over = replace(ENDED, switch=switch)
-    green = as_read(incident_message([over], window=WEEK, route=QUIET))
-    reply = incidents.news_message(
-        [(over, over.verdict)], window=WEEK, channel="#ml-monitoring", root="r", changes=["a:2"]
-    )
-    for read in (green, as_read(reply)):
-        assert [line for line in read.splitlines() if "utomation" in line or line == HOW] == lines
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -291,23 +193,6 @@ def test_any_number_of_incidents_stays_within_slacks_bounds(count: int) -> None:
     assert len(message.mark_possible_repeat(payload)["blocks"]) <= 50
 
 
-@pytest.mark.parametrize(
-    ("schedule", "groups", "told"),
-    [
-        (DAY, [1, 1], ", 2 days in a row"),
-        (WEEK, [1, 1], ", 2 weeks in a row"),
-        (DAY, [3, 3], ", 2 times in a row in 3 days together"),
-    ],
-)
-def test_a_rule_on_windows_running_says_how_many(schedule: Window, groups: list[int], told: str) -> None:
-    alone = [{"windows": windows, "n": 700, "value": 0.12, "beyond": True} for windows in groups]
-    given = verdict(
-        metric="ece", where="all", window=schedule, value=0.12, windows=1, detail={"asks": 2, "groups": alone}
-    )
-    assert plain_words(given).endswith(told)
-    assert "in a row" not in plain_words(replace(given, detail={"asks": 1, "groups": []}))
-
-
 def test_at_most_five_labels_are_described_in_full_and_the_rest_has_a_line_each() -> None:
     payload = incident_message(many(24), window=WEEK, route=ONCALL)
     read = as_read(payload)
@@ -324,35 +209,10 @@ def test_a_label_has_one_block_and_one_row_of_buttons_however_many_rules_fail() 
     assert "adjusted p" not in read
 
 
-def test_harm_is_said_of_the_time_that_automation_was_on() -> None:
-    read = as_read(incident_message([OVERCONFIDENCE], window=WEEK, route=QUIET))
-    assert "118 items reached `automate_at`: about 38 more wrong than scores claimed." in read
-    never = replace(OVERCONFIDENCE, harm=Harm(37.8, TimeOn(0.0), "weekly", rows=118))
-    read = as_read(incident_message([never], window=WEEK, route=QUIET))
-    assert "automation was off the whole week: about 38 more would have been wrong than scores claimed." in read
-
-
 def test_the_notification_begins_with_the_label_and_the_mention_comes_last() -> None:
     text = incident_message([OVERCONFIDENCE], window=WEEK, route=ONCALL)["text"]
     assert text.startswith("billing is overconfident")
     assert text.endswith("<!subteam^S0123>")
-
-
-def test_above_the_limit_and_not_confirmed_is_said_with_its_numbers_and_week_and_resolves_nothing() -> None:
-    read = as_read(incident_message([UNCONFIRMED], window=WEEK, route=QUIET))
-    assert "[header] refund above the limit, not confirmed: warning, acknowledged (2026-W47)" in read
-    said = (
-        "*refund* is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02), adjusted p 0.03"
-    )
-    assert f"{said} (2026-W47).\nLast breach: calibration got worse: ECE 0.061" in read
-    assert "It stays open" in read
-    assert "esolved" not in read
-
-
-def test_what_is_left_on_against_a_finding_says_by_whom_until_when_and_why() -> None:
-    read = as_read(incident_message([HELD], window=WEEK, route=QUIET))
-    assert "left on against this finding: enabled by ana until Tue 2026-11-17 09:00 UTC: a bad import." in read
-    assert "[Turn off]" in read
 
 
 def test_critical_findings_come_first_then_those_with_the_most_wrong_items() -> None:
@@ -535,121 +395,6 @@ def test_every_reason_of_every_metric_has_a_sentence_and_advice(reason: Reason, 
         assert advice(told).count(". ") <= 1
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            verdict(),
-            "billing is overconfident: 59% correct, scores claimed 91% (2 weeks pooled)",
-        ),
-        (
-            INCREASE.verdict,
-            "refund calibration got worse: ECE 0.061, was 0.019 in the baseline",
-        ),
-        (
-            BLOCKED.verdict,
-            "phishing is worst in scores 0.74 to 0.83: 31 points too high, at most 20 points allowed",
-        ),
-        (
-            SHIFT.verdict,
-            "tickets (all labels) scores are distributed differently than in the baseline: KS distance 0.18, "
-            "at most 0.1 allowed",
-        ),
-        (
-            verdict(metric="roc_auc", where="all", reason=Reason.BELOW_THRESHOLD, value=0.741, threshold=0.8,
-                    windows=1),
-            "billing separates right from wrong poorly: ROC AUC 0.741, at least 0.8 required",
-        ),
-        (
-            verdict("phishing", metric="false_negative_rate", where="all", value=0.041, threshold=0.02, windows=1),
-            "phishing misses too many: 4.1% of true items not found, at most 2.0% allowed",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, metric="ece", where="all",
-                    value=0.12, threshold=0.08, p_adjusted=0.03, windows=1, detail={"condition": "above"}),
-            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), adjusted p 0.03",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY, metric="ece", where="all",
-                    value=0.05, threshold=0.02, change=0.031, baseline=0.019, p_adjusted=0.03, windows=4,
-                    detail={"condition": "increase"}),
-            "billing is above the limit, not confirmed: ECE 0.050, +0.031 from the baseline (limit 0.02), "
-            "adjusted p 0.03 (4 weeks pooled)",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
-                    threshold=0.08, window=DAY, windows=1, detail={"condition": "above", "asks": 2}),
-            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but not yet 2 days in a row",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
-                    threshold=0.08, window=DAY, windows=2, detail={"condition": "above", "asks": 2, "groups": [
-                        {"windows": 1, "n": 700, "value": 0.0, "beyond": False},
-                        {"windows": 1, "n": 700, "value": 0.25, "beyond": True}]}),
-            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but not in its newest day alone "
-            "(2 days pooled)",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.12,
-                    threshold=0.08, window=DAY, windows=4, detail={"condition": "above", "asks": 2, "groups": [
-                        {"windows": 2, "n": 20, "value": 0.3, "beyond": True, "too_few": True},
-                        {"windows": 2, "n": 1400, "value": 0.12, "beyond": True}]}),
-            "billing is above the limit, not confirmed: ECE 0.120 (limit 0.080), but with too few rows in its newest "
-            "2 days (4 days pooled)",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="ece", where="all", value=0.061,
-                    threshold=0.08, window=DAY, windows=2, detail={"condition": "above", "asks": 2, "beyond": False,
-                        "groups": [{"windows": 1, "n": 700, "value": 0.117, "beyond": True},
-                                   {"windows": 1, "n": 700, "value": 0.004, "beyond": False}]}),
-            "billing is above the limit, not confirmed: ECE 0.117 in its newest day alone (limit 0.080), 0.061 in all "
-            "(2 days pooled)",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, metric="accuracy", where="all", value=0.9,
-                    baseline=0.91, change=-0.01, threshold=0.03, windows=4, detail={"condition": "decrease", "asks": 2,
-                        "beyond": False, "groups": [{"windows": 2, "n": 700, "value": -0.05, "beyond": True},
-                                                    {"windows": 2, "n": 700, "value": 0.03, "beyond": False}]}),
-            "billing is below the limit, not confirmed: accuracy -0.050 from the baseline in its newest 2 weeks alone "
-            "(limit 0.03), -0.010 in all (4 weeks pooled)",
-        ),
-        (
-            verdict(outcome="unconfirmed", reason=Reason.STREAK_INCOMPLETE, value=0.03, windows=2,
-                    detail={"condition": "above", "asks": 2, "beyond": False,
-                            "groups": [{"windows": 1, "n": 70, "value": 0.09, "beyond": True},
-                                       {"windows": 1, "n": 70, "value": -0.03, "beyond": False}]}),
-            "billing is above the limit, not confirmed: overconfident by 9.0 points in its newest week alone "
-            "(limit 5.0 points), overconfident by 3.0 points in all (2 weeks pooled)",
-        ),
-        (
-            verdict(outcome="ok", reason=Reason.WITHIN_THRESHOLD, value=-0.01, windows=1,
-                    detail={"condition": "above"}),
-            "billing is within the limit: underconfident by 1.0 points (limit 5.0 points)",
-        ),
-        (
-            verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, metric="ece", detectable=0.07, n=312),
-            "billing was not judged: with 312 rows only a change of 7.0 points or more would show",
-        ),
-        (
-            verdict(outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS, detectable=0.61, n=6,
-                    detail={"rows_needed": 30, "condition": "above"}),
-            "billing was not judged: with 6 rows (30 are needed) only a value 61 points or more past the threshold "
-            "would show",
-        ),
-        (
-            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="overconfidence", where="automated", n=700),
-            "billing was not judged: 700 outcomes arrived, but none of an item that has a score from automate_at on",
-        ),
-        (
-            verdict(outcome="not_evaluated", reason=Reason.NO_ROWS, metric="ece", where="all", n=0),
-            "billing was not judged: no item with a known outcome arrived",
-        ),
-    ],
-)  # fmt: skip
-def test_a_verdict_in_plain_words(given: Verdict, sentence: str) -> None:
-    assert plain_words(given) == sentence
-
-
 @pytest.mark.parametrize("severity", ["info", "warning", "critical"])
 def test_the_severity_shows_in_the_message(severity: Severity) -> None:
     read = as_read(incident_message([finding(verdict(severity=severity))], window=WEEK, route=QUIET))
@@ -659,26 +404,6 @@ def test_the_severity_shows_in_the_message(severity: Severity) -> None:
 
 def test_a_foreign_text_is_one_short_printable_line() -> None:
     assert wording.clean("a\r\n\tb\u200b\u2066c\x1b[31m" + "y" * 500, 12) == "a bc[31myyy…"
-
-
-def test_the_header_is_of_the_newest_window_of_what_is_not_resolved() -> None:
-    assert newest_window([OVERCONFIDENCE, ENDED]) == WEEK
-    assert newest_window([ENDED]).name == "2026-W48"  # type: ignore[union-attr]
-
-
-def test_what_was_held_back_and_could_then_not_be_judged_is_not_judged() -> None:
-    held = replace(OVERCONFIDENCE.incident, ok_windows=1, reopened=2)
-    silent = event_of(
-        IncidentStep(IncidentDecision("nothing", IncidentReason.NOT_EVALUATED_OPEN, held), OVERCONFIDENCE.verdict),
-        WEEK.end,
-    )
-    good = event_of(
-        IncidentStep(IncidentDecision("hold", IncidentReason.HELD_BACK, held), OVERCONFIDENCE.verdict), WEEK.end
-    )
-    assert replace(OVERCONFIDENCE, incident=held, last=good).now == Now.HELD_BACK
-    assert replace(OVERCONFIDENCE, incident=held, last=silent).now == Now.NOT_JUDGED
-    assert "not judged in" in incident_state(held, OVERCONFIDENCE.verdict, silent)
-    assert "it keeps coming back" in incident_state(held, OVERCONFIDENCE.verdict, good)
 
 
 @pytest.mark.parametrize(
