@@ -1,9 +1,9 @@
 """Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
 
 Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the
-first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run. A week is judged only if a rule could breach in it or an
-incident is open. That is found for all labels and weeks of a year together, from p-values that are never larger than
-those of the run, and from evidence that is never smaller.
+first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run. A week is
+judged only if a rule could breach in it or an incident is open. That is found for all labels and weeks of a year
+together, from p-values that are never larger than those of the run, and from evidence that is never smaller.
 """
 
 from __future__ import annotations

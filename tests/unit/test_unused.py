@@ -33,7 +33,6 @@ LISTED = {
     "documents, examples and tests make counts with it": {"counts_from_rows"},
     "the parts that docs/curves.md explains, by the library's own function": {"brier_parts"},
     "what the restarted process of rules is proved with": {"e_process"},
-    "the process of one subject, which tests and benchmarks look at": {"restarted"},
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
     "the textbook table of a label, which tests hold the measures against": {"confusion"},
