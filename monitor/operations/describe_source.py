@@ -14,6 +14,7 @@ from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
 from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
+from monitor.warehouse.dates import in_words, remedy_for
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.survey import Survey
 
@@ -145,16 +146,13 @@ def doubts_about(source: SourceConfig, survey: Survey) -> Iterator[str]:
 def _doubt_about_dates(source: SourceConfig, survey: Survey) -> str:
     example = f" ({clean(survey.unread_example)})" if survey.unread_example else ""
     dates = f"{survey.unread:,} of {survey.rows:,} dates{example}"
-    column = source.columns.get(source.window_on, source.window_on).casefold()
+    column = source.columns.get(source.window_on, source.window_on)
     given = {source.columns.get(name, name).casefold(): kind for name, kind in source.types.items() if "%" in kind}
-    if column in given:
-        return f"{dates} do not fit {given[column]}, the pattern in types, and these rows are rejected"
-    remedy = "cast the column in a view or a SELECT"
-    if (survey.unread_example or "").strip().isdigit():
-        remedy = f"make dates of numbers in a SELECT: to_timestamp({source.window_on}), or epoch_ms() of milliseconds"
-    elif any(is_files(relation) for relation in source.relations):
-        remedy = f'write types: {{{source.window_on}: "%d.%m.%Y"}}, as the dates are written'
-    return f"{dates} are no ISO dates, and these rows are rejected: {remedy}"
+    if column.casefold() in given:
+        return f"{dates} do not fit {given[column.casefold()]}, the pattern in types, and these rows are rejected"
+    file = any(is_files(relation) for relation in source.relations)
+    remedy = remedy_for(survey.unread_example, column, survey.engine, is_text=survey.in_text, file=file)
+    return f"{dates} are {in_words(survey.unread_example)}, and these rows are rejected: {remedy}"
 
 
 def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
@@ -165,8 +163,8 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
         yield f"scores go up to {greatest:g}: if they are in percent, write score_scale: 100"
     elif survey.above:
         yield (
-            f"{survey.above:,} of {survey.rows:,} scores are above 1 (up to {greatest!r}), and these rows are rejected: "
-            "find out how they are made; if these alone are percentages, divide them by 100 in a SELECT"
+            f"{survey.above:,} of {survey.rows:,} scores are above 1 (up to {greatest!r}), and these rows are "
+            "rejected: find out how they are made; if these alone are percentages, divide them by 100 in a SELECT"
         )
     if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
         written = greatest * source.score_scale

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import find
+from monitor.warehouse.dates import PATTERNS, Numbers, fits, form_of, is_iso
 from monitor.warehouse.dialects import NUMERIC
 from monitor.warehouse.tables import ColumnSample
 
@@ -65,13 +65,8 @@ _CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated"
 SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team", "product")
 YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
 NO = ("no", "false", "n", "f", "nein", "incorrect", "wrong", "negative", "rejected")
-PATTERNS = (
-    "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y",
-    "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d",
-)  # fmt: skip
 _OF_SCORES = ("p", "prob", "proba", "probability", "score", "conf", "confidence", "pct")
 _OF_TRUTHS = ("is", "true", "actual", "truth", "y", "label", "gold", "target")
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}.*)?")
 _MOST_LABELS = 1_000
 
 
@@ -97,6 +92,7 @@ class _Column:
     """One column, and what its sampled values look like."""
 
     sample: ColumnSample
+    date_format: str | None = None
     texts: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,9 +124,17 @@ class _Column:
         if not self.texts or self.sample.kind in NUMERIC or self.numbers:
             return ()
         few = self.texts[:200]
-        if sum(bool(_ISO.fullmatch(text)) for text in few) >= 0.9 * len(few):
+        if sum(map(is_iso, few)) >= 0.9 * len(few):
             return ("",)
-        return tuple(pattern for pattern in PATTERNS if all(_is_date(text, pattern) for text in few))
+        patterns = (self.date_format,) if self.date_format is not None else PATTERNS
+        return tuple(pattern for pattern in patterns if all(fits(text, pattern) for text in few))
+
+    @cached_property
+    def numbered(self) -> Numbers | None:
+        """The form in which all values are dates as numbers; None if they are none."""
+        forms = {form_of(text) for text in self.texts[:200]} if self.numbers else set()
+        form = forms.pop() if len(forms) == 1 else None
+        return form if isinstance(form, Numbers) else None
 
     @property
     def is_empty(self) -> bool:
@@ -185,7 +189,7 @@ def propose(
     ``given`` maps canonical names to columns that a person named; its "date_format" is how dates are written.
     ``repeated``: items have several rows each, which the first rows of a table ordered by label do not show.
     """
-    found = [_Column(column) for column in columns]
+    found = [_Column(column, given.get("date_format")) for column in columns]
     named = {_SAME.get(name, name): given_name for name, given_name in given.items()}
     pattern = named.pop("date_format", None)
     names = tuple(column.name for column in found)
@@ -236,7 +240,7 @@ class _Table:
     def proposal(self) -> Proposal | Unclear:
         when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
         if when is None or self._may_be_another_date(when):
-            return self._unclear("resolved_at", "which column says when the truth became known?", self._dates())
+            return self._unclear("resolved_at", self._which_date(), self._dates())
         patterns = when.patterns if self.pattern is None else (self.pattern,)
         if len(patterns) > 1 and patterns[1].startswith("%m"):
             question = f"dates of {when.name} are like {when.texts[0]}: which form is that?"
@@ -319,6 +323,23 @@ class _Table:
         known = {*NAMES["resolved_at"], *_OF_PREDICTIONS, *_CHANGES}
         others = [c for c in self._dates() if c is not when and not c.is_empty]
         return any(plain_name(c.name) not in known for c in others)
+
+    def _which_date(self) -> str:
+        """The question for the date; a column with the name of one, whose values are none, is said to be so."""
+        question = "which column says when the truth became known?"
+        named = [c for c in self.columns if plain_name(c.name) in NAMES["resolved_at"] and not c.is_empty]
+        if self._dates() or not named:
+            return question
+        first = named[0]
+        form = first.numbered
+        if form is not None:
+            return (
+                f"{question} {first.name} is a number ({form.name}): make dates of it in a SELECT, and give --relation."
+            )
+        given = f", which do not fit {self.pattern}" if self.pattern is not None else ""
+        return (
+            f"{question} {first.name} has values like {first.texts[0]}{given}: if these are dates, give --date-format."
+        )
 
     def _dates(self) -> list[_Column]:
         return [c for c in self.columns if c.patterns]
@@ -424,11 +445,3 @@ def _number(text: str) -> float | None:
         return float(text.replace(",", ".") if "." not in text else text)
     except ValueError:
         return None
-
-
-def _is_date(text: str, pattern: str) -> bool:
-    try:
-        datetime.strptime(text, pattern)  # noqa: DTZ007 - only whether it can be read
-    except ValueError:
-        return False
-    return True

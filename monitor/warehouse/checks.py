@@ -21,6 +21,8 @@ from monitor.config.relation import (
     is_files,
     parse_relation,
 )
+from monitor.core.wording import clean
+from monitor.warehouse.dates import form_of, in_words, remedy_for
 from monitor.warehouse.dialects import NUMERIC, Dialect, Kind
 from monitor.warehouse.relation import RelationProblem
 
@@ -270,10 +272,20 @@ def _types(
     waiting = () if source.unresolved is None else ("predicted_at",)
     for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):
         if layout.has(wanted) and layout.columns[wanted].kind not in dialect.date_kinds:
-            column = layout.columns[wanted]
-            yield RelationProblem(
-                name, f"column {column.name} ({wanted}) is {column.kind}, no date", dialect.date_remedy
-            )
+            yield _no_date(connection, name, layout, wanted, dialect)
+
+
+def _no_date(connection: sa.Connection, name: str, layout: Layout, wanted: str, dialect: Dialect) -> RelationProblem:
+    """A column that is no date, with the form of one of its values, and what makes a date of it."""
+    column, value = layout.columns[wanted], layout.expression(wanted)
+    some = sa.select(dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
+    example = connection.execute(some).scalar()
+    shown = "" if form_of(example) is None else f": {clean(str(example))}, {in_words(example)}"
+    known = example is not None and dialect.name in ("duckdb", "postgresql")
+    remedy = (
+        remedy_for(example, column.name, dialect.name, is_text=column.kind == "text") if known else dialect.date_remedy
+    )
+    return RelationProblem(name, f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
 
 
 def to_make_a_number(source: SourceConfig, column: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.config.relation import CsvFiles, CsvPart, literal
 from monitor.warehouse.csv_header import Header, misnamed, not_in_utf8, opened
+from monitor.warehouse.dates import BEFORE_ZONE, ISO
 from monitor.warehouse.relation import UnreadableFile, select_of
 
 SHOWN = 20
@@ -194,7 +195,8 @@ SELECT count(*) FROM dated WHERE len([each FOR each IN moments IF each >= {since
 def _moment(form: str | None) -> str:
     """The date that ``piece`` is, or NULL."""
     bare = "trim(piece, ' \"' || chr(13) || chr(10))"
-    iso = f"CASE WHEN {bare} LIKE '____-__-__%' THEN try_cast({bare} AS TIMESTAMPTZ) END"
+    plain = f"regexp_replace(upper(replace({bare}, ',', '.')), {literal(BEFORE_ZONE)}, '\\1')"
+    iso = f"CASE WHEN regexp_full_match({bare}, {literal(ISO)}) THEN try_cast({plain} AS TIMESTAMPTZ) END"
     return iso if form is None else f"coalesce({iso}, try_strptime({bare}, {literal(form)})::TIMESTAMPTZ)"
 
 

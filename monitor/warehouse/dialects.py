@@ -8,7 +8,6 @@ where the value is no date.
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,11 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import CTE, FromClause
 
-from monitor.config.relation import CsvFiles, ParquetFiles, Relation, TableName
+from monitor.config.relation import CsvFiles, ParquetFiles, Relation, TableName, literal
 from monitor.core.records import Window
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
 from monitor.warehouse.csv_rejects import UnreadableLines, lines_between
+from monitor.warehouse.dates import BEFORE_ZONE, ISO, instant_of
 from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
@@ -564,11 +564,14 @@ class DuckDB(Embedded):
         return "No files found" in str(error.orig) or super().of_the_relation(error)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
-        """Text is cast only if it begins like a date: 'epoch' and 'infinity' are no dates here."""
+        """Text is cast only if it is an ISO date: 'epoch', 'infinity' and '2026-11-17 (BC)' are no dates here."""
         if kind == "text":
-            return sa.case(
-                (sa.func.ltrim(column).like("____-__-__%"), sa.try_cast(column, sa.TIMESTAMP(timezone=True)))
+            text = sa.func.trim(column)
+            plain = sa.func.regexp_replace(
+                sa.func.upper(sa.func.replace(text, ",", ".")), literal_of(BEFORE_ZONE), literal_of(r"\1")
             )
+            iso = sa.func.regexp_full_match(text, literal_of(ISO))
+            return sa.case((iso, sa.try_cast(plain, sa.TIMESTAMP(timezone=True))))
         # nanoseconds, which pandas writes, cannot be compared with the year 9999; of microseconds the cast does nothing
         cast: Expression = sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
         return (
@@ -761,6 +764,11 @@ def sqlite_kind(declared: str) -> Kind:
     return "number" if any(word in name for word in numbers) else "unknown"
 
 
+def literal_of(text: str) -> Expression:
+    """A text of ours as a literal of the statement."""
+    return sa.literal_column(literal(text), sa.Text)
+
+
 def _bit(place: int) -> Expression:
     return sa.cast(sa.literal_column(str(1 << place)), sa.BigInteger)
 
@@ -823,27 +831,22 @@ def _declared(connection: sa.Connection, relation: TableName) -> dict[str, str]:
 
 # SQLite's own functions know no microseconds, round 59.9996 s into the next window, take 2026-02-31
 # for March 3 and 'now' for a date: so SQLite calls this one.
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}.*)?", re.ASCII)
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 _1970_PLAIN = datetime(1970, 1, 1)  # noqa: DTZ001 - to be compared with dates that have no time zone either
 
 
 def microseconds(value: object) -> int | None:
-    """Microseconds since 1970 of an ISO date, or of a number of seconds since 1970; else None.
+    """Microseconds since 1970 of what :func:`instant_of` reads; else None, also before year 1.
 
-    >>> microseconds("1970-01-01 02:00:01.5+02:00"), microseconds("1970-01-01T00:00Z"), microseconds(2)
-    (1500000, 0, 2000000)
-    >>> microseconds("now") is None
-    True
+    >>> microseconds("1970-01-01 02:00:01.5+02:00"), microseconds("1970-01-01T00:00Z"), microseconds("now")
+    (1500000, 0, None)
     """
-    if isinstance(value, str) and _DATE.fullmatch(text := value.strip()):
-        try:
-            return microseconds_of(datetime.fromisoformat(text.upper()))
-        except (ValueError, OverflowError):
-            return None
-    if isinstance(value, int | float) and -62_135_596_800 <= value < 253_402_300_800:
-        return round(value * 1_000_000)
-    return None
+    when = instant_of(value)
+    if when is None:
+        return None
+    passed = microseconds_of(when)
+    return None if passed < _YEAR_1 else min(passed, _YEAR_9999)
 
 
 def microseconds_of(when: datetime) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +12,11 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import Layout
+from monitor.warehouse.dates import has_zone
 from monitor.warehouse.dialects import Dialect, Expression
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 _ONE: Expression = sa.literal_column("1")
-_OFFSET = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class Survey:
     dates have a time zone. ``least`` and ``greatest`` are the range of scores after ``score_scale``, None without
     scores. ``truths`` counts rows with an outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says
     whether there is a column ``predicted``, and so on. ``above`` counts scores above 1, but for rounding.
+    ``engine`` is the name of the dialect, and ``in_text`` whether the
+    column of dates is text.
     """
 
     rows: int
@@ -47,6 +48,8 @@ class Survey:
     has_weight: bool = False
     has_cluster: bool = False
     above: int = 0
+    engine: str = "duckdb"
+    in_text: bool = True
 
 
 def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
@@ -69,6 +72,8 @@ def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dial
         has_weight=layout.has("weight"),
         has_cluster=layout.has("cluster"),
         above=int(found.get("above") or 0),
+        engine=dialect.name,
+        in_text=layout.columns[source.window_on].kind == "text",
     )
 
 
@@ -107,4 +112,4 @@ def _number(found: Mapping[Any, Any], name: str) -> float | None:
 
 def _has_zone(kind: str, some_date: str | None) -> bool:
     """Whether dates have a time zone: by the type of the column, or by a value if they are text."""
-    return kind == "timestamptz" or (kind in ("text", "unknown", "other") and bool(_OFFSET.search(some_date or "")))
+    return kind == "timestamptz" or (kind in ("text", "unknown", "other") and has_zone(some_date or ""))

@@ -114,9 +114,13 @@ def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) ->
     for engine, (doubt, *_) in first_doubts(
         load(data, types={"resolved_at": "TEXT"}, engines=["duckdb", "sqlite"])
     ).items():
+        remedy = {
+            "duckdb": "make dates of them in a view or a SELECT: strptime(resolved_at, '%d.%m.%Y')",
+            "sqlite": "write resolved_at as 2026-11-17 14:30:00 where the table is filled, since SQLite cannot read "
+            "another form",
+        }
         assert doubt == (
-            "120 of 120 dates (28.11.2026) are no ISO dates, and these rows are rejected: "
-            "cast the column in a view or a SELECT"
+            f"120 of 120 dates (28.11.2026) are written as %d.%m.%Y, and these rows are rejected: {remedy[engine]}"
         ), engine
 
 
@@ -133,7 +137,7 @@ def test_dates_that_do_not_fit_the_pattern_in_types_are_said_not_to_fit_it(tmp_p
         )
     with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
         (doubt, *_) = described(warehouse, **settings).doubts
-    assert doubt.endswith('write types: {resolved_at: "%d.%m.%Y"}, as the dates are written')
+    assert doubt.endswith('write types: {closed: "%d.%m.%Y"}, as the dates are written')
 
 
 def test_one_row_an_item_without_predicted_is_doubted(load: Loader) -> None:
