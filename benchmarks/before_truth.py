@@ -180,7 +180,7 @@ def ours(world: World) -> Ours:
     with Warehouse.from_url(world.url) as warehouse:
         pinned = baselines_of(world, warehouse)
         waiting = [warehouse.unresolved(world.name, world.source, window) for window in later]
-    found = [e for rows in waiting for e in estimates_before_truth(world.name, rows, pinned, EVALUATION)]
+    found = [e for rows in waiting for e in estimates_before_truth(world.name, rows, pinned, EVALUATION, pinned)]
     return Ours(tuple(found), pinned)
 
 

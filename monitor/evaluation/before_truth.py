@@ -1,7 +1,8 @@
 """Estimates of rows whose truth is not known yet, and comparisons of rules on them. They are not measurements.
 
 Each has ``detail["before_truth"]``. The calibration map is that of the label's own baseline, so there is no estimate
-without a baseline or in the baseline's weeks. A rule on one alerts and never switches (the configuration refuses it).
+without a baseline or in the baseline's weeks. Once the newest judged windows refute it, the map is theirs
+(:func:`present_map`). A rule on one alerts and never switches (the configuration refuses it).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import ROLLING, Baseline, edges_of
+from monitor.core.counts import Counts, pool
 from monitor.core.records import WHERES, Comparison, Estimate, Interval, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
 from monitor.evaluation.comparisons import RuleInput, baseline_check, gates
@@ -31,6 +33,7 @@ from monitor.inference.before_truth import (
     overconfidence_law,
     together,
 )
+from monitor.inference.levels import decrease_test, increase_test
 from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed
 
@@ -39,10 +42,50 @@ MARK = "before_truth"
 ORDER = ("expected_accuracy", "expected_overconfidence", "expected_ece")
 
 
+REFUTED = 0.01
+"""The p-value below which newer windows refute the baseline's map."""
+Dated = tuple[Window, Counts]
+
+
+def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: EvaluationConfig) -> Baseline:
+    """The reference with the present calibration map: the baseline, or the ``newest`` judged windows that refute it.
+
+    They are the fewest, newest first, that have ``min_samples`` rows and another overconfidence than the baseline, in
+    any population. The reference of windows has the version ROLLING.
+    """
+    for depth in range(1, len(newest) + 1):
+        counts = pool([part for _, part in newest[:depth]])
+        if counts.rows < evaluation.min_samples or not _is_refuted(baseline.counts, counts):
+            continue
+        (last, _), (first, _) = newest[0], newest[depth - 1]
+        return replace(
+            baseline, version=ROLLING, counts=counts, edges=edges_of(counts, evaluation),
+            first_window=first.name, last_window=last.name,
+        )  # fmt: skip
+    return baseline
+
+
+def _is_refuted(then: Counts, now: Counts) -> bool:
+    """Whether scores mean something else now: an overconfidence that rose or fell, in any population."""
+    p_values = [
+        test("overconfidence", now.where(where), then.where(where), 0.95).p_value
+        for where in WHERES
+        for test in (increase_test, decrease_test)
+    ]
+    return any(p is not None and p * len(p_values) < REFUTED for p in p_values)
+
+
 def estimates_before_truth(
-    source: str, rows: UnresolvedRows | None, baselines: Mapping[str | None, Baseline], evaluation: EvaluationConfig
+    source: str,
+    rows: UnresolvedRows | None,
+    baselines: Mapping[str | None, Baseline],
+    evaluation: EvaluationConfig,
+    maps: Mapping[str | None, Baseline],
 ) -> list[Estimate]:
-    """Expected accuracy, overconfidence and ECE of the waiting rows of each label and of all labels together."""
+    """Expected accuracy, overconfidence and ECE of the waiting rows of each label and of all labels together.
+
+    ``maps`` are the references whose calibration maps hold at present, by label (:func:`present_map`).
+    """
     if rows is None:
         return []
     expectations = [
@@ -51,12 +94,12 @@ def estimates_before_truth(
         for baseline in [baselines.get(label)]
         if baseline is not None and not baseline.overlaps(rows.window)
         for where in WHERES
-        for found in [_expected(rows, label, baselines, where)]
+        for found in [_expected(rows, label, maps, where)]
         if found.outcomes.rows
     ]
     laws = _laws([(subject, where, found) for subject, where, found in expectations], rows.window, evaluation)
     return [
-        _estimate(subject, rows, where, name, found, law, baselines[subject.label].version, evaluation)
+        _estimate(subject, rows, where, name, found, law, maps[subject.label], evaluation)
         for (subject, where, found), by_name in zip(expectations, laws, strict=True)
         for name, law in by_name.items()
         if law is not None
@@ -102,12 +145,12 @@ def _estimate(
     name: str,
     found: Expectation,
     law: Law,
-    version: int,
+    reference: Baseline,
     evaluation: EvaluationConfig,
 ) -> Estimate:
     interval = _interval(law, evaluation)
     hits = (found.outcomes.mean(found.outcomes.chance) or 0.0) * found.outcomes.rows
-    detail = _marked(rows, subject.label, where, found, version)
+    detail = _marked(rows, subject.label, where, found, reference)
     return Estimate(subject, rows.window, name, where, interval, found.outcomes.rows, hits, detail)
 
 
@@ -117,15 +160,20 @@ def _interval(law: Law, evaluation: EvaluationConfig) -> Interval:
     return Interval(law.value, low, high, law.value if textbook is None else textbook)
 
 
-def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, version: int) -> dict[str, Any]:
-    """The detail of an estimate before the truth: what it was made from."""
+def _marked(
+    rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline
+) -> dict[str, Any]:
+    """The detail of an estimate before the truth: what it was made from; "refuted" where the baseline's map no longer holds."""
+    windows = f"{reference.first_window}..{reference.last_window}"
+    refuted = {"refuted": True, "map_of": windows} if reference.version == ROLLING else {}
     return {
         MARK: True,
         "known": rows.resolved_of(label).where(where).rows,
         "known_at": rows.known_at.isoformat(),
         "promised": found.outcomes.mean(found.outcomes.score),
         "expected": found.outcomes.mean(found.outcomes.chance),
-        "map": version,
+        "map": reference.version,
+        **refuted,
     }
 
 
@@ -133,12 +181,12 @@ def compare_expected(
     rule: Rule,
     rule_input: RuleInput,
     rows: UnresolvedRows | None,
-    baselines: Mapping[str | None, Baseline],
+    maps: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
 ) -> Comparison:
     """The comparison of one rule on an estimate before the truth, in the window alone.
 
-    ``baselines`` are those of all labels: the source as a whole is estimated by the map of each.
+    ``maps`` are those of all labels: the source as a whole is estimated by the map of each.
     """
     subject, baseline = rule_input.subject, rule_input.baseline
     waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
@@ -154,28 +202,28 @@ def compare_expected(
         problem=problem,
         checks=checks,
         baseline_version=version,
-        data_digest=_digest(rows, subject.label, baselines),
+        data_digest=_digest(rows, subject.label, maps),
         detail={**rule_input.detail, MARK: True},
     )
     if problem is not None or rows is None or baseline is None:
         return found
-    return _measured(rule, found, rows, baselines, evaluation)
+    return _measured(rule, found, rows, maps, evaluation)
 
 
 def _measured(
     rule: Rule,
     found: Comparison,
     rows: UnresolvedRows,
-    baselines: Mapping[str | None, Baseline],
+    maps: Mapping[str | None, Baseline],
     evaluation: EvaluationConfig,
 ) -> Comparison:
-    seen = _expected(rows, found.subject.label, baselines, rule.where)
+    seen = _expected(rows, found.subject.label, maps, rule.where)
     law = _laws([(found.subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
     minimum = rows_needed(rule, evaluation)
     detail = {
         "confidence": evaluation.confidence,
         "rows_needed": minimum,
-        **_marked(rows, found.subject.label, rule.where, seen, baselines[found.subject.label].version),
+        **_marked(rows, found.subject.label, rule.where, seen, maps[found.subject.label]),
     }
     if law is None:
         return replace(found, detail=detail)

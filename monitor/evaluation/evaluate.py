@@ -32,7 +32,7 @@ from monitor.core.rejection_records import Rejections
 from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows, of_one_version
 from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
-from monitor.evaluation.before_truth import compare_expected, estimates_before_truth
+from monitor.evaluation.before_truth import compare_expected, estimates_before_truth, present_map
 from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
@@ -51,6 +51,8 @@ from monitor.recalibration.gain import gains
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 DAYS_POOLED = 7
+MATURE = 0.9
+"""The share of a window's expected truths from which on it says what scores mean now."""
 WHOLE = 0.95
 """The share of the rows from which on all have a model version: truths of the one before still come late."""
 NEW_VERSION = 0.1
@@ -182,10 +184,29 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         *extra_estimates(labelled, of_labels, window, evaluation, spec),
         *extra_estimates(whole, every, window, evaluation, spec),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
-        *estimates_before_truth(data.name, data.current.whole.unresolved, data.baselines, evaluation),
+        *estimates_before_truth(
+            data.name, data.current.whole.unresolved, data.baselines, evaluation, present_maps(data, evaluation)
+        ),
         *(_gains_of(labelled, window, evaluation) if few else ()),
         *(_correlations(data) if few else ()),
     ]
+
+
+def present_maps(data: SourceData, evaluation: EvaluationConfig) -> dict[str | None, Baseline]:
+    """By label, the reference whose calibration map holds at present: its baseline, or the windows that refute it.
+
+    A young window, of which many truths are still to come, refutes nothing: its easy rows came first.
+    """
+    if data.current.whole.unresolved is None:
+        return dict(data.baselines)
+    found = {}
+    for label, baseline in data.baselines.items():
+        maturity = data.current.maturity.get(label)
+        is_young = maturity is not None and maturity.of_expected < MATURE
+        parts = _windows_to_pool(data, label, evaluation.pool_weeks)[is_young:]
+        judged = [(part.window, part.labels[label]) for part in parts if label in part.labels]
+        found[label] = present_map(baseline, judged, evaluation)
+    return found
 
 
 def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
@@ -282,8 +303,8 @@ def verdicts_of(
         rule_inputs = [with_labels_pinned(rule, each, data.baselines) for each in rule_inputs]
     family = None
     if rule.metric in EXPECTED:
-        rows, baselines = data.current.whole.unresolved, data.baselines
-        family = [compare_expected(rule, each, rows, baselines, config.evaluation) for each in rule_inputs]
+        rows, maps = data.current.whole.unresolved, present_maps(data, config.evaluation)
+        family = [compare_expected(rule, each, rows, maps, config.evaluation) for each in rule_inputs]
     elif rule.scope != "segments":
         level, whole = _level_in_family(rule_inputs, data, config), data.current.whole
         family = special_comparisons(rule, rule_inputs, whole, source, config.evaluation, level=level)

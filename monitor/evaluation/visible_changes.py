@@ -44,7 +44,7 @@ class Visible:
 
     ``rows`` are those of the rule's population in a week or day. ``windows`` is the fewest that must be pooled for the
     rule to be evaluated, None where a year is not enough. ``detectable`` is the smallest change (or distance from the
-    threshold) that is then seen with 80% power. ``lacks`` says what is missing where ``windows`` is None.
+    threshold) that is then seen with 80% power, by a label that alone of its family changes. ``lacks`` says what is missing where ``windows`` is None.
     ``out_of_reach``: no truth can be beyond the threshold, as with overconfidence of more than the mean score.
     """
 
@@ -109,16 +109,19 @@ def _of_rule(
         for label in sorted(typical.labels, key=lambda each: (each is None, each or ""))
         if rule.applies_to(name, label, critical=source.is_critical(label))
     ]
+    rate = config.evaluation.false_discovery_rate / max(1, len(applies) * config.decision_rules(rule.schedule))
     judged = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
     visible: dict[str | None, tuple[int, RuleSample]] = {}
     for count in _counts_of_windows(rule):
         remaining = {label: counts for label, counts in judged.items() if label not in visible}
         samples = [
-            _sample(rule, Subject(name, label), scaled(counts, count / windows), baselines[label], config, typical)
+            _sample(
+                rule, Subject(name, label), scaled(counts, count / windows), baselines[label], config, typical, rate
+            )
             for label, counts in remaining.items()
         ]
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
-        for sample in with_detectability(enough, [False] * len(enough)):
+        for sample in with_detectability(enough, [True] * len(enough)):
             if sample.adequate:
                 visible[sample.subject.label] = count, sample
     for label in applies:
@@ -142,12 +145,18 @@ def _counts_of_windows(rule: Rule) -> Sequence[int]:
 
 
 def _sample(
-    rule: Rule, subject: Subject, counts: Counts, baseline: Baseline | None, config: Config, typical: Typical
+    rule: Rule,
+    subject: Subject,
+    counts: Counts,
+    baseline: Baseline | None,
+    config: Config,
+    typical: Typical,
+    rate: float,
 ) -> RuleSample:
     source = config.sources[subject.source]
     parameters = cost_parameters(source, subject.label) if rule.measure in cost.ON_GROUPS else ()
     rows = rows_of(rule, counts)
-    return RuleSample(rows, rule, subject, typical.window, baseline, config.evaluation, 1, parameters)
+    return RuleSample(rows, rule, subject, typical.window, baseline, config.evaluation, 1, parameters, rate=rate)
 
 
 def scaled(counts: Counts, share: float) -> Counts:

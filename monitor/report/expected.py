@@ -26,10 +26,13 @@ MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
 
 
 def sentence(estimates: Iterable[Estimate]) -> str:
-    """What is expected of the waiting rows of one subject; "" if there is no estimate."""
+    """What is expected of the waiting rows of one subject; "" if there is no estimate, or none that is news.
+
+    Where the newest judged windows have shown that scores no longer mean what they did, that is the news.
+    """
     found = {(e.metric, e.where): e for e in estimates if e.metric in EXPECTED}
     first = found.get(("expected_accuracy", "all"))
-    if first is None:
+    if first is None or first.detail.get("refuted"):
         return ""
     values = [f"{name} {_value_text(found[key].interval, key[0])}" for key, name in SHOWN.items() if key in found]
     waiting = f"{count_of(first.n, 'row')} had no truth at the end of {first.window.name}"
@@ -54,6 +57,7 @@ def before_truth(found: Sequence[tuple[SubjectReport, Detail]]) -> Element:
     head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
     note = (
         "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
-        "window and had no truth at its end. They hold while scores mean what they meant in the baseline."
+        "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the newest "
+        "judged windows have shown that they do not, the map is that of these windows."
     )
     return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)
