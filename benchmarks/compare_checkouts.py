@@ -111,7 +111,9 @@ def write(url: str, relations: Mapping[str, pd.DataFrame]) -> None:
                 frame.to_sql(name, connection, index=False)
         else:
             engine = sa.create_engine(url)
-            frame.to_sql(name, engine, index=False, chunksize=5000, method="multi")
+            dates = frame.columns.intersection(["resolved_at", "scored_at"])
+            typed = frame.assign(**{date: pd.to_datetime(frame[date], format="ISO8601") for date in dates})
+            typed.to_sql(name, engine, index=False, chunksize=5000, method="multi")
             engine.dispose()
 
 

@@ -173,6 +173,11 @@ def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:
     return {each.reason: each for each in quality if each.reason in (DELAYS_FAILED, UNRESOLVED_FAILED)}
 
 
+def part_left_out(source: str, window: Window, part: str, why: str) -> ShiftResult:
+    """The note that a part of the comparison of features, ``features`` or their ``page``, failed alone, and why."""
+    return ShiftResult(Subject(source, None), window, part, "*", None, None, 0, 0, {"reason": why})
+
+
 class ScorePlace(IntEnum):
     """Scores of rejected rows outside [0, 1]; inside, a place is 0 to 9, the tenth of [0, 1]."""
 

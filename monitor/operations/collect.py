@@ -24,8 +24,8 @@ from monitor.core.records import (
     Reason,
     RejectedRows,
     ShiftResult,
-    Subject,
     Window,
+    part_left_out,
     parts_not_read,
     rows_before,
     rows_gone,
@@ -498,8 +498,7 @@ def feature_shifts(
             )
     except (RelationError, WarehouseFailed) as error:
         # the counts have been read, so labels are judged; the report says what is missing
-        return (ShiftResult(Subject(source.data.name, None), window, "features", "*", None, None, 0, 0,
-                            {"reason": str(error)}),)  # fmt: skip
+        return (part_left_out(source.data.name, window, "features", str(error)),)
     return tuple(feature_drift(source.data.name, window, now, then, html=page))
 
 

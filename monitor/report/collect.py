@@ -117,7 +117,7 @@ def collect_report(
         switched_at=material.ran,
         shifts=shifts,
         shifted=findings(shifts, config.evaluation.false_discovery_rate),
-        noted=tuple(_notes(material)),
+        noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
         target=target,
         gaps=gap_matrix(_tables(material, subjects)),
         ranges=gap_matrix(_in_tenths(material, subjects)),

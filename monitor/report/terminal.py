@@ -442,6 +442,7 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
     if whole is not None:
         yield f"{maturity_words(whole)}."
     yield from words.not_read_words(part.source, part.quality)
+    yield from words.left_out_words(part.shifts)
     if part.restated:
         yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 

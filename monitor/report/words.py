@@ -11,6 +11,7 @@ from monitor.core.records import (
     Interval,
     RejectedRows,
     Replica,
+    ShiftResult,
     Subject,
     Verdict,
     Window,
@@ -140,6 +141,15 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
             f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
         )  # those of old are removed
         yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
+
+
+def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
+    """What of the comparison of features failed alone, and why."""
+    what = {"features": "The features of {} could not be compared", "page": "{} has no page about its features"}
+    for shift in shifts:
+        if shift.column == "*" and shift.test in what:
+            why = clean(str(shift.detail.get("reason", "")), length=300)
+            yield f"{what[shift.test].format(clean(shift.subject.source))}: {why}"
 
 
 def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -407,6 +408,23 @@ def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(
         assert any(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
         (lost,) = [s for s in monitor.store.shifts(schedule="weekly") if s.test == "features"]
         assert lost.detail == {"reason": "the warehouse went away"}
+
+
+def test_a_page_about_features_that_cannot_be_made_ends_no_run_and_is_noted(
+    pinned: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = worlds.CONFIG.replace("    automate_at: 0.8", "    features: [channel]\n    automate_at: 0.8")
+    (pinned.folder / "alerts.yaml").write_text(config, "utf-8")
+    monkeypatch.setitem(sys.modules, "evidently", None)  # importing it raises ImportError
+    with pinned.opened() as monitor:
+        result = run_window(monitor, window(monitor, WEEKS[10]))
+        assert "turned off" in {action["state"] for action in result.document["actions"]}
+        stored = monitor.store.shifts(schedule="weekly")
+        (page,) = [s for s in stored if s.test == "page"]
+        assert "evidently" in page.detail["reason"]
+        assert "psi" in {s.test for s in stored if s.column == "channel"}
+        data = collect_report(monitor.store, monitor.config, window(monitor, WEEKS[10]), now=monitor.clock())
+        assert any("tickets has no page about its features: " in note for note in data.notes)
 
 
 def test_a_window_that_was_never_run_has_no_estimates_though_it_is_read_again(world: World) -> None:

@@ -21,7 +21,8 @@ import numpy as np
 import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.files import write_whole
-from monitor.core.records import ShiftResult, Subject, Window
+from monitor.core.records import ShiftResult, Subject, Window, part_left_out
+from monitor.core.redaction import without_secrets
 from monitor.evaluation.shift.counts_tests import Effect, shift_result
 from monitor.evaluation.shift.feature_tests import Kind, column_tests, values_of
 
@@ -69,15 +70,20 @@ def feature_drift(
       drifted, method and threshold or, where ``statistic`` is None, why the column was left out.
 
     The same samples always give the same results. Evidently's page is written to ``html``, whole or
-    not at all, unless no column could be compared. Columns that it cannot draw are not on it.
+    not at all, unless no column could be compared. Columns that it cannot draw are not on it. Where it cannot be
+    made, one more result (``page``, column ``*``) says why in ``detail``.
     """
     names = [name for name in current.columns if name in reference.columns]
     columns = [_prepared(str(name), current[name], reference[name]) for name in names]
     usable = [column for column in columns if column.problem is None]
     drawn = [column for column in usable if _can_be_drawn(column)] if html is not None else []
-    if html is not None and drawn:
-        _write_page(drawn, html)
     results = []
+    if html is not None and drawn:
+        try:
+            _write_page(drawn, html)
+        except Exception as error:  # noqa: BLE001 - a run that has to act does not end for a page
+            why = without_secrets(f"{type(error).__name__}: {error}")
+            results.append(part_left_out(source, window, "page", why))
     for column in columns:
         sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
         usual = [] if column.problem else [*column_tests(column.now, column.then, column.kind), *_of_values(column)]
