@@ -8,7 +8,7 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test studies test-engines truth check check-types check-style simulate bench serve docs wheel clean
+.PHONY: help install demo test studies test-engines test-wheel truth check check-types check-style simulate bench serve docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,9 +63,17 @@ WAREHOUSE := $(READING) $(addprefix tests/integration/test_,asked_at_once.py war
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
+	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
 	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_asked_at_once.py
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
+
+# As a person installs it: without constraints, so with the newest versions that the bounds allow.
+FRESH := build/fresh
+test-wheel: wheel ## the wheel in a new environment, with the newest versions that its bounds allow: `calmon demo` there
+	$(PYTHON) -m venv $(FRESH)
+	$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd $(FRESH) && bin/calmon demo
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
 truth: install ## 500 seeded histories and 25 rare ones: no message and no explanation may say what is not so (half an hour)
@@ -106,6 +114,7 @@ docs: install ## docs/ as a site in site/; a missing page, link or anchor is an 
 	$(BIN)/python -m mkdocs build --strict --quiet
 
 wheel: install ## dist/: a wheel and an sdist, to be installed where no checkout is
+	rm -rf build dist
 	$(BIN)/python -c 'from setuptools import build_meta as b; b.build_sdist("dist"); b.build_wheel("dist")'
 
 clean: ## forget the demo's data and history
