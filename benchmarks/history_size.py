@@ -1,9 +1,8 @@
-"""The bytes of a year of weekly and daily runs in the history, before and after pruning.
+"""The bytes of a year of weekly and daily runs of 20 labels in the history, before and after pruning.
 
-One week and its last day are run with the shipped file, on scores with all decimals (the worst case; scores of four
-decimals, and of two, are shown too). Copies of both fill the years before, since the size of a window does not depend
-on its week. What is left after pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the
-tables.
+One week and its last day are run with the shipped file, on scores with all decimals (the worst case), and of four and
+two. Copies of both fill the year before, since the size of a window does not depend on its week. What is left after
+pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the table.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from itertools import islice
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,11 +43,8 @@ from monitor.warehouse.reader import Reading, Warehouse
 SEED, ROWS, YEAR = 20260101, 2_000, 52
 GRID = 2.0**40
 CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
-SHOWN = ("counts", "estimated", "judged", "shifted", "switch_events")
-COPIED = ("runs", "readings", "counts", "quality", "estimate_windows", "evaluations")
-NUMBERED = {"estimate_windows": ("estimated", "estimate_extras", "shifted"), "evaluations": ("judged",)}
-"""Tables that give windows an id -> the tables that refer to them by it."""
-NAMES = {"estimated": "estimates", "judged": "verdicts", "shifted": "shifts", "switch_events": "switch"}
+SHOWN = ("cells", "estimates", "verdicts", "shifts", "switch_events")
+COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts")
 PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
@@ -57,14 +52,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 @dataclass(frozen=True)
 class Case:
-    """The number of labels, the decimals of their scores (None: all), and whether channels are estimated too."""
+    """The decimals of the scores (None: all), and whether channels are estimated too."""
 
-    labels: int = 20
     decimals: int | None = None
     channels: bool = False
 
 
-CASES = (Case(), Case(decimals=4), Case(decimals=2), Case(channels=True), Case(100), Case(100, 4))
+CASES = (Case(), Case(decimals=4), Case(decimals=2), Case(channels=True))
 
 
 class _Made:
@@ -123,14 +117,8 @@ def config(case: Case) -> Config:
     return shipped().model_copy(update={"sources": {SOURCE: source}})
 
 
-def populations_of(count: int) -> dict[str, Population]:
-    """The twenty populations, repeated under other names if there are more labels."""
-    names = (f"{each.name} {turn}" if turn else each.name for turn in range(count) for each in LABELS)
-    return {name: replace(LABELS[index % len(LABELS)], name=name) for index, name in enumerate(islice(names, count))}
-
-
 def measured(case: Case) -> dict[str, dict[str, int]]:
-    """Bytes by table after a year, after pruning, and of the rows that are never pruned.
+    """Bytes by table after a year, and after pruning.
 
     "" is the whole file, and :data:`POSTGRESQL` the same rows there.
     """
@@ -143,18 +131,16 @@ def measured(case: Case) -> dict[str, dict[str, int]]:
                 _spread(connection, last_day, _days(last_day))
                 connection.commit()
             found = {"a year": sizes(file)}
-            for name, years in (("pruned", 0), ("for good", 3)):
-                prune(store, rules, week.end + SETTLE + years * timedelta(weeks=YEAR))
-                found[name] = sizes(file)
-                if name == "pruned":
-                    with postgres_url() as url:
-                        found[name][POSTGRESQL] = size_in_postgresql(file, url)
+            prune(store, rules, week.end + SETTLE)
+            found["pruned"] = sizes(file)
+            with postgres_url() as url:
+                found["pruned"][POSTGRESQL] = size_in_postgresql(file, url)
         return found
 
 
 def _judged(store: Store, case: Case, folder: str) -> tuple[Window, Window, Config]:
     """Run a day and its week. Returns both windows and the configuration."""
-    populations, rng = populations_of(case.labels), np.random.default_rng(SEED)
+    populations, rng = {each.name: each for each in LABELS}, np.random.default_rng(SEED)
     scene = setting(list(populations.values()), ROWS, 1, rng)
     (week,) = scene.windows
     last_day = windows.previous(windows.containing("daily", week.end, scene.config.zone), scene.config.zone)
@@ -180,37 +166,20 @@ def _days(day: Window) -> list[Window]:
 
 def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
     """Copy what a run has stored for ``window`` to each of the windows ``past``."""
-    key = (window.schedule, _stored(window.start))
     for name in COPIED:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
-        connection.execute(f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", key)
+        connection.execute(
+            f"DELETE FROM {name} WHERE schedule = ? AND window_start <> ?", (window.schedule, _stored(window.start))
+        )
         for each in past:
             changed = {"window_start": _stored(each.start), "window_name": each.name, "window_end": _stored(each.end)}
-            new = "NULL" if name in NUMBERED else ""
-            selected = [new if column == "id" else f":{column}" if column in changed else column for column in columns]
-            values = changed | {"schedule": window.schedule, "here": _stored(window.start)}
-            rest = f"SELECT {', '.join(selected)} FROM {name} WHERE schedule = :schedule AND window_start = :here"
-            connection.execute(f"INSERT INTO {name} {rest}", values)
-    for numbered, names in NUMBERED.items():
-        for name in names:
-            _spread_numbered(connection, numbered, name, window, past)
+            new = {column: f":{column}" for column in changed} | {"id": "lower(hex(randomblob(8)))"}
+            rest = f"SELECT {', '.join(new.get(column, column) for column in columns)} FROM {name}"
+            here = {"schedule": window.schedule, "here": _stored(window.start)}
+            connection.execute(
+                f"INSERT INTO {name} {rest} WHERE schedule = :schedule AND window_start = :here", changed | here
+            )
     _spread_events(connection, window, past)
-
-
-def _spread_numbered(
-    connection: sqlite3.Connection, numbered: str, name: str, window: Window, past: Sequence[Window]
-) -> None:
-    """Copy the rows of a table that refers to windows by their ids in the table ``numbered``."""
-    key = {"estimate_windows": "window_id", "evaluations": "evaluation_id"}[numbered]
-    number = f"SELECT id FROM {numbered} WHERE schedule = ? AND window_start = ?"
-    (source,) = connection.execute(number, (window.schedule, _stored(window.start))).fetchone()
-    connection.execute(f"DELETE FROM {name} WHERE {key} NOT IN (SELECT id FROM {numbered})")
-    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] != key]
-    copied = ", ".join({"id": "lower(hex(randomblob(8)))"}.get(column, column) for column in columns)
-    for each in past:
-        (target,) = connection.execute(number, (window.schedule, _stored(each.start))).fetchone()
-        rest = f"SELECT {target}, {copied} FROM {name} WHERE {key} = {source}"
-        connection.execute(f"INSERT INTO {name} ({key}, {', '.join(columns)}) {rest}")
 
 
 def _spread_events(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
@@ -235,8 +204,6 @@ def sizes(file: Path) -> dict[str, int]:
         found: Counter[str] = Counter()
         for name, size in connection.execute("SELECT name, SUM(pgsize) FROM dbstat GROUP BY name"):
             found[owners.get(name, name)] += size
-    found["estimated"] += found.pop("estimate_extras")
-    found["judged"] += found.pop("verdict_series") + found.pop("evaluations")
     return {**found, "": file.stat().st_size}
 
 
@@ -260,33 +227,32 @@ def size_in_postgresql(file: Path, url: str) -> int:
 def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     """The line of a case: MB of the file, and of the largest tables after pruning."""
     scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
-    whole = (("a year", ""), ("pruned", ""), ("pruned", POSTGRESQL), ("for good", ""))
+    whole = (("a year", ""), ("pruned", ""), ("pruned", POSTGRESQL))
     sized = [f"{found[name][part] / 1e6:.1f}" for name, part in whole]
     parts = [f"{found['pruned'][name] / 1e6:.1f}" for name in SHOWN]
-    return (f"{case.labels} labels", scores, "channel" if case.channels else "none", *sized, *parts)
+    return (scores, "channel" if case.channels else "none", *sized, *parts)
 
 
 def table(cases: Sequence[Case]) -> Table:
     """The table; each case is measured in its own process."""
-    sized = ("all", "pruned", "PostgreSQL", "for good")
+    names = ("all", "pruned", "PostgreSQL", "counts", "estimates", "verdicts", "shifts", "switch")
     return Table(
-        f"MB of a year: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
-        ("labels", "scores", "segments", *sized, *(NAMES.get(name, name) for name in SHOWN)),
+        f"MB of a year of 20 labels: {YEAR} weekly and {YEAR * DAYS + 1} daily runs, {ROWS:,} rows a label and week",
+        ("scores", "segments", *names),
         tuple(row_of(case, fresh(measured, case)) for case in cases),
         ("In SQLite, and *PostgreSQL* is the *pruned* history there, with its indexes, as after `VACUUM FULL`.",
-         "*Pruned* is what `calmon db prune` leaves after a year, its largest tables beside it. What stays of that "
-         "*for good* is what each later year adds. Nothing is in breach: incidents and their messages come on top.",),
-        texts=3,
+         "*Pruned* is what `calmon db prune` leaves after a year, its largest tables beside it. Nothing is in breach: "
+         "incidents and their messages come on top.",),
+        texts=2,
     )  # fmt: skip
 
 
 def main() -> None:
     """Print the table, or write it into docs/operations.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="Only twenty labels.")
     parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")
     options = parser.parse_args()
-    found = table([case for case in CASES if case.labels == 20 or not options.quick])
+    found = table(CASES)
     found.show(console())
     if options.write_docs:
         write_between(PAGE, "history-size", f"\n{found.markdown()}\n")

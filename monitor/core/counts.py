@@ -9,8 +9,6 @@ it costs the same for 200 rows and for 200 million.
 from __future__ import annotations
 
 import hashlib
-import io
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,7 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core import compact
 from monitor.core.distinct import distinct
 from monitor.core.records import WHERES, ScoreIs, Where
 
@@ -153,12 +150,6 @@ class Counts:
             known = _digests[self] = _digest_of(self)
         return known
 
-    def to_bytes(self) -> bytes:
-        """A compressed form for the history, from which :func:`counts_from_bytes` restores every bit."""
-        effects = [float(effect) for effect in (self.design_effect, *self.acting_effects)]
-        columns = {name: getattr(self, name) for name in KEYS + SUMS}
-        return compact.to_bytes(columns, {"score_is": str(self.score_is), "effects": effects})
-
 
 _digests: WeakKeyDictionary[Counts, str] = WeakKeyDictionary()
 
@@ -237,24 +228,6 @@ def _have_one_sum(values: npt.NDArray[Any]) -> bool:
         if not (part == np.rint(part)).all():
             return False
     return float(np.abs(values).max(initial=0.0)) * len(values) < _EXACT
-
-
-def counts_from_bytes(data: bytes) -> Counts:
-    """The counts from the bytes that :meth:`Counts.to_bytes` of this or an older version wrote."""
-    if compact.is_compact(data):
-        columns, info = compact.from_bytes(data)
-        effect, *acting = info["effects"]
-        return Counts(**columns, design_effect=effect, score_is=info["score_is"], acting_effects=(acting[0], acting[1]))
-    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in KEYS + SUMS}
-        # in an older format acting rows have no effects of their own: the label's holds
-        predicted, automated = stored.get("acting_effects", INDEPENDENT)
-        return Counts(
-            **arrays,
-            design_effect=float(stored["design_effect"]),
-            score_is=str(stored["score_is"]),  # type: ignore[arg-type]
-            acting_effects=(float(predicted), float(automated)),
-        )
 
 
 def counts_from_groups(

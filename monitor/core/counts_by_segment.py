@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
 
+SegmentCounts: TypeAlias = "Mapping[tuple[str, str], Counts]"
+"""Counts by (column, value)."""
 Segment = tuple[tuple[str, str], ...]
 """One or two (column, value): a segment, or the rows that two segments share."""
 

@@ -13,6 +13,7 @@ from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.rule_sources import can_judge, segment_columns
 from monitor.core.baseline import Baseline, References, edges_of
 from monitor.core.counts import Counts
+from monitor.core.counts_by_segment import SegmentCounts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (
@@ -29,7 +30,6 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_records import Rejections
-from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows, of_one_version
 from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth, present_map

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
+from monitor.core.counts_by_segment import SegmentCounts
 from monitor.core.promises import Segment, bands_of
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
-from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
 from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
 from monitor.evaluation.rule_metrics import rows_needed, rows_of

@@ -40,15 +40,7 @@ from monitor.history.rights import explained, missing_grant
 from monitor.history.switches import event_row, gate_events
 
 CHUNK = 2_000
-_NUMBERED = (
-    ("switch_events", "id"),
-    ("publications", "sequence"),
-    ("estimate_series", "id"),
-    ("estimate_windows", "id"),
-    ("shift_series", "id"),
-    ("verdict_series", "id"),
-    ("evaluations", "id"),
-)
+_NUMBERED = (("switch_events", "id"), ("publications", "sequence"))
 """(table, column) of the numbers that the database generates."""
 BUSY_S = 30.0
 OLD_DRAFT_S = 24 * 3600.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Exists,
+    Delete,
     Integer,
     RowMapping,
     Select,
@@ -18,7 +18,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    exists,
+    delete,
     func,
     select,
     update,
@@ -36,16 +36,15 @@ from monitor.core.records import (
     Where,
     Window,
 )
-from monitor.history import estimate_rows, notes, shift_rows, tables, verdict_rows
-from monitor.history.connect import Row, among, one_at_a_time, put, row_by_id, row_of
+from monitor.history import notes, tables
+from monitor.history.connect import Row, add_missing, among, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 _NUMBERS = tables.NUMBERS_OF_VERDICT
 _IDS_AT_ONCE = 500  # SQLite takes 999 parameters or more
-_OUTCOMES = ("ok", "unconfirmed", "breach")
-_EVALUATED = tables.verdicts.c.outcome.in_(_OUTCOMES)
+_EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
 Between: TypeAlias = tuple[datetime, datetime] | None
 """The starts of the first and the last window, both included; None: all windows."""
 
@@ -134,25 +133,48 @@ def save(
     those of an earlier evaluation stay.
     """
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
-    rows = [_estimate_row(estimate) for estimate in estimates]
     read = [source for source in sources if source not in unread]
-    estimate_rows.replace(connection, window.schedule, window.start, read, rows)
-    tested = [_shift_row(shift) for shift in shifts]
-    shift_rows.replace(connection, window.schedule, window.start, read, tested)
+    _replace(connection, tables.estimates, window, read, map(_estimate_row, estimates))
+    _replace(connection, tables.shifts, window, read, map(_shift_row, shifts))
     _save_verdicts(connection, window, sources, verdicts, now)
+    subjects = {each.subject for each in estimates} | {each.subject for each in verdicts}
+    names = sorted({(subject.source, label_key(subject.label)) for subject in subjects})
+    add_missing(connection, tables.labels, [{"source": source, "label": label} for source, label in names])
 
 
 def replace_estimates(connection: Connection, window: Window, source: str, estimates: Sequence[Estimate]) -> None:
     """Replace the estimates of a window that was read once more. Its verdicts stay."""
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
-    rows = [_estimate_row(estimate) for estimate in estimates]
-    estimate_rows.replace(connection, window.schedule, window.start, [source], rows)
+    _replace(connection, tables.estimates, window, [source], map(_estimate_row, estimates))
+
+
+def _replace(
+    connection: Connection, table: Table, window: Window, sources: Sequence[str], new_rows: Iterable[Row]
+) -> None:
+    """Replace the rows of these sources in this window."""
+    connection.execute(_delete(table), {**_at(window), "sources": list(sources)})
+    rows = list(new_rows)
+    if rows:
+        connection.execute(table.insert(), rows)
+
+
+@cache
+def _delete(table: Table) -> Delete:
+    is_window = (table.c.schedule == bindparam("schedule"), table.c.window_start == bindparam("window_start"))
+    return delete(table).where(*is_window, among(table.c.source, "sources"))
 
 
 _CURRENT = select(tables.verdicts.c.id, tables.verdicts.c.current).where(
     tables.verdicts.c.schedule == bindparam("schedule"),
     tables.verdicts.c.window_start == bindparam("window_start"),
     among(tables.verdicts.c.source, "sources"),
+)
+
+
+_TOGGLE = (
+    update(tables.verdicts)
+    .where(tables.verdicts.c.id == bindparam("verdict"))
+    .values(current=~tables.verdicts.c.current)
 )
 
 
@@ -163,27 +185,21 @@ def _save_verdicts(
     found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)}).all()
     known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
     new = [verdict for verdict in verdicts if verdict.id not in known]
-    verdict_rows.add(connection, [_verdict_row(verdict, now) for verdict in new])
-    verdict_rows.toggle_current(connection, [row.id for row in found if row.current != (row.id in ids)])
+    add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in new])
+    toggled = [{"verdict": row.id} for row in found if row.current != (row.id in ids)]
+    if toggled:
+        connection.execute(_TOGGLE, toggled)
 
 
-def _has_verdict_of_source(*further: ColumnElement[bool]) -> Exists:
-    """The condition that an evaluation has a verdict of the ``source``."""
-    judged, series = tables.judged.c, tables.verdict_series.c
-    is_verdict_of_source = (judged.evaluation_id == tables.evaluations.c.id, series.id == judged.series_id)
-    return exists().where(*is_verdict_of_source, series.source == bindparam("source"), *further)
+def _newest(table: Table, *further: ColumnElement[bool]) -> Select[Any]:
+    """The newest window in which a source has such a row. Not max(): so only the end of the index is read."""
+    of_source = (table.c.schedule == bindparam("schedule"), table.c.source == bindparam("source"))
+    newest = select(table.c.window_start, table.c.window_name).where(*of_source, *further)
+    return newest.order_by(table.c.window_start.desc()).limit(1)
 
 
-_NEWEST_EVALUATED = (
-    select(tables.evaluations.c.window_start)
-    .where(
-        tables.evaluations.c.schedule == bindparam("schedule"),
-        _has_verdict_of_source(tables.verdict_series.c.outcome.in_(_OUTCOMES)),
-    )
-    # not max(): in this order only the end of the index of window starts is read
-    .order_by(tables.evaluations.c.window_start.desc())
-    .limit(1)
-)
+_NEWEST_EVALUATED = _newest(tables.verdicts, _EVALUATED)
+_NEWEST_WINDOWS = (_newest(tables.verdicts), _newest(tables.estimates))
 
 
 def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
@@ -193,35 +209,14 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     would make all later windows too old to act.
     """
     parameters = {"schedule": schedule, "source": source}
-    found: datetime | None = connection.execute(_NEWEST_EVALUATED, parameters).scalar_one_or_none()
+    found: datetime | None = connection.execute(_NEWEST_EVALUATED, parameters).scalar()
     return found
-
-
-_NEWEST_JUDGED = (
-    select(tables.evaluations.c.window_start, tables.evaluations.c.window_name)
-    .where(tables.evaluations.c.schedule == bindparam("schedule"), _has_verdict_of_source())
-    .order_by(tables.evaluations.c.window_start.desc())
-    .limit(1)
-)
-_NEWEST_ESTIMATED = (
-    select(tables.estimate_windows.c.window_start, tables.estimate_windows.c.window_name)
-    .where(
-        tables.estimate_windows.c.schedule == bindparam("schedule"),
-        exists().where(
-            tables.estimated.c.window_id == tables.estimate_windows.c.id,
-            tables.estimate_series.c.line == tables.estimated.c.line,
-            tables.estimate_series.c.source == bindparam("source"),
-        ),
-    )
-    .order_by(tables.estimate_windows.c.window_start.desc())
-    .limit(1)
-)
 
 
 def newest_window(connection: Connection, schedule: Schedule, source: str) -> str | None:
     """The name of the newest window with a verdict of any outcome, or an estimate, of the source; None: no window."""
     parameters = {"schedule": schedule, "source": source}
-    rows = [connection.execute(statement, parameters).first() for statement in (_NEWEST_JUDGED, _NEWEST_ESTIMATED)]
+    rows = [connection.execute(statement, parameters).first() for statement in _NEWEST_WINDOWS]
     found = [(row.window_start, row.window_name) for row in rows if row is not None]
     return max(found)[1] if found else None
 
@@ -421,9 +416,12 @@ def _window(row: Mapping[str, Any] | RowMapping) -> Window:
 
 def _estimate_row(estimate: Estimate) -> Row:
     interval = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
-    converted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0, "detail": plain(estimate.detail)}
+    converted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0}
     segment = {"segment": segment_key(estimate.subject.segment), "population": estimate.where}
-    return row_of(tables.estimates, estimate, **_key_columns(estimate), **segment, **interval, **converted)
+    detail = plain(estimate.detail) or None
+    return row_of(
+        tables.estimates, estimate, **_key_columns(estimate), **segment, **interval, **converted, detail=detail
+    )
 
 
 def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
@@ -442,8 +440,9 @@ def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
 
 def _shift_row(shift: ShiftResult) -> Row:
     numbers = {name: number(getattr(shift, name)) for name in ("statistic", "p_value")}
-    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": plain(shift.detail)}
-    return row_of(tables.shifts, shift, **_key_columns(shift), **numbers, **converted)
+    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline)}
+    detail = plain(shift.detail) or None
+    return row_of(tables.shifts, shift, **_key_columns(shift), **numbers, **converted, detail=detail)
 
 
 def _shift(row: RowMapping) -> ShiftResult:

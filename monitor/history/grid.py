@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, func, or_, select
+from sqlalchemy import Connection, Row, or_, select
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
@@ -53,107 +53,37 @@ def cells(
     ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is the share of the threshold that a value
     reached. Other rules are left out.
     """
-    places = _places(connection, schedule, starts)  # first: the series of these evaluations are then all there
-    series = _rated_series(connection, source, labels, shares)
-    if not series or not places:
-        return []
-    found: dict[str, list[_CellVerdicts]] = {label: [([], []) for _ in starts] for label in map(label_key, labels)}
-    for evaluation, number, value, baseline in _judged(connection, source, labels, shares, places):
-        place = places.get(evaluation)
-        if place is not None:
-            label, rank, line = series[number]
-            ranks, reached = found[label][place]
-            ranks.append(rank)
-            share = _share(line, value, baseline)
-            if share is not None:
-                reached.append(share)
-    return [cell for label, row in found.items() for cell in _cells_of(label_of(label), row)]
-
-
-class _Series(NamedTuple):
-    """What a series says of each of its verdicts; without a line its rules have no share."""
-
-    label: str
-    rank: int
-    line: _Line | None
-
-
-def _rated_series(
-    connection: Connection, source: str, labels: Collection[str | None], shares: Mapping[str, _Line]
-) -> dict[int, _Series]:
-    """The series of these labels and rules by their number."""
-    table = tables.verdict_series
-    found = select(table.c.id, table.c.label, table.c.rule, table.c.outcome).where(*_of(source, labels, shares))
-    return {
-        number: _Series(label, _RANK.get(outcome, 0), None if outcome == "not_evaluated" else shares[rule])
-        for number, label, rule, outcome in connection.execute(found)
-    }
-
-
-def _of(source: str, labels: Collection[str | None], rules: Collection[str]) -> tuple[ColumnElement[bool], ...]:
-    table = tables.verdict_series
-    keys = [label_key(label) for label in labels]
-    return table.c.source == source, table.c.label.in_(keys), table.c.rule.in_(list(rules))
-
-
-def _places(connection: Connection, schedule: Schedule, starts: Sequence[datetime]) -> dict[int, int]:
-    """Each evaluation of these windows -> the place of its window among them."""
-    table = tables.evaluations
-    by_start = {start: place for place, start in enumerate(starts)}
-    mine = (table.c.schedule == schedule, table.c.window_start.between(starts[0], starts[-1]))
-    found = connection.execute(select(table.c.id, table.c.window_start).where(*mine))
-    return {number: by_start[start] for number, start in found if start in by_start}
-
-
-def _judged(
-    connection: Connection,
-    source: str,
-    labels: Collection[str | None],
-    rules: Collection[str],
-    evaluations: Collection[int],
-) -> list[tuple[int, int, float | None, float | None]]:
-    """(evaluation, series, value, baseline) of the current verdicts of these series, of these evaluations and others.
-
-    Tuples of the driver: the database would take twice as long to group them, and SQLAlchemy to wrap them. They are
-    found by their series, since a window has all labels' verdicts: the sum keeps SQLite from searching by evaluation.
-    """
-    table = tables.judged
-    series = select(tables.verdict_series.c.id).where(*_of(source, labels, rules))
+    table, places = tables.verdicts, {start: place for place, start in enumerate(starts)}
+    columns = (table.c.label, table.c.window_start, table.c.rule, table.c.outcome, table.c.value, table.c.baseline)
     conditions = (
-        table.c.series_id.in_(series),
-        (table.c.evaluation_id + 0).between(min(evaluations), max(evaluations)),
+        table.c.schedule == schedule,
+        table.c.window_start.in_(list(starts)),
+        table.c.source == source,
+        table.c.label.in_([label_key(label) for label in labels]),
+        table.c.rule.in_(list(shares)),
         table.c.current.is_(True),
     )
-    found = select(table.c.evaluation_id, table.c.series_id, table.c.value, table.c.baseline).where(*conditions)
-    cursor: Any = connection.execute(found).cursor
-    return list(cursor.fetchall())
+    found: dict[tuple[str, int], _CellVerdicts] = {}
+    for label, start, rule, outcome, value, baseline in connection.execute(select(*columns).where(*conditions)):
+        ranks, reached = found.setdefault((label, places[start]), ([], []))
+        ranks.append(_RANK[outcome])
+        share = None if outcome == "not_evaluated" else _share(shares[rule], value, baseline)
+        if share is not None:
+            reached.append(share)
+    return [
+        GridCell(label_of(label), place, max(ranks), min(ranks), max(reached) if reached else None)
+        for (label, place), (ranks, reached) in found.items()
+    ]
 
 
-def _share(line: _Line | None, value: float | None, baseline: float | None) -> float | None:
+def _share(line: _Line, value: float | None, baseline: float | None) -> float | None:
     """The share of its threshold that a value reached; None where a number for it is missing."""
-    if line is None or value is None:
+    if value is None:
         return None
     a, b, c = line
     if not b:
         return a * value + c
     return None if baseline is None else a * value + b * baseline + c
-
-
-def _cells_of(label: str | None, row: Sequence[_CellVerdicts]) -> Iterator[GridCell]:
-    """The cells of a label, without those that have no verdict."""
-    for place, (ranks, shares) in enumerate(row):
-        if ranks:
-            yield GridCell(label, place, max(ranks), min(ranks), max(shares) if shares else None)
-
-
-def _by_series(schedule: Schedule, start: datetime, end: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Conditions for verdicts of these windows, which must be found by their series: a window has all labels' verdicts.
-
-    They are expressions, not columns; otherwise SQLite would search by window first.
-    """
-    table = tables.verdicts
-    begins = func.coalesce(table.c.window_start, table.c.window_start)
-    return table.c.schedule.concat("") == schedule, begins.between(start, end)
 
 
 def verdict_lines(
@@ -165,11 +95,10 @@ def verdict_lines(
 ) -> list[Verdict]:
     """The current verdicts of these windows, with their condition as their only detail: enough for states and marks."""
     table = tables.verdicts
-    conditions: list[ColumnElement[bool]] = [table.c.current.is_(True), table.c.source.in_(list(sources))]
-    if label is ANY:
-        conditions += [table.c.schedule == schedule, table.c.window_start.in_(list(starts))]
-    else:
-        conditions += [table.c.label == label_key(label), *_by_series(schedule, min(starts), max(starts))]
+    conditions = [table.c.current.is_(True), table.c.source.in_(list(sources)), table.c.schedule == schedule]
+    conditions.append(table.c.window_start.in_(list(starts)))
+    if label is not ANY:
+        conditions.append(table.c.label == label_key(label))
     found = connection.execute(select(*(table.c[name] for name in _VERDICT)).where(*conditions))
     window_of = cache(Window)
     return [_line(row, window_of) for row in found.all()]
@@ -188,10 +117,11 @@ def revisions(
     connection: Connection, schedule: Schedule, starts: Collection[datetime]
 ) -> dict[datetime, frozenset[str]]:
     """By the start of each window, the rules revisions with which it was evaluated, former ones too."""
-    table = tables.evaluations
+    table = tables.verdicts
     mine = (table.c.schedule == schedule, table.c.window_start.in_(list(starts)))
+    columns = (table.c.window_start, table.c.rules_revision)
     found: dict[datetime, set[str]] = {}
-    for start, revision in connection.execute(select(table.c.window_start, table.c.rules_revision).where(*mine)):
+    for start, revision in connection.execute(select(*columns).where(*mine).distinct()):
         found.setdefault(start, set()).add(revision)
     return {start: frozenset(each) for start, each in found.items()}
 

@@ -23,7 +23,6 @@ from monitor.history import tables
 from monitor.history.connect import Row, add_missing, among, by_id, one_at_a_time, put_version, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
-from monitor.history.labels import each_label
 from monitor.history.tables import deliveries as _messages
 from monitor.history.tables import incidents as _table
 from monitor.history.values import label_key, label_of, plain
@@ -189,7 +188,7 @@ def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
 @cache
 def _select_newest_of_labels() -> Select[Any]:
     candidate, newest = _table.alias(), _table.alias()
-    label = each_label(tables.verdict_series)  # every label with an incident has a verdict
+    label = select(tables.labels.c.label).where(tables.labels.c.source == bindparam("source")).subquery()
     same = (
         candidate.c.source == bindparam("source"),
         candidate.c.label == label.c.label,

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, and_, case, select, update
+from sqlalchemy import Connection, and_, select
 
 from monitor.core import windows
 from monitor.core.records import Schedule, Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
-from monitor.history.values import label_key, label_of, plain
+from monitor.history.values import label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
@@ -32,21 +32,6 @@ def as_json(counts: Counts) -> Any:
 
     found = all_promises_of(counts)
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
-
-
-def fill(connection: Connection, schedule: str, window_start: datetime) -> None:
-    """Store the promises of a window if an older version did not, before its counts are removed."""
-    from monitor.history import label_counts  # noqa: PLC0415 - as above
-
-    table = tables.counts
-    conditions = (table.c.schedule == schedule, table.c.window_start == window_start, table.c.data.is_not(None))
-    sources = select(table.c.source).where(*conditions, table.c.promises.is_(None)).distinct()
-    for source in connection.execute(sources).scalars().all():
-        of_source = (*conditions, table.c.source == source)
-        found = connection.execute(select(table.c.label, table.c.data).where(*of_source)).all()
-        for label, counts in label_counts.from_bytes({label_of(label): data for label, data in found}).items():
-            to_fill = (*of_source, table.c.label == label_key(label), table.c.promises.is_(None))
-            connection.execute(update(table).where(*to_fill).values(promises=as_json(counts)))
 
 
 def of_label(kept: Mapping[Population, Any]) -> Promises:
@@ -137,18 +122,10 @@ def _labels(
     connection: Connection, source: str, until: Window, span: tuple[Any, Any]
 ) -> dict[Any, dict[str | None, Promises]]:
     counts = tables.counts
-    # the cells are read only for windows that an older version stored without promises
-    data = case((counts.c.promises.is_(None), counts.c.data), else_=None).label("data")
-    statement = select(counts.c.window_start, counts.c.label, counts.c.promises, data)
+    statement = select(counts.c.window_start, counts.c.label, counts.c.promises)
     found: dict[Any, dict[str | None, Promises]] = {}
-    cells_of: dict[Any, dict[str | None, bytes]] = {}
-    for start, label, kept, cells in connection.execute(statement.where(_within(counts, source, until, span))):
-        if kept is None:
-            cells_of.setdefault(start, {})[label_of(label)] = cells
-        else:
-            found.setdefault(start, {})[label_of(label)] = of_label(kept)
-    for start, stored in cells_of.items():
-        found.setdefault(start, {}).update(_promises(stored))
+    for start, label, kept in connection.execute(statement.where(_within(counts, source, until, span))):
+        found.setdefault(start, {})[label_of(label)] = of_label(kept)
     return found
 
 
@@ -161,13 +138,6 @@ def _segments(
     for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
         found.setdefault(row["window_start"], {})[label_of(row["label"])] = segments_from_json(row["segments"])
     return found
-
-
-def _promises(stored: Mapping[str | None, bytes]) -> dict[str | None, Promises]:
-    from monitor.core.promises import all_promises_of  # noqa: PLC0415 - as above
-    from monitor.history import label_counts  # noqa: PLC0415 - as above
-
-    return {label: all_promises_of(counts) for label, counts in label_counts.from_bytes(stored).items()}
 
 
 def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:

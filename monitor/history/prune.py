@@ -6,9 +6,7 @@ Each window is one transaction: if the process ends, each window is done or unto
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -23,6 +21,7 @@ from sqlalchemy import (
     Text,
     and_,
     cast,
+    delete,
     func,
     null,
     or_,
@@ -32,12 +31,12 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import SCHEDULES, Note, Schedule, Window
-from monitor.history import estimate_rows, evaluations, notes, past_promises, shift_rows, tables
+from monitor.history import evaluations, notes, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
 """The share of a SQLite file that must be free before it is rewritten."""
-_BYTES_OF_ROW = {"estimates": 20, "shift_tests": 60}
+_BYTES_OF_ROW = {"estimates": 150, "shift_tests": 150}
 
 
 PRUNED_NOTE = "history pruned"
@@ -80,7 +79,7 @@ class Removed:
 
 def judged_measures(connection: Connection) -> frozenset[str]:
     """Every metric and test that a stored verdict is about."""
-    return frozenset(connection.execute(select(tables.verdict_series.c.metric).distinct()).scalars())
+    return frozenset(connection.execute(select(tables.verdicts.c.metric).distinct()).scalars())
 
 
 def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule, datetime]]:
@@ -96,15 +95,19 @@ def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule,
 
 def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> Removed:
     """How much is to be removed from one window."""
-    where = dict(_to_prune(keep, schedule))
+    cells, counts, where = tables.cells, tables.counts, dict(_to_prune(keep, schedule))
     count = {
         table.name: int(connection.execute(_of_window(select(func.count()), table, start, condition)).scalar_one())
         for table, condition in where.items()
     }
-    data, segment_data = tables.counts.c.data, tables.counts.c.segment_data
-    size = select(func.coalesce(func.sum(func.length(data) + func.coalesce(func.length(segment_data), 0)), 0))
-    counts_bytes = connection.execute(_of_window(size, tables.counts, start, where[tables.counts])).scalar_one()
-    return Removed(1, count["counts"], int(counts_bytes), count["estimates"], count["shifts"], count["quality"])
+    size = select(
+        func.coalesce(func.sum(func.length(cells.c.labels) + func.coalesce(func.length(cells.c.segments), 0)), 0)
+    )
+    size_of_cells = connection.execute(_of_window(size, cells, start, where[cells])).scalar_one()
+    same = and_(*(counts.c[name] == cells.c[name] for name in ("schedule", "window_start", "source")))
+    labels = select(func.count()).select_from(counts.join(cells, same))
+    labels_of_cells = connection.execute(_of_window(labels, cells, start, where[cells])).scalar_one()
+    return Removed(1, labels_of_cells, int(size_of_cells), count["estimates"], count["shifts"], count["quality"])
 
 
 def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
@@ -117,14 +120,11 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
         one_at_a_time(connection, f"reading {schedule} {start.isoformat()} {source}")
     found = due_of(connection, schedule, start, keep)
     where = dict(_to_prune(keep, schedule))
-    past_promises.fill(connection, schedule, start)
-    empty = {name: null() for name in ("data", "segment_data", "segments")}
-    connection.execute(_of_window(update(tables.counts), tables.counts, start, where[tables.counts]).values(empty))
-    if start < keep.details_from:
-        not_judged = _is_not_judged(tables.estimate_series, keep)
-        estimate_rows.remove(connection, schedule, start, not_judged)
-        not_tested = tables.shift_series.c.test.not_in(sorted(keep.tests))
-        shift_rows.remove(connection, schedule, start, not_tested)
+    for table in (tables.cells, tables.estimates, tables.shifts):
+        connection.execute(_of_window(delete(table), table, start, where[table]))
+    connection.execute(
+        _of_window(update(tables.counts), tables.counts, start, where[tables.counts]).values(segments=null())
+    )
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, where[tables.quality]).values(examples=[])
     )
@@ -168,7 +168,8 @@ def is_removed(connection: Connection, window: Window) -> bool:
 def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """The tables to prune, each with the condition of the rows that are removed or emptied."""
     counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
-    yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.data.is_not(None))
+    yield tables.cells, _before(tables.cells, schedule, keep.counts_from[schedule])
+    yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.segments.is_not(None))
     yield estimates, and_(_before(estimates, schedule, keep.details_from), _is_not_judged(estimates, keep))
     yield shifts, and_(_before(shifts, schedule, keep.details_from), shifts.c.test.not_in(sorted(keep.tests)))
     shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
@@ -176,7 +177,7 @@ def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, Colu
 
 
 def _is_not_judged(table: Table, keep: Retention) -> ColumnElement[bool]:
-    """The condition for estimates (or their series) that no rule judges."""
+    """The condition for estimates that no rule judges."""
     of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics)))
     return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments))))
 
@@ -196,18 +197,17 @@ def _shorten_former(connection: Connection, schedule: Schedule, start: datetime,
     for source, at, kept in connection.execute(
         select(table.c.source, table.c.restated_at, table.c.estimates).where(*is_window)
     ):
-        rows = json.loads(zlib.decompress(kept))
-        left = [row for row in rows if row["metric"] in (keep.of_segments if row["segment"] else keep.metrics)]
-        if len(left) < len(rows):
+        left = [row for row in kept if row["metric"] in (keep.of_segments if row["segment"] else keep.metrics)]
+        if len(left) < len(kept):
             this = (*is_window, table.c.source == source, table.c.restated_at == at)
-            connection.execute(update(table).where(*this).values(estimates=zlib.compress(json.dumps(left).encode())))
+            connection.execute(update(table).where(*this).values(estimates=left))
 
 
 def shrink(file: Path, loose: int, busy_s: float) -> bool:
     """Rewrite a SQLite file if much of it is free, so that it becomes smaller. Returns whether it was done.
 
     ``loose`` bytes were removed since it was last rewritten. Most of them are free within pages that hold other rows,
-    where SQLite does not reuse them; an upgrade leaves whole pages free. Raises sqlite3.Error if another process uses
+    where SQLite does not reuse them. Raises sqlite3.Error if another process uses
     the file or the disk has no room for the copy; then nothing is lost.
     """
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:

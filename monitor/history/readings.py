@@ -9,7 +9,7 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, exists, func, select
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, exists, func, null, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import (
@@ -34,8 +34,8 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
     from monitor.core.counts import Counts
+    from monitor.core.counts_by_segment import SegmentCounts
     from monitor.core.promises import Promises, SegmentPromises
-    from monitor.core.segment_bytes import SegmentCounts
 
 
 COUNTS_REMOVED = "counts_removed"
@@ -89,8 +89,8 @@ class StoredReading:
     apart: bool = False
 
 
-Prepared = tuple[Row, list[Row], list[Row]]
-"""The row of one reading, the rows of its counts, and the rows of its rejected rows."""
+Prepared = tuple[Row, Mapping[Table, list[Row]]]
+"""The row of one reading, and the rows of each table that belong to it."""
 
 
 def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
@@ -108,24 +108,30 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "fingerprint": reading.fingerprint,
         "settings": None if reading.settings is None else dict(reading.settings),
     }
-    data = _data(reading.labels)
     counts = [
         {
             **at,
             "label": label_key(label),
             "rows": part.rows,
             "digest": part.digest(),
-            "data": data[label],
             "promises": past_promises.as_json(part),
             "segments": past_promises.segments_as_json(reading.segments.get(label)),
-            "segment_data": _segment_data(reading.segment_counts, label),
         }
         for label, part in reading.labels.items()
     ]
     quality = [
         {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
     ]
-    return row, counts, quality
+    cells = [at | _cells(reading)] if reading.labels else []
+    return row, {tables.counts: counts, tables.cells: cells, tables.quality: quality}
+
+
+def _cells(reading: StoredReading) -> Row:
+    from monitor.history import counts_file  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+
+    parts = reading.segment_counts
+    segments = None if parts is None else counts_file.of_segments(parts)
+    return {"labels": counts_file.of_labels(reading.labels), "segments": segments}
 
 
 def _as_json(found: LastRead | None) -> Row:
@@ -148,23 +154,11 @@ def _last_read(kept: Row | None) -> LastRead | None:
     return None if found is None else LastRead(found["rows"], found["settings"])
 
 
-def _data(labels: Mapping[str | None, Counts]) -> Mapping[str | None, bytes]:
-    from monitor.history import label_counts  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
-
-    return label_counts.to_bytes(labels)
-
-
-def _segment_data(parts: Mapping[str | None, SegmentCounts] | None, label: str | None) -> bytes | None:
-    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - as above
-
-    return None if parts is None else to_bytes(parts.get(label, {}))
-
-
-def save(connection: Connection, row: Row, counts: Sequence[Row], quality: Sequence[Row]) -> None:
+def save(connection: Connection, row: Row, rows_of: Mapping[Table, Sequence[Row]]) -> None:
     """Replace the reading of one source in one window, with its counts and rejected rows."""
     one_at_a_time(connection, f"reading {row['schedule']} {row['window_start'].isoformat()} {row['source']}")
     put(connection, tables.readings, row)
-    for table, rows in ((tables.counts, counts), (tables.quality, quality)):
+    for table, rows in rows_of.items():
         connection.execute(delete(table).where(_is_reading(table, row["schedule"], row["window_start"], row["source"])))
         if rows:
             connection.execute(table.insert(), list(rows))
@@ -179,9 +173,8 @@ def load(
     row = found.mappings().first()
     if row is None:
         return None
-    columns = (counts.c.label, counts.c.data, counts.c.segments)
-    is_of_reading = _is_reading(counts, schedule, window_start, source)
-    stored = connection.execute(select(*columns).where(is_of_reading).order_by(counts.c.label)).all()
+    of_reading = select(counts).where(_is_reading(counts, schedule, window_start, source)).order_by(counts.c.label)
+    stored = connection.execute(of_reading).all()
     cells, rejected = from_json(row["rejected"])
     reading = StoredReading(
         source=source,
@@ -198,47 +191,41 @@ def load(
         last_read=_last_read(row["rejected"]),
         apart=_is_apart(row["rejected"]),
     )
-    if any(data is None for _, data, _ in stored):
-        promised = connection.execute(select(counts.c.label, counts.c.promises).where(is_of_reading)).all()
-        promises = {label_of(label): past_promises.of_label(kept) for label, kept in promised if kept is not None}
+    if not stored:
+        return replace(reading, segment_counts={} if segment_counts else None)
+    cells_of = _select_cells(schedule, window_start, source, segments=segment_counts)
+    kept = connection.execute(cells_of).first()
+    if kept is None:
+        promises = {label_of(row.label): past_promises.of_label(row.promises) for row in stored}
         return replace(reading, state=COUNTS_REMOVED, promises=promises)
-    from monitor.history import label_counts  # noqa: PLC0415 - as above
+    from monitor.history import counts_file  # noqa: PLC0415 - as above
 
+    labels = counts_file.labels(kept.labels)
+    by_label = None if kept.segments is None else counts_file.segments(kept.segments)
     return replace(
         reading,
-        labels=label_counts.from_bytes({label_of(label): data for label, data, _ in stored}),
-        segments={label_of(label): past_promises.segments_from_json(parts) for label, _, parts in stored if parts},
-        segment_counts=_segment_counts(connection, is_of_reading) if segment_counts else None,
+        labels={label_of(row.label): labels[label_of(row.label)] for row in stored},
+        segments={
+            label_of(row.label): past_promises.segments_from_json(row.segments) for row in stored if row.segments
+        },
+        segment_counts=None if by_label is None else {label: by_label.get(label, {}) for label in labels},
     )
 
 
-def _segment_counts(connection: Connection, is_of_reading: Any) -> dict[str | None, SegmentCounts] | None:
-    """The counts of segments by label; None if any label has none stored."""
-    from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
-
-    counts = tables.counts
-    kept = connection.execute(select(counts.c.label, counts.c.segment_data).where(is_of_reading)).all()
-    if any(data is None for _, data in kept):
-        return None
-    return {label_of(label): from_bytes(data) for label, data in kept}
+def _select_cells(schedule: Schedule, window_start: datetime, source: str, *, segments: bool = False) -> Select[Any]:
+    cells = tables.cells
+    parts = cells.c.segments if segments else null().label("segments")
+    return select(cells.c.labels, parts).where(_is_reading(cells, schedule, window_start, source))
 
 
 def counts_of(
     connection: Connection, schedule: Schedule, window_start: datetime, source: str, label: str | None
 ) -> Counts | None:
     """The counts of one label in one window; None if there are none, or they were removed."""
-    from monitor.history import label_counts  # noqa: PLC0415 - as above
+    from monitor.history import counts_file  # noqa: PLC0415 - as above
 
-    table = tables.counts
-    is_of_reading = _is_reading(table, schedule, window_start, source)
-    found = connection.execute(select(table.c.data).where(is_of_reading, table.c.label == label_key(label))).scalar()
-    if found is None:
-        return None
-    stored = {label: found}
-    if label_counts.is_pooled(found):
-        all_labels = connection.execute(select(table.c.label, table.c.data).where(is_of_reading))
-        stored = {label_of(each): data for each, data in all_labels}
-    return label_counts.from_bytes(stored)[label]
+    data = connection.execute(_select_cells(schedule, window_start, source)).scalar()
+    return None if data is None else counts_file.labels(data).get(label)
 
 
 def settings_of(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> Settings | None:
@@ -386,10 +373,10 @@ def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
 def baseline_row(baseline: Baseline) -> Row:
     """The row of one baseline, with its cells compressed."""
     label, counts = label_key(baseline.label), baseline.counts
-    from monitor.core.segment_bytes import to_bytes  # noqa: PLC0415 - as above
+    from monitor.history import counts_file  # noqa: PLC0415 - as above
 
-    cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts.to_bytes()}
-    parts = None if baseline.segments is None else to_bytes(baseline.segments)
+    cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts_file.to_bytes({(): counts})}
+    parts = None if baseline.segments is None else counts_file.to_bytes(baseline.segments)
     settings = None if baseline.settings is None else dict(baseline.settings)
     return row_of(tables.baselines, baseline, label=label, **cells, segment_data=parts, settings=settings)
 
@@ -437,12 +424,17 @@ def latest_baselines(connection: Connection, source: str) -> dict[str | None, Ba
 
 def baseline_segments(connection: Connection, source: str) -> dict[tuple[str | None, int], SegmentCounts]:
     """(label, version) -> the counts of each segment, for baselines that were pinned while a rule needed them."""
-    from monitor.core.segment_bytes import from_bytes  # noqa: PLC0415 - as above
+    from monitor.history import counts_file  # noqa: PLC0415 - as above
 
     table = tables.baselines
     columns = (table.c.label, table.c.version, table.c.segment_data)
     kept = connection.execute(select(*columns).where(table.c.source == source, table.c.segment_data.is_not(None)))
-    return {(label_of(label), version): from_bytes(data) for label, version, data in kept}
+    return {
+        (label_of(label), version): {
+            (column, value): part for (column, value), part in counts_file.from_bytes(data).items()
+        }
+        for label, version, data in kept
+    }
 
 
 # segment_data is large and few rules need it, so it is read separately
@@ -451,12 +443,12 @@ _WITHOUT_SEGMENTS = [column for column in tables.baselines.c if column.name != "
 
 def _baseline(row: RowMapping) -> Baseline:
     from monitor.core.baseline import Baseline  # noqa: PLC0415 - as above
-    from monitor.core.counts import counts_from_bytes  # noqa: PLC0415 - as above
+    from monitor.history import counts_file  # noqa: PLC0415 - as above
 
     return Baseline(
         source=row["source"], label=label_of(row["label"]), version=row["version"], start=row["start"],
         end=row["end"], first_window=row["first_window"], last_window=row["last_window"],
-        counts=counts_from_bytes(row["data"]),
+        counts=counts_file.from_bytes(row["data"])[()],
         edges={where: tuple(edges) for where, edges in row["edges"].items()},
         pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"], settings=row["settings"],
     )  # fmt: skip

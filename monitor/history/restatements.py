@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -75,9 +73,9 @@ def keep_former(connection: Connection, window: Window, source: str, now: dateti
     table = tables.estimates
     conditions = (table.c.schedule == window.schedule, table.c.window_start == window.start, table.c.source == source)
     rows = [dict(row) for row in connection.execute(select(table).where(*conditions)).mappings()]
-    text = json.dumps([{name: value for name, value in row.items() if name != "window_start"} for row in rows])
+    former = [{name: value for name, value in row.items() if name != "window_start"} for row in rows]
     kept = {"schedule": window.schedule, "window_start": window.start, "source": source, "restated_at": now}
-    add_missing(connection, tables.restatements, [{**kept, "estimates": zlib.compress(text.encode())}])
+    add_missing(connection, tables.restatements, [{**kept, "estimates": former}])
 
 
 def first_known(connection: Connection, schedule: Schedule) -> dict[tuple[datetime, str], datetime]:
@@ -115,7 +113,6 @@ def former_estimates(
     found: dict[tuple[datetime, str], list[Estimate]] = {}
     statement = with_window_end(table).where(*conditions).order_by(table.c.restated_at.desc())
     for row in connection.execute(statement).mappings():
-        rows = json.loads(zlib.decompress(row["estimates"]))
         window = {name: row[name] for name in ("window_start", "window_end")}
-        found[row["window_start"], row["source"]] = [estimate_of({**each, **window}) for each in rows]
+        found[row["window_start"], row["source"]] = [estimate_of({**each, **window}) for each in row["estimates"]]
     return found  # newest first, so the earliest restatement after `at` remains

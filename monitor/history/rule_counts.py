@@ -5,26 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Row, and_, cast, func, select
+from sqlalchemy import Connection, Row, and_, func, select
 
+from monitor.core.records import SCHEDULES
 from monitor.history import tables
 from monitor.history.values import label_of
 
 
 def outcomes(connection: Connection, since: datetime) -> list[Row[Any]]:
-    """rule, schedule, window_start, outcome and the number of labels, for windows from ``since`` on, by window.
-
-    The database groups by the evaluation's id, which is quicker to sort than times and names.
-    """
-    judged, series, evaluations = tables.judged.c, tables.verdict_series.c, tables.evaluations.c
-    recent = select(evaluations.id).where(evaluations.window_start >= since)
-    keys = (judged.evaluation_id, series.rule, series.outcome)
-    conditions = (series.id == judged.series_id, judged.current.is_(True), judged.evaluation_id.in_(recent))
-    counted = select(*keys, func.count().label("labels")).where(*conditions).group_by(*keys).subquery()
-    by = (counted.c.rule, evaluations.schedule, evaluations.window_start, counted.c.outcome)
-    statement = select(*by, cast(func.sum(counted.c.labels), Integer).label("labels")).group_by(*by)
-    joined = statement.where(evaluations.id == counted.c.evaluation_id)
-    return list(connection.execute(joined.order_by(evaluations.window_start)))
+    """rule, schedule, window_start, outcome and the number of labels, for windows from ``since`` on, by window."""
+    table = tables.verdicts
+    by = (table.c.rule, table.c.schedule, table.c.window_start, table.c.outcome)
+    statement = select(*by, func.count().label("labels")).where(_recent(since)).group_by(*by)
+    return list(connection.execute(statement.order_by(table.c.window_start)))
 
 
 def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[str, str, str | None, int]]:
@@ -37,4 +30,6 @@ def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[st
 
 
 def _recent(since: datetime) -> Any:
-    return and_(tables.verdicts.c.current.is_(True), tables.verdicts.c.window_start >= since)
+    table = tables.verdicts
+    # names both schedules, since the index begins with the schedule
+    return and_(table.c.schedule.in_(SCHEDULES), table.c.window_start >= since, table.c.current.is_(True))

@@ -31,7 +31,6 @@ from sqlalchemy import (
 from sqlalchemy.types import JSON, TypeDecorator
 
 from monitor.core.redaction import without_secrets
-from monitor.history import packed_json
 
 _TIMES_REMEMBERED = 4096
 
@@ -73,21 +72,6 @@ class ErrorText(TypeDecorator[str]):
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         """The text that is read."""
         return None if value is None else without_secrets(value)
-
-
-class PackedJson(TypeDecorator[Any]):
-    """A value that JSON can hold, stored by :mod:`monitor.history.packed_json`; None is NULL."""
-
-    impl = LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
-        """The bytes to store."""
-        return None if value is None else packed_json.to_bytes(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """The value that is read."""
-        return None if value is None else packed_json.from_bytes(value)
 
 
 metadata = MetaData(
@@ -135,12 +119,20 @@ readings = Table(
     Column("fingerprint", String(64)), Column("settings", _JSON),
 )  # fmt: skip
 
-# `data` is NULL if `calmon db prune` has removed the counts. The promises stay.
+# What a reading counted of each label, and what its scores promised; the promises of segments are removed with cells.
 counts = Table(
     "counts", metadata,
     _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"),
-    _required("rows", Integer), _required("digest", String(64)), Column("data", LargeBinary),
-    Column("promises", PackedJson), Column("segments", PackedJson), Column("segment_data", LargeBinary),
+    _required("rows", Integer), _required("digest", String(64)), _required("promises", _JSON),
+    Column("segments", _JSON),
+)  # fmt: skip
+
+# The counts of all labels of a reading, and of their segments, as arrays of numpy (monitor.history.counts_file).
+# `calmon db prune` removes old ones.
+cells = Table(
+    "cells", metadata,
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("labels", LargeBinary),
+    Column("segments", LargeBinary),
 )  # fmt: skip
 
 quality = Table(
@@ -154,66 +146,13 @@ quality = Table(
     _required("examples", _JSON),
 )
 
-# Estimates refer to their series and window by id: there are many estimates, and the names are long. A line has three
-# parts of nine places. The metrics of one population of a label (or segment) share parts, and the parts of a label
-# share lines. `detailed`: this series' detail is in the line; one series of a part at most.
-PARTS, PLACES_OF_PART = 3, 9
-PLACES = PARTS * PLACES_OF_PART
-estimate_series = Table(
-    "estimate_series", metadata,
-    Column("id", Integer, primary_key=True), _required("source", Text), _required("label", Text),
-    _required("segment", Text), _required("metric", String(64)), _required("population", String(16)),
-    _required("line", Integer), _required("place", Integer), _required("detailed", Boolean),
-    UniqueConstraint("source", "label", "segment", "metric", "population"),
-    UniqueConstraint("line", "place"),
-)  # fmt: skip
-
-estimate_windows = Table(
-    "estimate_windows",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _required("schedule", Text),
-    _required("window_start", _TIME),
-    _required("window_name", String(32)),
-    UniqueConstraint("schedule", "window_start"),
-)
-
-# A line of estimates in a window: the numbers of each place, in whole billionths of four bytes. A plug_in is NULL if it
-# equals the value, ONLY_VALUE if only the value is known, NEITHER if neither is. EXACT: the number is in the extras.
-NUMBERS_OF_PLACE = ("value", "plug_in", "low", "high")
-LARGEST_BILLIONTHS = 2**31 - 2
-ONLY_VALUE, NEITHER, EXACT = 2**31 - 1, 1 - 2**31, -(2**31)
-estimated = Table(
-    "estimated",
-    metadata,
-    *(Column(f"positives_{part}", Float(53)) for part in range(PARTS)),
-    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "line")),
-    *(Column(f"n_{part}", Integer) for part in range(PARTS)),
-    *(Column(f"{name}_{place}", Integer) for place in range(PLACES) for name in NUMBERS_OF_PLACE),
-    *(Column(f"detail_{part}", PackedJson) for part in range(PARTS)),
-    sqlite_with_rowid=False,
-)
-
-# What does not fit into the line of an estimate: its detail if that is not in the line, its EXACT numbers in
-# billionths, and n and positives if they differ from those of its part (else NULL).
-estimate_extras = Table(
-    "estimate_extras",
-    metadata,
-    *(Column(name, Float(53)) for name in ("positives", *NUMBERS_OF_PLACE)),
-    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("window_id", "series_id")),
-    Column("n", Integer),
-    Column("detail", PackedJson),
-    sqlite_with_rowid=False,
-)
-
-# A view of these four tables, only for reading (see monitor.history.estimate_rows).
+# Windows come first in the key: a run replaces those of a window.
 estimates = Table(
-    "estimates", MetaData(),
+    "estimates", metadata,
     _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("segment"),
-    _key("metric", String(64)), _key("population", String(16)),
-    _required("window_name", String(32)), Column("value", Float(53)), Column("plug_in", Float(53)),
-    Column("low", Float(53)), Column("high", Float(53)), _required("n", Integer), _required("positives", Float(53)),
-    Column("detail", PackedJson),
+    _key("metric", String(64)), _key("population", String(16)), _required("window_name", String(32)),
+    *(Column(name, Float(53)) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
+    _required("positives", Float(53)), Column("detail", _JSON), sqlite_with_rowid=False,
 )  # fmt: skip
 
 baselines = Table(
@@ -225,58 +164,15 @@ baselines = Table(
     Column("segment_data", LargeBinary), Column("settings", _JSON),
 )  # fmt: skip
 
-# What was judged, how, and with which result. Verdicts refer to it by id, since the same series comes again and again.
-# Verdicts saved together are an evaluation, with at most one of each series. `condition` is "" if there is none.
-verdict_series = Table(
-    "verdict_series", metadata,
-    _required("threshold", Float(53)), Column("id", Integer, primary_key=True), _required("source", Text),
-    _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
-    _required("population", String(16)), _required("severity", String(16)), _required("condition", String(16)),
-    _required("outcome", String(16)), _required("reason", String(64)), _required("actions", Text),
-    UniqueConstraint("source", "label", "rule", "metric", "population", "severity", "threshold", "condition",
-                     "outcome", "reason", "actions"),
-)  # fmt: skip
-
-evaluations = Table(
-    "evaluations",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _required("schedule", String(16)),
-    _required("window_start", _TIME),
-    _required("window_end", _TIME),
-    _required("window_name", String(32)),
-    _required("rules_revision", String(32)),
-    _required("stored_at", _TIME),
-)
-
-Index("ix_evaluations_schedule", evaluations.c.schedule, evaluations.c.window_start)
-Index("ix_evaluations_window_start", evaluations.c.window_start)
-
 NUMBERS_OF_VERDICT = (
     "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted",
     "detectable",
 )  # fmt: skip
 
-# `current` is False for a verdict whose (window, rule, subject) was judged again on other data. The longest columns
-# come first, since PostgreSQL pads before longer ones.
-judged = Table(
-    "judged",
-    metadata,
-    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
-    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("evaluation_id", "series_id")),
-    *(_required(name, Integer) for name in ("n", "windows")),
-    Column("baseline_version", Integer),
-    _required("current", Boolean),
-    _required("id", String(32), unique=True),
-    _required("data_digest", String(64)),
-    _required("detail", PackedJson),
-    Index("ix_judged_series_id", "series_id"),
-    sqlite_with_rowid=False,
-)
-
-# A view of these three tables, only for reading (see monitor.history.verdict_rows).
+# `current` is False for a verdict whose (window, rule, subject) was judged again on other data. `condition` is also in
+# `detail`, which is long and seldom read.
 verdicts = Table(
-    "verdicts", MetaData(),
+    "verdicts", metadata,
     _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _TIME),
     _required("window_end", _TIME), _required("window_name", String(32)), _required("source", Text),
     _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
@@ -284,10 +180,16 @@ verdicts = Table(
     _required("severity", String(16)), _required("threshold", Float(53)),
     *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
-    _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("actions", _JSON),
-    _required("detail", PackedJson), _required("stored_at", _TIME), _required("current", Boolean),
-    Column("condition", String(16)),
+    _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("stored_at", _TIME),
+    _required("current", Boolean), Column("condition", String(16)), _required("actions", _JSON),
+    _required("detail", _JSON),
 )  # fmt: skip
+
+Index("ix_verdicts_window", verdicts.c.schedule, verdicts.c.window_start)
+Index("ix_verdicts_label", verdicts.c.source, verdicts.c.label, verdicts.c.schedule, verdicts.c.window_start)
+
+# Every label that was ever estimated or judged: an emergency stop must not wait for what was.
+labels = Table("labels", metadata, _key("source"), _key("label"))
 
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(
@@ -375,37 +277,11 @@ thresholds = Table(
     _required("published_at", _TIME),
 )
 
-shift_series = Table(
-    "shift_series",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _required("source", Text),
-    _required("label", Text),
-    _required("test", String(32)),
-    _required("column", Text),
-    UniqueConstraint("source", "label", "test", "column"),
-)
-
-# `window_id` is an id of estimate_windows; `detail` is NULL if there is none.
-shifted = Table(
-    "shifted",
-    metadata,
-    Column("window_id", Integer, primary_key=True, autoincrement=False),
-    Column("series_id", Integer, primary_key=True, autoincrement=False),
-    Column("statistic", Float(53)),
-    Column("p_value", Float(53)),
-    _required("n", Integer),
-    _required("n_baseline", Integer),
-    Column("detail", PackedJson),
-    sqlite_with_rowid=False,
-)
-
-# A view of these tables, only for reading (see monitor.history.shift_rows).
 shifts = Table(
-    "shifts", MetaData(),
+    "shifts", metadata,
     _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("test", String(32)),
     _key("column"), _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
-    _required("n", Integer), _required("n_baseline", Integer), Column("detail", PackedJson),
+    _required("n", Integer), _required("n_baseline", Integer), Column("detail", _JSON), sqlite_with_rowid=False,
 )  # fmt: skip
 
 # Every set of thresholds that was published or refused. `kind`: published (all scores of a file: none is lower, or a
@@ -450,7 +326,8 @@ maturities = Table(
     _required("windows", Integer), _required("over", Boolean),
 )  # fmt: skip
 
-# The estimates of a source in a window as they were before late truths changed them: compressed JSON of their rows.
+# The estimates of a source in a window as they were before late truths changed them: their rows, without the window's
+# start.
 restatements = Table(
     "restatements",
     metadata,
@@ -458,7 +335,7 @@ restatements = Table(
     _key("window_start", _TIME),
     _key("source"),
     _key("restated_at", _TIME),
-    _required("estimates", LargeBinary),
+    _required("estimates", _JSON),
 )
 
 # Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.

@@ -15,6 +15,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, pool
+from monitor.core.counts_by_segment import SegmentCounts
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises
 from monitor.core.records import (
@@ -30,7 +31,6 @@ from monitor.core.records import (
     rows_before,
     rows_gone,
 )
-from monitor.core.segment_bytes import SegmentCounts
 from monitor.core.source_settings import Settings, changes, other_rows
 from monitor.evaluation.evaluate import (
     EVERYTHING_UP_TO,

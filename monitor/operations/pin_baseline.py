@@ -13,9 +13,9 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal, edges_of, population_edges, refusal
 from monitor.core.counts import Counts, bin_counts, pool
+from monitor.core.counts_by_segment import SegmentCounts
 from monitor.core.promises import Segment
 from monitor.core.records import SCHEDULES, Interval, Subject, Window
-from monitor.core.segment_bytes import SegmentCounts
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.evaluate import WindowCounts

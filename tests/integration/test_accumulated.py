@@ -135,22 +135,6 @@ def test_the_history_gives_the_promises_of_the_counts_that_it_holds(world: World
             assert {**each.labels} == {label: all_promises_of(counts) for label, counts in kept.labels.items()}
 
 
-def test_counts_that_an_older_version_stored_give_the_same_promises(world: World, tmp_path: Path) -> None:
-    copy = tmp_path / "history.sqlite"
-    copy.write_bytes((world.folder / "history.sqlite").read_bytes())
-    with Store.from_url(f"sqlite:///{copy}") as store, world.opened() as monitor:
-        zone, newest = monitor.config.zone, week(WEEKS[-1], monitor.config.zone)
-        before = store.past_promises("tickets", newest, LONGEST, zone)
-        engine = sa.create_engine(f"sqlite:///{copy}")
-        with engine.begin() as connection:
-            connection.execute(sa.text("UPDATE counts SET promises = NULL"))
-        engine.dispose()
-        after = store.past_promises("tickets", newest, LONGEST, zone)
-    assert [(p.window, p.labels, p.main_version) for p in after] == [
-        (p.window, p.labels, p.main_version) for p in before
-    ]
-
-
 def test_evidence_begins_again_where_rows_were_read_by_other_clusters_in_runs_and_in_a_replay(
     world: World, tmp_path: Path
 ) -> None:

@@ -309,7 +309,7 @@ def test_a_history_of_postgresql_goes_through_a_file_and_back(tmp_path: Path, fr
     world = make_world(tmp_path, store_url=fresh_postgres_url)
     evaluated(world)
     before = rows_of(fresh_postgres_url)
-    assert before["judged"]
+    assert before["verdicts"]
     assert before["baselines"]
     archive.backup(fresh_postgres_url, tmp_path / "copy.sqlite")
     with Store.from_url(fresh_postgres_url) as store:

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from monitor.cli.automation import targets_of
 from monitor.core.records import DRILL_LABEL
-from monitor.history import packed_json
 from monitor.history.store import Store
 from monitor.operations.change_switch import change_switch
 from tests.fakes import forked
@@ -24,24 +23,16 @@ from tests.fakes.world import World, make_world
 EVERY = 50  # instructions of SQLite's machine
 LABELS = 20
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :rows)"
-SERIES = f"""
+LABELS_SEEN = f"{NUMBERS} INSERT INTO labels (source, label) SELECT 'tickets', 'label-' || (i - 1) FROM n"
+VERDICTS = f"""
 {NUMBERS}
-INSERT INTO verdict_series (id, source, label, rule, metric, population, severity, threshold, condition, outcome,
-                            reason, actions)
-SELECT i, 'tickets', 'label-' || (i - 1), 'a', 'ece', 'all', 'warning', 0.1, 'above', 'ok', 'within_threshold', '[]'
-FROM n
-"""
-EVALUATIONS = f"""
-{NUMBERS}
-INSERT INTO evaluations (id, schedule, window_start, window_end, window_name, rules_revision, stored_at)
-SELECT i, 'weekly', datetime('2020-01-06', (i / 10) || ' hours') || '.000000',
-       datetime('2020-01-13', (i / 10) || ' hours') || '.000000', 'w', 'r', '2020-01-13 00:00:00.000000'
-FROM n
-"""
-JUDGED = f"""
-{NUMBERS}
-INSERT INTO judged (evaluation_id, series_id, id, n, windows, data_digest, detail, current)
-SELECT 1 + i / :labels, 1 + i % :labels, printf('%032d', i), 100, 1, 'd', :nothing, 1 FROM n
+INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, source, label, rule, metric, population,
+                      outcome, reason, severity, threshold, n, windows, rules_revision, data_digest, stored_at, "current",
+                      actions, detail)
+SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / :labels / 10) || ' hours') || '.000000',
+       datetime('2020-01-13', (i / :labels / 10) || ' hours') || '.000000', 'w', 'tickets',
+       'label-' || (i % :labels), 'a', 'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd',
+       '2020-01-13 00:00:00.000000', 1, '[]', '{{}}' FROM n
 """
 
 
@@ -50,9 +41,8 @@ def fill(url: str, rows: int) -> None:
     Store.from_url(url).close()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        connection.execute(sa.text(SERIES), {"rows": LABELS})
-        connection.execute(sa.text(EVALUATIONS), {"rows": 1 + rows // LABELS})
-        connection.execute(sa.text(JUDGED), {"rows": rows, "labels": LABELS, "nothing": packed_json.to_bytes({})})
+        connection.execute(sa.text(LABELS_SEEN), {"rows": LABELS})
+        connection.execute(sa.text(VERDICTS), {"rows": rows, "labels": LABELS})
     engine.dispose()
 
 

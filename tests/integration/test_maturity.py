@@ -207,7 +207,7 @@ def test_final_estimates_are_those_of_a_run_with_all_truths(
 def test_the_estimates_of_before_can_be_read(hasty: Judged) -> None:
     young = hasty.results[YOUNG]
     then = {
-        e.subject.label: round(e.interval.value, 9)  # as they are stored
+        e.subject.label: e.interval.value
         for p in young.evaluated
         for e in p.estimates
         if (e.metric, e.where) == ("ece", "all")

@@ -22,7 +22,7 @@ from monitor.context import Monitor
 from monitor.core.records import Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, tables
-from monitor.history.connect import for_writing, open_engine, store_url
+from monitor.history.connect import open_engine, store_url
 from monitor.history.prune import Removed, Retention
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
@@ -41,7 +41,7 @@ JUDGED = [*(week(name, ZONE) for name in WEEKS[7:9]), day("2026-08-05", ZONE)]
 NEWEST = week(WEEKS[10], ZONE)
 SOON = NEWEST.end + timedelta(days=2)
 LATER = SOON + timedelta(weeks=80)
-SHRINKS = {"counts", "estimated", "estimate_extras", "shifted", "quality", "restatements", "notes", "history"}
+SHRINKS = {"counts", "cells", "estimates", "shifts", "quality", "restatements", "notes", "history"}
 KEPT_FOR_GOOD = [each for each in tables.metadata.sorted_tables if each.name not in SHRINKS]
 
 
@@ -75,7 +75,7 @@ def content(url: str) -> dict[str, list[Any]]:
     """Every row of the tables of which nothing is ever removed, and what is left of the others for good."""
     estimates, counts = tables.estimates, tables.counts
     kept = sa.select(estimates).where(estimates.c.segment == "", estimates.c.metric.in_(CONTRACT))
-    promises = sa.select(*(c for c in counts.c if c.name not in ("data", "segment_data", "segments")))
+    promises = sa.select(*(c for c in counts.c if c.name != "segments"))
     asked = {each.name: sa.select(each) for each in KEPT_FOR_GOOD} | {"estimates": kept, "counts": promises}
     asked["verdicts"] = sa.select(tables.verdicts)
     engine = open_engine(store_url(url))
@@ -112,7 +112,7 @@ def test_what_is_old_goes_once_and_what_people_decided_by_stays(
         past = promised(store)
         asked = prune(store, RULES, LATER, dry_run=True)
         assert store.removed_until() is None
-        assert rows_of(url, "SELECT count(*) FROM counts WHERE data IS NULL") == 0
+        assert rows_of(url, "SELECT count(*) FROM cells") > 0
         done = prune(store, RULES, LATER)
         assert done.removed == asked.removed
         windows = int(rows_of(url, "SELECT count(*) FROM (SELECT DISTINCT schedule, window_start FROM counts) AS w"))
@@ -175,21 +175,10 @@ def test_ended_at_any_window_it_leaves_whole_ones_and_goes_on(judged: World, url
             prune(store, RULES, LATER, progress=die)
         assert store.windows_due(keep) == due[2:]
         assert store.removed_until() == due[1][1]
-        halves = "SELECT count(*) FROM counts a JOIN counts b ON a.schedule = b.schedule AND " \
-                 "a.window_start = b.window_start WHERE a.data IS NULL AND b.data IS NOT NULL"  # fmt: skip
+        halves = "SELECT count(*) FROM cells c JOIN counts n ON n.schedule = c.schedule AND " \
+                 "n.window_start = c.window_start WHERE n.label <> '' AND n.segments IS NULL"  # fmt: skip
         assert rows_of(url, halves) == 0
         assert prune(store, RULES, LATER).removed.windows == len(due) - 2
-
-
-def test_promises_that_an_older_version_did_not_store_are_kept_before_counts_go(judged: World, url: str) -> None:
-    engine = open_engine(store_url(url))
-    with Store.from_url(url) as store:
-        past = promised(store)
-        with for_writing(engine).begin() as connection:
-            connection.execute(sa.text("UPDATE counts SET promises = NULL"))
-        prune(store, RULES, LATER)
-        assert promised(store) == past
-    engine.dispose()
 
 
 def notes_of(store: Store, window: Window) -> list[str]:

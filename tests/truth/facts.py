@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from monitor.history import packed_json
 from tests.truth.script import CRITICAL, PARTS, RULES, Said
 from tests.truth.troubles import Told, Troubles
 
@@ -208,8 +207,7 @@ class Facts:
     def verdicts(self) -> dict[str, Row]:
         stored = self.rows("SELECT id, current FROM verdicts ORDER BY window_start, stored_at")
         last = max((row["row"] for row in self.memory.values()), default=0)
-        numbered = "SELECT j.evaluation_id AS row, v.* FROM verdicts v JOIN judged j ON j.id = v.id"
-        for row in self.rows(f"{numbered} WHERE j.evaluation_id > ?", last):
+        for row in self.rows("SELECT rowid AS row, * FROM verdicts WHERE rowid > ?", last):
             self.memory[row["id"]] = row
         for row in stored:
             self.memory[row["id"]]["current"] = row["current"]
@@ -323,8 +321,6 @@ def _read(name: str, value: Any) -> Any:
         return None
     if name in _WHEN:
         return moment(value)
-    if name in _JSON and isinstance(value, bytes):
-        return packed_json.from_bytes(value)
     return json.loads(value) if name in _JSON and isinstance(value, str) else value
 
 

@@ -19,10 +19,6 @@ UNCHANGED = frozenset({"strip", "lower", "upper", "casefold"})
 ALLOWED = {
     ("flows/hooks.py", "REPORTED_BY_THE_RUN in (state.message or '')"):
         "Prefect hands a hook the state as its server keeps it: the type of the error is only in the message",
-    ("monitor/history/migrations/versions/0010_named_reasons.py", "row.reason.split(', ')"):
-        "converts what older versions stored as one text",
-    ("monitor/history/migrations/versions/0010_named_reasons.py",
-     "switches.c.reason.startswith(NOT_EVALUATED, autoescape=True)"): "the same",
 }  # fmt: skip
 NUMBERS = frozenset({"verdict", "one"})
 """Whose ``detail`` is a mapping of named numbers (of a verdict, of an estimate), so that ``in`` asks for a key."""

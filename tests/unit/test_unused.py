@@ -26,6 +26,7 @@ LISTED = {
         "SessionDialect", "apilevel", "create_connect_args", "do_ping", "import_dbapi", "initialize", "paramstyle",
         "quote_schema", "rollback", "threadsafety",
     },
+    "a migration, which Alembic finds, reads it": {"VIEWS"},
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
     "a field of the service's answer, in its description": {"blocked_scores"},
     "read by its name, as a setting or a condition of the handbook": {"ece_today", "ece_yesterday", "gate_token"},

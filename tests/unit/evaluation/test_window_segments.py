@@ -11,9 +11,8 @@ import pytest
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.promises import Segment
+from monitor.core.counts_by_segment import SegmentCounts
 from monitor.core.records import Reason, Verdict
-from monitor.core.segment_bytes import SegmentCounts, from_bytes, to_bytes
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.inference.multiplicity import adjust, named_within, simes
@@ -201,14 +200,6 @@ def test_what_explain_says_of_segments() -> None:
     )
     assert "; the 4 with enough rows together (Simes) have p = " in steps["segments"]
     assert " Named: channel = web (" in steps["segments"]
-
-
-def test_segments_come_back_from_bytes_as_they_were() -> None:
-    parts: dict[Segment, Counts] = {("channel", c): part(0.9, 40).with_design_effect(1.5) for c in CHANNELS}
-    again = from_bytes(to_bytes(parts))
-    assert {key: counts.digest() for key, counts in again.items()} == {key: c.digest() for key, c in parts.items()}
-    assert {counts.design_effect for counts in again.values()} == {1.5}
-    assert from_bytes(to_bytes({})) == {}
 
 
 def test_found_labels_name_at_least_one_segment_and_false_names_keep_within_the_rate() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks.cluster_sums import sums_of_rows
-from monitor.core.counts import KEYS, SUMS, Counts, bin_counts, counts_from_bytes, counts_from_rows, pool
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, pool
 from monitor.core.records import WHERES
+from monitor.history import counts_file
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.inference.intervals import ece_intervals
 from monitor.inference.levels import interval
@@ -189,19 +188,9 @@ def test_the_effects_of_acting_rows_are_pooled_over_those_rows_and_kept_in_the_h
     pooled = pool([replace(part, acting_effects=(1.0, effect)) for part, effect in zip(parts, (2.0, 4.0), strict=True)])
     assert pooled.design_effect == 1.5
     assert pooled.where("automated").design_effect == pytest.approx(3.0)
-    again = counts_from_bytes(pooled.to_bytes())
+    again = counts_file.from_bytes(counts_file.to_bytes({(): pooled}))[()]
     assert again.acting_effects == pooled.acting_effects
     assert again.digest() == pooled.digest() != replace(pooled, acting_effects=(1.0, 1.0)).digest()
-
-
-def test_counts_stored_before_acting_rows_had_effects_are_read_with_that_of_their_label() -> None:
-    counts = counts_from_rows([0.9] * 4, [1, 1, 0, 1], automate_at=0.8, design_effect=1.7)
-    arrays = {name: getattr(counts, name) for name in KEYS + SUMS}
-    old = io.BytesIO()
-    np.savez(old, score_is=np.array(counts.score_is), design_effect=counts.design_effect, **arrays)  # type: ignore[arg-type]
-    again = counts_from_bytes(zlib.compress(old.getvalue()))
-    assert again.where("automated").design_effect == 1.7
-    assert again.digest() == counts.digest()
 
 
 # --- effective sizes are used, rows are told

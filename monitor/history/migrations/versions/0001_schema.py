@@ -13,7 +13,7 @@ import uuid
 from alembic import op
 
 from monitor.history.tables import history, metadata
-from monitor.history.views import views
+from monitor.history.views import VIEWS
 
 revision = "0001"
 down_revision = None
@@ -25,7 +25,7 @@ def upgrade() -> None:
     """Create tables and views, and give the history its identity."""
     connection = op.get_bind()
     metadata.create_all(connection, checkfirst=False)
-    for name, select in views(connection.dialect.name).items():
+    for name, select in VIEWS.items():
         op.execute(f"CREATE VIEW {name} AS {select}")
     identity = {"history_id": str(uuid.uuid4()), "epoch": 0, "version": 0, "confirmed": True}
     op.execute(history.insert().values(id=1, why="", changed_by="", **identity))
@@ -34,6 +34,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop them."""
     connection = op.get_bind()
-    for name in reversed([*views(connection.dialect.name)]):
+    for name in VIEWS:
         op.execute(f"DROP VIEW {name}")
     metadata.drop_all(connection)

@@ -1,0 +1,128 @@
+"""Counts as numpy's compressed arrays (``.npz``), the form in which the history stores them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts import KEYS, SUMS, Counts, pool
+from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.records import ScoreIs
+from monitor.history.values import label_key, label_of
+
+_Name = TypeVar("_Name", bound=tuple[str, ...])
+
+
+def to_bytes(parts: Mapping[_Name, Counts]) -> bytes:
+    """Counts by name as one file; the groups of the parts follow one another, ``lengths`` of each.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> stored = from_bytes(to_bytes({("billing",): counts_from_rows([0.5, 0.9], [0, 1])}))
+    >>> [(name, part.rows) for name, part in stored.items()]
+    [(('billing',), 2)]
+    """
+    file, counts = io.BytesIO(), list(parts.values())
+    np.savez_compressed(
+        file,
+        names=np.array(json.dumps(list(parts))),
+        score_is=np.array([part.score_is for part in counts], dtype=str),
+        lengths=np.array([len(part.cell) for part in counts], dtype=np.int64),
+        effects=np.array([[part.design_effect, *part.acting_effects] for part in counts], dtype=np.float64),
+        keys=_joined(counts, KEYS).astype(np.uint16),
+        sums=_joined(counts, SUMS),
+    )
+    return file.getvalue()
+
+
+def _joined(parts: Sequence[Counts], names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The columns of these parts one after the other, shape (columns, groups)."""
+    return np.hstack([np.empty((len(names), 0)), *([getattr(part, name) for name in names] for part in parts)])
+
+
+def from_bytes(data: bytes) -> dict[tuple[str, ...], Counts]:
+    """The counts that :func:`to_bytes` wrote, bit for bit. Raises ValueError for other bytes."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (BadZipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"these are no counts: {error}") from error
+    names = json.loads(str(arrays["names"]))
+    if not names:
+        return {}
+    ends = np.cumsum(arrays["lengths"])[:-1]
+    columns = (np.split(arrays["keys"], ends, axis=1), np.split(arrays["sums"], ends, axis=1))
+    about = (arrays["effects"].tolist(), arrays["score_is"].tolist())
+    parts = zip(names, *columns, *about, strict=True)
+    return {tuple(name): _counts(*part) for name, *part in parts}
+
+
+def _counts(keys: Any, sums: Any, effects: list[float], score_is: ScoreIs) -> Counts:
+    cell, predicted, automated = keys
+    columns = {name: np.ascontiguousarray(each) for name, each in zip(SUMS, sums, strict=True)}
+    return Counts(
+        cell=cell.astype(np.int64),
+        predicted=predicted.astype(bool),
+        automated=automated.astype(bool),
+        **{**columns, "n": columns["n"].astype(np.int64)},
+        design_effect=effects[0],
+        score_is=score_is,
+        acting_effects=(effects[1], effects[2]),
+    )
+
+
+_SUM = ("", "the sum of the labels")
+
+
+def of_labels(labels: Mapping[str | None, Counts]) -> bytes:
+    """The counts of labels. Those of the source as a whole (None) have no groups if its labels' counts give them."""
+    parts: dict[tuple[str, ...], Counts] = {(label_key(label),): part for label, part in labels.items()}
+    whole, pooled = labels.get(None), _pooled(labels)
+    if whole is not None and pooled is not None and _are_same(whole, pooled):
+        parts[_SUM] = parts.pop(("",)).take(np.zeros(len(whole.cell), dtype=bool))
+    return to_bytes(parts)
+
+
+def labels(data: bytes) -> dict[str | None, Counts]:
+    """The counts of :func:`of_labels`, bit for bit. Raises ValueError for other bytes."""
+    parts = from_bytes(data)
+    whole = parts.pop(_SUM, None)
+    stored = {label_of(key): part for (key,), part in parts.items()}
+    pooled = None if whole is None else _pooled(stored)
+    if whole is not None and pooled is not None:
+        stored[None] = replace(pooled, design_effect=whole.design_effect, acting_effects=whole.acting_effects)
+    return stored
+
+
+def _pooled(of: Mapping[str | None, Counts]) -> Counts | None:
+    """The labels' counts added up, in the order of their names: rounding of large sums depends on the order."""
+    names = sorted(label for label in of if label is not None)
+    return pool([of[name] for name in names]) if names else None
+
+
+def _are_same(whole: Counts, pooled: Counts) -> bool:
+    """Whether both are the same bit for bit, apart from their design effects."""
+    pairs = ((getattr(whole, name), getattr(pooled, name)) for name in KEYS + SUMS)
+    return whole.score_is == pooled.score_is and all(one.tobytes() == other.tobytes() for one, other in pairs)
+
+
+def of_segments(by_label: Mapping[str | None, SegmentCounts]) -> bytes:
+    """The counts of each label by segment."""
+    return to_bytes(
+        {(label_key(label), *segment): part for label, of in by_label.items() for segment, part in of.items()}
+    )
+
+
+def segments(data: bytes) -> dict[str | None, dict[tuple[str, str], Counts]]:
+    """The counts of :func:`of_segments`, without labels that have no segment. Raises ValueError for other bytes."""
+    by_label: dict[str | None, dict[tuple[str, str], Counts]] = {}
+    for (label, column, value), part in from_bytes(data).items():
+        by_label.setdefault(label_of(label), {})[column, value] = part
+    return by_label

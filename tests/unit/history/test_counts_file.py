@@ -1,0 +1,74 @@
+"""Counts come back from numpy's arrays to the bit; other bytes are an error that names them."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.core.counts import KEYS, SUMS, Counts, counts_from_rows, pool
+from monitor.history import counts_file
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1 / 3, 5e-324, 1e300, float("inf"), float("nan")]) | st.floats()
+GROUPS = st.lists(
+    st.tuples(st.integers(0, 10_000), st.booleans(), st.booleans(), st.integers(0, 2**50), *[NUMBERS] * 6), max_size=20
+)
+
+
+def bits_of(counts: Counts) -> list[object]:
+    arrays = [(getattr(counts, name).dtype, getattr(counts, name).tobytes()) for name in KEYS + SUMS]
+    return [*arrays, *(getattr(counts, f.name) for f in fields(counts) if f.name not in KEYS + SUMS)]
+
+
+@given(GROUPS)
+def test_any_counts_come_back_to_the_bit(groups: list[tuple[float, ...]]) -> None:
+    columns = list(zip(*groups, strict=True)) or [()] * 10
+    kinds = (np.int64, np.bool_, np.bool_, np.int64, *[np.float64] * 6)
+    arrays = {n: np.array(v, dtype=k) for n, v, k in zip(KEYS + SUMS, columns, kinds, strict=True)}
+    counts = Counts(**arrays, design_effect=1.7, acting_effects=(1.0, 2.3), score_is="confidence_in_prediction")  # type: ignore[arg-type]
+    assert bits_of(counts_file.from_bytes(counts_file.to_bytes({(): counts}))[()]) == bits_of(counts)
+
+
+def test_segments_come_back_each_with_its_own_rows_and_effects() -> None:
+    web = counts_from_rows([0.2, 0.9, 0.9], [0, 1, 0], weight=[1, 2, 3], automate_at=0.8)
+    none = counts_from_rows([], [])
+    parts = {("channel", "web"): replace(web, design_effect=1.5), ("channel", "ü"): none, ("band", "web"): web}
+    again = counts_file.segments(counts_file.of_segments({"a": parts, None: {("channel", "web"): web}, "b": {}}))
+    assert {name: bits_of(part) for name, part in again["a"].items()} == {n: bits_of(part) for n, part in parts.items()}
+    assert {label: list(of) for label, of in again.items()} == {"a": list(parts), None: [("channel", "web")]}
+    assert counts_file.segments(counts_file.of_segments({})) == {}
+
+
+@pytest.mark.parametrize("changed", [None, "ws", "score_is", "rows"])
+def test_the_whole_comes_back_to_the_bit_whether_its_labels_give_it_or_not(changed: str | None) -> None:
+    rng = np.random.default_rng(1)
+    labels: dict[str | None, Counts] = {
+        name: replace(counts_from_rows(rng.random(300), rng.random(300) < 0.4), design_effect=effect)
+        for name, effect in (("b", 1.1), ("a", 1.2), ("ä", 1.3))
+    }
+    whole = replace(
+        pool([labels[name] for name in sorted(map(str, labels))]), design_effect=1.7, acting_effects=(1.2, 1.1)
+    )
+    if changed == "ws":
+        whole = replace(whole, ws=whole.ws + 2.0**-40)
+    elif changed == "score_is":
+        whole = replace(whole, score_is="confidence_in_prediction")
+    elif changed == "rows":
+        whole = whole.take(whole.cell > 100)
+    labels[None] = whole
+    data = counts_file.of_labels(labels)
+    again = counts_file.labels(data)
+    assert {name: bits_of(part) for name, part in again.items()} == {
+        name: bits_of(part) for name, part in labels.items()
+    }
+    assert (("",) in counts_file.from_bytes(data)) is (changed is not None), "the groups are stored once"
+    assert bits_of(counts_file.labels(counts_file.of_labels({None: whole}))[None]) == bits_of(whole)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"x", counts_file.to_bytes({(): counts_from_rows([0.5], [1])})[:-30]])
+def test_other_bytes_are_an_error(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        counts_file.from_bytes(damaged)
