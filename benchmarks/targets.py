@@ -116,7 +116,7 @@ def _a_year(figure: str, years: list[Tally], group: str) -> Held:
 
 
 def _years(years: list[Tally]) -> list[Held]:
-    return [_a_year("the shipped rules on 20 unchanged labels", years, "metric")]
+    return [_a_year("the shipped rules on metrics, 20 unchanged labels", years, "metric")]
 
 
 def _traffic(years: list[Tally]) -> list[Held]:
