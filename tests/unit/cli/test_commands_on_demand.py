@@ -7,6 +7,8 @@ import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import typer
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 import monitor.cli
 from monitor.cli import app, automation
 from monitor.cli.common import Commands
+from tests.fakes.world import make_world
 
 
 @pytest.mark.parametrize("owner", [app, automation.automation_app])
@@ -33,12 +36,28 @@ def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:
     assert {name: " ".join(text.split("\n\n")[0].split()) for name, text in helps.items()} == dict(Commands.summaries)
 
 
-HEAVY = {"numpy", "pandas", "scipy", "duckdb", "sklearn", "matplotlib", "evidently"}
+HEAVY = {
+    "numpy", "pandas", "scipy", "duckdb", "sklearn", "matplotlib", "evidently", "plotly", "prefect", "slack_sdk",
+    "alembic", "fastapi", "jinja2",
+}  # fmt: skip
 QUICK = (["--help"], ["automation", "status", "--help"], ["incidents", "list", "--help"], ["automation", "disable"])
 
 
 @pytest.mark.parametrize("words", QUICK, ids=" ".join)
 def test_what_people_wait_for_imports_no_library_that_takes_long(words: list[str]) -> None:
+    assert HEAVY & imported_by(words, os.environ) == set()
+
+
+@pytest.mark.parametrize("words", [["automation", "status"], ["incidents", "list"]], ids=" ".join)
+def test_what_is_read_from_a_history_alone_imports_no_library_that_takes_long(tmp_path: Path, words: list[str]) -> None:
+    world = make_world(tmp_path)
+    with world.opened():  # makes the history
+        pass
+    assert HEAVY & imported_by(words, os.environ | world.environment) == set()
+
+
+def imported_by(words: list[str], environment: Mapping[str, str]) -> set[str]:
+    """The modules that a command has imported when it ends."""
     code = f"""
 import sys
 from monitor.cli import main
@@ -46,12 +65,14 @@ sys.argv = {["calmon", *words]!r}
 try:
     main()
 except SystemExit:
-    print("imported", *sys.modules)
+    pass
+print("imported", *sys.modules)
 """
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    imported = shown.rpartition("imported ")[2].split()
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    imported = set(shown.rpartition("imported ")[2].split())
     assert "typer" in imported
-    assert HEAVY & set(imported) == set()
+    return imported
 
 
 def test_the_nearest_of_all_commands_is_proposed_for_a_word_that_is_none() -> None:
