@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -152,18 +153,15 @@ def _place_of(text: str) -> _Place:
         except ValueError as error:
             raise cli.UsageError(f"this address {error}") from None
     if path.is_dir():
-        found = sorted(each for each in path.rglob("*") if _DATA.search(each.name))
-        if not found:
-            raise cli.UsageError(f"{text} holds no .csv or .parquet file")
-        deep = "**/" if any(each.parent != path for each in found) else ""
-        ending = _DATA.search(found[0].name)
-        return _Place(_IN_MEMORY, f"{path.as_posix()}/{deep}*{ending[0] if ending else ''}")
+        return _Place(_IN_MEMORY, _pattern_of(path))
     if not (path.is_file() or glob(text, recursive=True)):  # noqa: PTH207 - a pattern
         raise cli.UsageError(
             f"{text} is no file, no folder and no address (postgresql://..., duckdb:///..., sqlite:///...)"
         )
     if _DATA.search(text):
         return _Place(_IN_MEMORY, text)
+    if "?" in text:
+        raise cli.UsageError(f"{text} has a ?, after which an address has options: give the file a name without it")
     with path.open("rb") as stream:
         beginning = stream.read(12)
     if beginning.startswith(b"SQLite"):
@@ -171,6 +169,23 @@ def _place_of(text: str) -> _Place:
     if beginning.endswith(b"DUCK"):
         return _Place(f"duckdb:///{text}")
     raise cli.UsageError(f"{text} is no file of CSV or Parquet, and no database of DuckDB or SQLite{_of_json(text)}")
+
+
+def _pattern_of(folder: Path) -> str:
+    """The pattern of the files of data that a folder has most of; those with another ending are named."""
+    relative = (each.relative_to(folder) for each in sorted(folder.rglob("*")))
+    visible = [each for each in relative if not any(part.startswith(".") for part in each.parts)]
+    endings = [(found[0], each) for each in visible if (found := _DATA.search(each.name))]
+    if not endings:
+        raise cli.UsageError(f"{folder} holds no .csv or .parquet file")
+    ending, _ = Counter(ending for ending, _ in endings).most_common(1)[0]
+    others = [str(each) for its, each in endings if its != ending]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        left = f"{', '.join(others[:3])}{more}"
+        cli.out.print(Text(f"note: only the files of {folder} that end in {ending} are read, not {left}"))
+    deep = "**/" if any(len(each.parts) > 1 for its, each in endings if its == ending) else ""
+    return f"{folder.as_posix()}/{deep}*{ending}"
 
 
 def _of_json(path: str) -> str:

@@ -53,9 +53,14 @@ def given(environ: Mapping[str, str], field: str) -> str | None:
     True
     """
     found = _given(environ, field)
-    if found is not None and field in SECRETS:
+    if found is not None and field in SECRETS and not _is_a_path(field, found):
         remember(found)
     return found
+
+
+def _is_a_path(field: str, value: str) -> bool:
+    """Whether an address is the bare path of a file: that is no secret, and hints would be hidden with it."""
+    return field in ("warehouse_url", "store_url") and not set(value) & set("@:=?")
 
 
 def _given(environ: Mapping[str, str], field: str) -> str | None:
@@ -112,6 +117,8 @@ def database_address(value: str) -> str:
     if _IN_FILES.match(value) and rest and not rest.startswith(("/", "?")):
         kind = value.partition(":")[0].partition("+")[0]
         raise ValueError(f"names a file, so it needs three slashes ({kind}:///{_EXAMPLES[kind]})")
+    if _IN_FILES.match(value) and "?" in rest and "=" not in rest.partition("?")[2]:
+        raise ValueError("has a ?, after which an address has options: give the file a name without it, or a link")
     if not _has_plain_host(rest):
         raise ValueError(
             "cannot be read: percent-encode the user and password in it (@ as %40, : as %3A, / as %2F, ? as %3F, "

@@ -102,7 +102,9 @@ def change_switch(
     With a ``key``, a retry changes nothing and returns "already turned on". Raises :class:`KeyReused` if the key
     belongs to another change, and :class:`ChangeRefused`.
     """
-    if opened.config.sources and not opened.store.thresholds():  # the gate needs thresholds; of commands only this one and runs publish them
+    if (
+        opened.config.sources and not opened.store.thresholds()
+    ):  # the gate needs thresholds; of commands only this one and runs publish them
         publish(opened.store, opened.config, opened.clock())
     change = SwitchChange(source, label, enable, by, reason, until, key, segment)
     done = operate(opened.store, opened.config, change, opened.clock)

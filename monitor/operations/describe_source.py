@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from monitor.config.model import Config, SourceConfig
 from monitor.config.problems import closest
@@ -15,6 +16,7 @@ from monitor.core.rejection_words import sentence
 from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
+from monitor.warehouse.parquet_types import hidden_files
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.survey import Survey
 
@@ -37,7 +39,7 @@ class Description:
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
     """Describe a source: its whole relation, and ``reading``, its last ready window. Raises the errors of a reading."""
     survey = warehouse.survey(name, source)
-    doubts = (*doubts_about(source, survey), *_empty_window(survey, reading))
+    doubts = (*doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source))
     return Description(data_in_words(survey), window_in_words(reading), doubts, survey)
 
 
@@ -180,6 +182,15 @@ def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
         cause = "of another spelling than the labels" if source.kind == "single_label" else "written in other words"
         hint = ": give its words with positive" if source.positive or source.kind != "single_label" else ""
         yield f"no truth of {survey.truths:,} is positive: they may be {cause}{hint}"
+
+
+def _hidden(source: SourceConfig) -> Iterator[str]:
+    for pattern in (each for each in source.relations if is_files(each)):
+        hidden = hidden_files(pattern)
+        if hidden:
+            more = f" and {len(hidden) - SHOWN_EXAMPLES} more" if len(hidden) > SHOWN_EXAMPLES else ""
+            names = ", ".join(clean(Path(path).name) for path in hidden[:SHOWN_EXAMPLES])
+            yield f"{count_of(len(hidden), 'hidden file')} of {pattern} left out: {names}{more}"
 
 
 def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:

@@ -438,10 +438,11 @@ def plain_name(name: str) -> str:
 def _number(text: str) -> float | None:
     """A number as people write it.
 
-    >>> _number("0,87"), _number("97"), _number("n/a")
-    (0.87, 97.0, None)
+    >>> _number("0,87"), _number("97"), _number("97 %"), _number("n/a")
+    (0.87, 97.0, 0.97, None)
     """
+    plain = text.replace(",", ".") if "." not in text else text
     try:
-        return float(text.replace(",", ".") if "." not in text else text)
+        return float(plain.rstrip("% ")) / 100 if plain.endswith("%") else float(plain)
     except ValueError:
         return None

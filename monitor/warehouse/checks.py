@@ -169,6 +169,7 @@ def layout_of(
         *_unknown(name, source, available),
         *_missing(name, source, found, available),
         *_ambiguous(name, layout, available),
+        *_bytes(name, source, layout, dialect),
         *_types(connection, name, source, layout, dialect),
     ]
     return problems or layout
@@ -256,6 +257,20 @@ def _ambiguous(name: str, layout: Layout, available: Columns) -> Iterator[Relati
         if times[column] > 1:
             remedy = "give one of them another name in the SELECT"
             yield RelationProblem(name, f"column {column} is there {times[column]} times", remedy)
+
+
+_TEXTS = ("item", "label", "predicted_label", "true_label", "cluster", "model_version")
+_DECODED = {"duckdb": "decode({})", "postgresql": "convert_from({}, 'UTF8')"}
+
+
+def _bytes(name: str, source: SourceConfig, layout: Layout, dialect: Dialect) -> Iterator[RelationProblem]:
+    """The columns of names that are bytes: as text they would be names such as r\\xC3\\xBCck."""
+    for wanted in (*_TEXTS, *source.segments):
+        if layout.has(wanted) and layout.columns[wanted].kind == "bytes":
+            column = layout.columns[wanted].name
+            decoded = _DECODED.get(dialect.name, "{} as text").format(column)
+            remedy = f"decode it in a view or a SELECT: {decoded}"
+            yield RelationProblem(name, f"column {column} ({wanted}) is bytes, no text", remedy)
 
 
 def _types(

@@ -33,7 +33,18 @@ from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
 Kind = Literal[
-    "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "unknown", "other"
+    "number",
+    "float32",
+    "decimal",
+    "integer",
+    "boolean",
+    "text",
+    "timestamp",
+    "timestamptz",
+    "date",
+    "bytes",
+    "unknown",
+    "other",
 ]
 NUMERIC: tuple[Kind, ...] = ("number", "float32", "decimal", "integer")
 """Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster.
@@ -745,7 +756,14 @@ def duckdb_kind(type_name: str) -> Kind:
         return "float32"
     if type_name.startswith("TIMESTAMP"):
         return "timestamptz" if "ZONE" in type_name or "TZ" in type_name else "timestamp"
-    plain: dict[str, Kind] = {"BOOLEAN": "boolean", "DATE": "date", "VARCHAR": "text", "UUID": "text", "JSON": "text"}
+    plain: dict[str, Kind] = {
+        "BOOLEAN": "boolean",
+        "DATE": "date",
+        "VARCHAR": "text",
+        "UUID": "text",
+        "JSON": "text",
+        "BLOB": "bytes",
+    }
     if type_name.startswith("ENUM"):
         return "text"
     return "number" if type_name.removeprefix("U").startswith(_NUMBER_TYPES) else plain.get(type_name, "other")
@@ -818,7 +836,7 @@ def _postgres_kind(name: str, category: str) -> Kind:
         return "integer"
     named: dict[str, Kind] = {
         "timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date", "float4": "float32",
-        "numeric": "decimal",
+        "numeric": "decimal", "bytea": "bytes",
     }  # fmt: skip
     categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
     return named.get(name) or categories.get(category, "other")

@@ -84,7 +84,9 @@ def _as(column: Expression, given_type: str, *, is_score: bool) -> tuple[Express
         decimal = sa.not_(sa.func.contains(text, "."))
         decimal = decimal if is_score else sa.and_(decimal, sa.not_(sa.func.regexp_matches(text, _THOUSANDS)))
         plain = sa.case((decimal, sa.func.replace(text, ",", ".")), else_=text)
-        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), _truth(text), _NAN)
+        share = sa.func.rtrim(plain, sa.literal_column("'% '"))  # 97% is .97
+        percent = sa.case((sa.func.ends_with(text, sa.literal_column("'%'")), sa.try_cast(share, sa.Double) / 100))
+        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), percent, _truth(text), _NAN)
         return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     zone = "+00" if "%z" in given_type.casefold() else ""  # with a zone, the moment is one in UTC

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from glob import escape
+from glob import escape, glob
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -18,7 +19,7 @@ from monitor.config.relation import ParquetFiles, ParquetPart
 SINGLE, DOUBLE = "FLOAT", "DOUBLE"
 Types = Mapping[str, str | None]
 _WILD = re.compile(r"[*?\[]")
-_SCHEMAS = sa.text("SELECT file_name, name, type, num_children FROM parquet_schema(:path)")
+_SCHEMAS = sa.text("SELECT file_name, name, type, num_children FROM parquet_schema(:paths)")
 
 
 def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
@@ -26,20 +27,34 @@ def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
 
     Only the ends of the files are read, where their columns are named. Raises sqlalchemy's errors.
     """
-    if not _WILD.search(files.path):
+    if not _WILD.search(files.path) or "://" in files.path:
         return files
+    visible = visible_files(files.path)
     rows: dict[str, list[tuple[str, str | None, int]]] = {}
-    for path, name, kind, children in connection.execute(_SCHEMAS, {"path": files.path}):
+    for path, name, kind, children in connection.execute(_SCHEMAS, {"paths": [escape(path) for path in visible]}):
         rows.setdefault(path, []).append((name, kind, children or 0))
     types = {path: columns_of(nodes) for path, nodes in rows.items()}
     mixed = _named(types.values(), SINGLE) & _named(types.values(), DOUBLE)
-    if not mixed:
+    if not mixed and not hidden_files(files.path) and not Path(files.path).is_file():
         return files
     parts: dict[tuple[str, ...], list[str]] = {}
     for path, columns in types.items():
         singles = (name for name, kind in columns.items() if kind == SINGLE and name.casefold() in mixed)
         parts.setdefault(tuple(sorted(singles)), []).append(escape(path))
     return replace(files, parts=tuple(ParquetPart(tuple(paths), singles) for singles, paths in parts.items()))
+
+
+def visible_files(pattern: str) -> list[str]:
+    """The files of a pattern, or the one that has it as its name, without hidden ones such as ``._a.parquet``."""
+    return [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True))  # noqa: PTH207 - absolute
+
+
+def hidden_files(pattern: str) -> list[str]:
+    """The hidden files that fit a pattern, which are left out."""
+    if not _WILD.search(pattern) or "://" in pattern or Path(pattern).is_file():
+        return []
+    every = glob(pattern, recursive=True, include_hidden=True)  # noqa: PTH207 - absolute
+    return sorted({*every} - {*visible_files(pattern)})
 
 
 def columns_of(nodes: Iterable[tuple[str, str | None, int]]) -> Types:

@@ -63,6 +63,10 @@ class WarehouseTimeout(WarehouseFailed):
     """The warehouse took longer than the time limit. Trying again at once would take as long."""
 
 
+_OPTIONS = "union_by_name = true, binary_as_string = true"
+"""Text is bytes in files of older programs, which do not say that it is UTF-8."""
+
+
 def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     """The relation as a FROM clause with the alias ``name``."""
     if isinstance(relation, Query):
@@ -73,8 +77,8 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
-        by_name: sa.ColumnElement[Any] = sa.literal_column("union_by_name = true")
-        return sa.func.read_parquet(path, by_name).table_valued(name=name)
+        options: sa.ColumnElement[Any] = sa.literal_column(_OPTIONS)
+        return sa.func.read_parquet(path, options).table_valued(name=name)
     if isinstance(relation, CsvFiles):
         return sa.text(select_of(relation).replace(":", r"\:")).columns().subquery(name)
     schema = ".".join(relation.parts[:-1]) or None
@@ -91,8 +95,7 @@ def select_of(files: CsvFiles) -> str:
 def _select_of_parts(files: ParquetFiles) -> str:
     """A SELECT of all rows of Parquet files of several types."""
     return " UNION ALL BY NAME ".join(
-        f"SELECT *{_made_double(part.singles)} "
-        f"FROM read_parquet([{', '.join(map(literal, part.paths))}], union_by_name = true)"
+        f"SELECT *{_made_double(part.singles)} FROM read_parquet([{', '.join(map(literal, part.paths))}], {_OPTIONS})"
         for part in files.parts
     )
 

@@ -50,9 +50,13 @@ def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> 
     rows = connection.execute(_readable(clause, columns, dialect).limit(SAMPLE)).all()
     by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     return [
-        ColumnSample(name, kind, tuple(value for value in values if value is not None), len(rows))
+        ColumnSample(name, kind, tuple(map(_decoded, (value for value in values if value is not None))), len(rows))
         for (name, kind), values in zip(columns, by_column, strict=True)
     ]
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> sa.Select[Any]:
