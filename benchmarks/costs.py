@@ -6,7 +6,7 @@ import statistics
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from monitor.core.windows import week
 from monitor.evaluation.evaluate import estimates_of
 from monitor.history.store import Store
 from monitor.inference.memory import forget
-from monitor.operations import collect, pin_baseline
+from monitor.operations import pin_baseline
 from monitor.warehouse.reader import Warehouse
 
 WEEKS = ("2026-W45", "2026-W46")  # the baseline, and the week that is judged
@@ -174,14 +174,14 @@ def _staged(folder: Path, attempt: int) -> Staged:
     with Warehouse.from_url(address(folder / "warehouse.duckdb")) as warehouse, Store.from_url(history) as store:
         monitor = Monitor(config(), Settings(), warehouse, store, None, lambda: now)
         pin_baseline.pin(monitor, first, first, by="benchmark", reason="benchmark")
-        run.begin(monitor, window, [SOURCE], "auto")
-        reading, data = timed(lambda: collect.collect(monitor, window, [SOURCE], store=True))
+        begun = run.begin(monitor, run.Run(window, (SOURCE,)))
+        reading, read = timed(lambda: run.read(monitor, begun))
         forget()
-        judging, evaluated = timed(lambda: run.judge(monitor, data, keep=False))
-        acting, _ = timed(lambda: run.record_and_act(monitor, window, evaluated, "auto"))
-        estimating, estimates = timed(lambda: estimates_of(data[0].data, monitor.config))
-    assert len(estimates) == len(evaluated[0].estimates)
-    return Staged((reading, judging, estimating, acting), len(estimates), evaluated[0].verdicts)
+        judging, judged = timed(lambda: run.judge(monitor, replace(read, mode="never")))
+        acting, _ = timed(lambda: run.act(monitor, replace(judged, mode="auto")))
+        estimating, estimates = timed(lambda: estimates_of(read.collected[0].data, monitor.config))
+    assert len(estimates) == len(judged.evaluated[0].estimates)
+    return Staged((reading, judging, estimating, acting), len(estimates), judged.evaluated[0].verdicts)
 
 
 def run_table(size: Size, found: Sequence[Staged]) -> Table:

@@ -40,8 +40,7 @@ from monitor.core.windows import last_ready, week
 from monitor.operations import open as opening
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
-from monitor.run import Stage, deliver, perform
-from monitor.run import stages as stages_of
+from monitor.run import Run, Stage, deliver, perform
 from monitor.warehouse.reader import Warehouse
 from tests.fakes import slack
 from tests.fakes.world import World, write_duckdb
@@ -119,9 +118,8 @@ class Year:
             with self.opened(plain=plain, fails=fails) as monitor:
                 outage.end(monitor.settings, monitor.store, self.clock())
                 strike(monitor)
-                names = list(monitor.config.sources)
-                due = stages_of(monitor, window, names, "auto", try_again=lambda: tries.left > 0)
-                result = perform(due, tries.do)
+                due = Run(window, tuple(monitor.config.sources), try_again=lambda: tries.left > 0)
+                result = perform(monitor, due, do=tries.do)
                 failed = stages.unread(result)
                 reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor, failed))
             stages.refuse_empty(result, reported=reported)
@@ -163,8 +161,9 @@ class _Tries:
 
     left: int = stages.RETRIES
 
-    def do(self, stage: Stage) -> Any:
-        return self.ask(stage.work)
+    def do(self, stage: Stage, monitor: Monitor, run: Run) -> Run:
+        done: Run = self.ask(lambda: stage(monitor, run))
+        return done
 
     def ask(self, question: Callable[[], Any]) -> Any:
         self.left = stages.RETRIES

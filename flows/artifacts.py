@@ -11,13 +11,13 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.events import emit_event
 
 from monitor.context import Monitor
-from monitor.core.records import Verdict, Window
+from monitor.core.records import Verdict
 from monitor.operations.collect import report_path
 from monitor.operations.write_report import write_report
 from monitor.report.data import ReportData
 from monitor.report.markdown import escape, summary_markdown, trend_markdown
 from monitor.report.run_document import verdict_row
-from monitor.run import RunResult
+from monitor.run import Run
 
 COLUMNS = (
     "outcome", "reason", "severity", "source", "label", "rule", "metric", "where", "value", "baseline", "change",
@@ -31,11 +31,12 @@ Pages = Sequence[tuple[str, str, Path]]
 """(key, title, path) of each page that was written for the run."""
 
 
-def show(monitor: Monitor, window: Window, result: RunResult) -> None:
-    """Create the artifacts and events of one evaluation. Keys stay the same, so the UI shows their history."""
+def publish(monitor: Monitor, result: Run) -> Run:
+    """Create the page, artifacts and events of a run. Keys stay the same, so the UI shows their history."""
+    window = result.window
     path, data = write_report(monitor, window)
     key = f"calmon-{window.schedule}"
-    pages = [("report", f"Report of {window.name}", path), *_drift_pages(monitor, window, result)]
+    pages = [("report", f"Report of {window.name}", path), *_drift_pages(monitor, result)]
     create_markdown_artifact(key=key, markdown=summary(data, result, pages), description=window.name)
     verdicts = [v for part in result.evaluated for v in part.verdicts]
     create_table_artifact(key=f"{key}-verdicts", table=verdict_table(verdicts), description=window.name)
@@ -46,9 +47,10 @@ def show(monitor: Monitor, window: Window, result: RunResult) -> None:
     for verdict in verdicts:
         if verdict.outcome == "breach":
             _emit(verdict)
+    return result
 
 
-def summary(data: ReportData, result: RunResult, pages: Pages) -> str:
+def summary(data: ReportData, result: Run, pages: Pages) -> str:
     """The run on one page: findings, actions, the trend of every label, and the paths of the pages."""
     links = "\n".join(f"- [{escape(title)}]({page.resolve().as_uri()}): `{page.resolve()}`" for _, title, page in pages)
     found = summary_markdown(data, result.actions).rstrip()
@@ -62,10 +64,10 @@ def verdict_table(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     return [{column: row[column] for column in COLUMNS} for row in rows]
 
 
-def _drift_pages(monitor: Monitor, window: Window, result: RunResult) -> Iterator[tuple[str, str, Path]]:
+def _drift_pages(monitor: Monitor, result: Run) -> Iterator[tuple[str, str, Path]]:
     """The drift reports of this window; sources without features or a baseline have none."""
     for part in result.evaluated:
-        path = report_path(monitor, window, part.source)
+        path = report_path(monitor, result.window, part.source)
         if path.is_file():
             slug = re.sub(r"[^a-z0-9]+", "-", part.source.lower()).strip("-")  # characters allowed in a key
             yield f"drift-{slug}", f"Drift of the features of {part.source}", path

@@ -1,57 +1,86 @@
-"""Evaluate many past windows, oldest first. It never changes a switch and never sends."""
+"""Evaluate many past windows of many sources, on as many processes as wanted. It never switches and never sends.
+
+A window is judged by its counts and those of the windows before it; random numbers are seeded by source, label, metric
+and window. So the history is the same in whatever order windows are judged, once the counts before them are stored:
+a block of windows is read first, then judged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
 from uuid import UUID
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger, task, unmapped
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import TaskRunner
 
 from flows.hooks import report_run_failed
-from flows.stages import NothingEvaluated, opened, past_windows, requested, scheduled_window
-from monitor.core.records import Schedule
-from monitor.core.redaction import secrets_hidden
+from flows.spread import Origin, opened_like, origin_of, task_runner
+from flows.stages import IO, NothingEvaluated, opened, requested, scheduled_window, tries_left
+from monitor.core.records import Schedule, Window
 from monitor.core.windows import span
-from monitor.operations.workers import Awaited, Workers, WorkersFailed, processes, work
+from monitor.operations import collect
+from monitor.run import Run, perform
+from monitor.warehouse.reader import RelationError, WarehouseFailed
+
+BLOCK = 13
+"""How many windows are read before the first of them is judged: their readings are in memory until then."""
 
 
-@task(name="work for a backfill", task_run_name="read or judge", cache_policy=NO_CACHE)
-def on_dask_worker(payload: bytes) -> bytes:
-    """In a worker of a Dask cluster: read or judge a window."""
-    with secrets_hidden():  # not as a decorator: a decorated function could not be sent to the worker
-        return work(payload)
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One source in one window: how many verdicts are breaches, or why it could not be read."""
+
+    window: str
+    source: str
+    breaches: int
+    unread: str = ""
 
 
-@contextmanager
-def dask_tasks(address: str) -> Iterator[Workers]:
-    """The workers of the Dask scheduler at this address; their work appears as tasks of this flow run.
-
-    Raises WorkersFailed if prefect-dask is not installed, and if the cluster has no worker.
-    """
-    try:
-        from prefect_dask import DaskTaskRunner  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise WorkersFailed("Dask is not installed; pip install 'calibration-monitor[dask]'") from error
-    with DaskTaskRunner(address=address) as runner:
-        count = len(runner.client.nthreads())
-        if not count:
-            raise WorkersFailed(f"the Dask scheduler at {address} has no worker; start some with `dask worker`")
-
-        def submit(payload: bytes) -> Awaited[bytes]:
-            pending: Awaited[bytes] = runner.submit(on_dask_worker, {"payload": payload})
-            return pending
-
-        yield Workers(count, submit)
+@task(name="read", task_run_name="read {source} {window.name}", timeout_seconds=2700, **IO)
+def read_ahead(origin: Origin, window: Window, source: str) -> collect.WindowRead | None:
+    """Read one source in one window and store its counts; None if it cannot be read, which :func:`evaluate` reports."""
+    with opened_like(origin) as monitor:
+        try:
+            return collect.read_ahead(monitor, window, source)
+        except (RelationError, WarehouseFailed) as error:
+            if isinstance(error, WarehouseFailed) and tries_left():
+                raise
+            return None
 
 
-def workers_of(workers: int | None, dask: str | None) -> AbstractContextManager[Workers | None]:
-    """The workers of a flow run: those of a Dask cluster, ``workers`` processes of this machine, or None."""
-    if dask is not None:
-        return dask_tasks(dask)
-    return nullcontext() if workers is None else processes(workers)
+@task(name="evaluate", task_run_name="evaluate {source} {window.name}", timeout_seconds=4500, **IO)
+def evaluate(origin: Origin, window: Window, source: str, ahead: collect.WindowRead | None = None) -> Judged:
+    """Evaluate one source in one window, from what was read ``ahead``."""
+    with opened_like(origin) as monitor:
+        readings = {} if ahead is None else {source: ahead}
+        (part,) = perform(monitor, Run(window, (source,), "never", try_again=tries_left, ahead=readings)).evaluated
+    breaches = sum(verdict.outcome == "breach" for verdict in part.verdicts)
+    return Judged(window.name, source, breaches, f"{part.problem}: {part.error}" if part.problem else "")
+
+
+def blocks(windows: Sequence[Window]) -> list[Sequence[Window]]:
+    """The windows in blocks. The first is alone: evaluating it reads the windows before it that are pooled with it."""
+    return [windows[:1], *(windows[start : start + BLOCK] for start in range(1, len(windows), BLOCK))]
+
+
+def evaluate_block(
+    runner: TaskRunner[Any], origin: Origin, windows: Sequence[Window], sources: Sequence[str]
+) -> list[Judged]:
+    """Read every source in every window of a block, then judge all of them; oldest windows first."""
+    pairs = list(product(windows, sources))
+    mapped = {
+        "origin": unmapped(origin), "window": [window for window, _ in pairs], "source": [name for _, name in pairs]
+    }  # fmt: skip
+    if len(windows) > 1:
+        reads = runner.map(read_ahead, mapped)  # type: ignore[arg-type]  # Prefect: a task that may be async
+        reads.wait()
+        mapped["ahead"] = reads
+    judged: list[Judged] = runner.map(evaluate, mapped).result()  # type: ignore[arg-type]
+    return judged
 
 
 @flow(
@@ -66,31 +95,29 @@ def backfill(
     last: str,
     schedule: Schedule = "weekly",
     sources: list[str] | None = None,
-    workers: int | None = None,
+    workers: int = 1,
     dask: str | None = None,
 ) -> dict[str, int]:
     """Evaluate the windows from ``first`` to ``last``; returns window name -> number of breaches.
 
-    ``workers`` processes of this machine, or the workers of the Dask scheduler at the address ``dask``, read and judge.
-    If no source of a window could be read, the flow goes on with the others, and fails at its end.
+    ``workers`` processes of this machine do it, or those of the Dask scheduler at the address ``dask``. If no source of
+    a window could be read, the flow goes on with the others, and fails at its end.
     """
     logger = get_run_logger()
-    found: dict[str, int] = {}
-    unread: list[str] = []
-    with opened() as monitor, workers_of(workers, dask) as helpers:
+    judged: list[Judged] = []
+    with opened() as monitor, task_runner(workers, dask) as runner:
         names = requested(monitor, sources)
         ends = (scheduled_window(monitor, schedule, first), scheduled_window(monitor, schedule, last))
         windows = span(*ends, monitor.config.zone)
         bar = create_progress_artifact(progress=0.0, key="calmon-backfill", description=f"{first} to {last}")
-        with closing(past_windows(monitor, windows, names, helpers)) as past:
-            for done, (window, result) in enumerate(zip(windows, past, strict=True), start=1):
-                unread += [window.name] if all(part.problem for part in result.evaluated) else []
-                for part in (part for part in result.evaluated if part.problem):
-                    logger.warning("%s: %s could not be read: %s", window.name, part.source, part.error)
-                found[window.name] = sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
-                logger.info("%s: %d breaches", window.name, found[window.name])
-                if isinstance(bar, UUID):
-                    update_progress_artifact(artifact_id=bar, progress=100.0 * done / len(windows))
+        for block in blocks(windows):
+            judged += evaluate_block(runner, origin_of(monitor), block, names)
+            if isinstance(bar, UUID):
+                update_progress_artifact(artifact_id=bar, progress=100.0 * len(judged) / (len(windows) * len(names)))
+    for each in judged:
+        if each.unread:
+            logger.warning("%s: %s could not be read: %s", each.window, each.source, each.unread)
+    unread = [w.name for w in windows if all(each.unread for each in judged if each.window == w.name)]
     if unread:
         raise NothingEvaluated(f"no source could be read for {', '.join(unread)}")
-    return found
+    return {w.name: sum(each.breaches for each in judged if each.window == w.name) for w in windows}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 
 from prefect import flow
 from rich.console import RenderableType
 
 from flows.rebaseline import pin_weeks
-from flows.stages import evaluate_window, past_windows
+from flows.stages import PUBLISHED, evaluate_window
 from monitor.config.load import load_config
 from monitor.config.settings import load_settings
 from monitor.context import utc_now
@@ -17,7 +16,6 @@ from monitor.core.windows import last_ready
 from monitor.demo import story
 from monitor.demo.progress import steps
 from monitor.operations.open import open_monitor
-from monitor.operations.workers import processes
 
 
 # No failure hooks: a person is watching, and made-up failures should notify nobody.
@@ -38,10 +36,10 @@ def demo() -> RenderableType:
             pin_weeks(monitor, first.name, last.name, None, "the first weeks of the demo", "demo")
             story.turn_on(monitor)
             step.begin("backfill", len(plan.backfilled))
-            with processes(2) if (os.cpu_count() or 1) > 1 else nullcontext() as workers:
-                for _ in past_windows(monitor, plan.backfilled, names, workers):
-                    step.advance()
+            for window in plan.backfilled:
+                evaluate_window(monitor, window, names, "never")
+                step.advance()
             step.begin(f"running {plan.last.name} for real", 1)
             monitor = story.at(opened, plan.due)
-            result = evaluate_window(monitor, plan.last, names, "auto", publishes=True)
+            result = evaluate_window(monitor, plan.last, names, "auto", PUBLISHED)
             return story.ending(monitor, plan, result, summary)

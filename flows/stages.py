@@ -1,6 +1,6 @@
 """The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
 
-monitor.run defines the stages and their order; this module decides nothing.
+monitor.run defines the stages and their order; this module adds the page of the run, and decides nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -20,11 +20,10 @@ from prefect.runtime import flow_run, task_run
 from prefect.tasks import exponential_backoff
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from flows.artifacts import show
+from flows.artifacts import publish
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.watchdog import is_reported
-from monitor.backfill import evaluate_past
 from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
@@ -33,8 +32,7 @@ from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
 from monitor.history.errors import HistoryLost, StoreUnreachable
 from monitor.operations.open import open_monitor, open_store
-from monitor.operations.workers import Workers
-from monitor.run import RunResult, Stage, StageName, perform, stages
+from monitor.run import STAGES, Run, Stage, act, begin, judge, perform, read
 from monitor.warehouse.reader import WarehouseFailed
 
 RETRIES = 3
@@ -92,52 +90,33 @@ def tries_left() -> bool:
 
 @task(**IO)
 @secrets_hidden()
-def work(window: Window, stage: Stage) -> Any:
+def work(window: Window, stage: Callable[[], Run]) -> Run:
     """Do one stage of the run of a window; :data:`TASKS` has its name and time-out."""
-    return stage.work()
+    return stage()
 
 
-def _task(name: StageName, run_name: str, seconds: int) -> Task[..., Any]:
-    return work.with_options(name=name.value, task_run_name=f"{run_name} {{window.name}}", timeout_seconds=seconds)
-
-
-TASKS = {
-    StageName.BEGIN: _task(StageName.BEGIN, "begin", 120),
-    StageName.READ: _task(StageName.READ, "read", 2700),
-    StageName.JUDGE: _task(StageName.JUDGE, "judge", 1800),
-    StageName.ACT: _task(StageName.ACT, "act on", 600),
-    StageName.PUBLISH: _task(StageName.PUBLISH, "publish", 600),
+TASKS: dict[Stage, Task[..., Run]] = {
+    stage: work.with_options(
+        name=stage.__name__, task_run_name=f"{stage.__name__} {{window.name}}", timeout_seconds=seconds
+    )
+    for stage, seconds in ((begin, 120), (read, 2700), (judge, 1800), (act, 600), (publish, 600))
 }
 """The stages that are tasks, with their time-outs in seconds. The heartbeat is not a task: it never fails."""
+PUBLISHED = (*STAGES[:-1], publish, STAGES[-1])
+"""The stages of a run whose page and artifacts are shown in Prefect."""
 
 
 def evaluate_window(
-    monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode, *, publishes: bool = False
-) -> RunResult:
-    """Evaluate one window by tasks. ``publishes`` also creates its report, artifacts and events."""
-
-    due = stages(
-        monitor,
-        window,
-        sources,
-        mode,
-        progress=lambda text: get_run_logger().debug(text),
-        try_again=tries_left,
-        publish=(lambda result: show(monitor, window, result)) if publishes else None,
-    )
-    return perform(due, partial(do_in, window))
+    monitor: Monitor, window: Window, sources: Sequence[str], mode: ActMode, stages: Sequence[Stage] = STAGES
+) -> Run:
+    """Evaluate one window by tasks."""
+    run = Run(window, tuple(sources), mode, progress=lambda text: get_run_logger().debug(text), try_again=tries_left)
+    return perform(monitor, run, stages, as_task)
 
 
-def do_in(window: Window, stage: Stage) -> Any:
-    """Do a stage of a window's run: as a task if it has one, else directly."""
-    return TASKS[stage.name](window, stage) if stage.name in TASKS else stage.work()
-
-
-def past_windows(
-    monitor: Monitor, windows: Sequence[Window], sources: Sequence[str], workers: Workers | None
-) -> Generator[RunResult, None, None]:
-    """Evaluate past windows by tasks, oldest first; ``workers`` read and judge."""
-    return evaluate_past(monitor, windows, sources, workers, do_in, tries_left)
+def as_task(stage: Stage, monitor: Monitor, run: Run) -> Run:
+    """Do a stage of a run: as a task if it has one, else directly."""
+    return TASKS[stage](run.window, partial(stage, monitor, run)) if stage in TASKS else stage(monitor, run)
 
 
 @contextmanager
@@ -210,7 +189,7 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         names = requested(monitor, sources)
         window = scheduled_window(monitor, schedule, name)
         logger.info("evaluating %s", window.name)
-        result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", publishes=True)
+        result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", PUBLISHED)
         _say(result, logger.info, logger.error)
         failed = unread(result)
         reported = bool(failed) and ask(lambda: is_reported(monitor, failed))
@@ -218,13 +197,13 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
     return result.document
 
 
-def unread(result: RunResult) -> list[str]:
+def unread(result: Run) -> list[str]:
     """The sources of a run if none of them could be read; empty if at least one was judged."""
     failed = [part.source for part in result.evaluated if part.problem]
     return failed if len(failed) == len(result.evaluated) else []
 
 
-def refuse_empty(result: RunResult, *, reported: bool = False) -> None:
+def refuse_empty(result: Run, *, reported: bool = False) -> None:
     """Raise NothingEvaluated if no source could be read: an unattended run must not stay silent about that.
 
     ``reported``: the run's own message reports it already, so the hook of the failed flow need not.
@@ -235,7 +214,7 @@ def refuse_empty(result: RunResult, *, reported: bool = False) -> None:
         )
 
 
-def _say(result: RunResult, info: Callable[..., None], error: Callable[..., None]) -> None:
+def _say(result: Run, info: Callable[..., None], error: Callable[..., None]) -> None:
     for part in result.evaluated:
         if part.problem:
             error("%s: %s: %s", part.source, part.problem, part.error)

@@ -41,7 +41,6 @@ from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.operations.open import open_monitor, open_store
-from monitor.operations.workers import Workers, WorkersFailed, dask_cluster, processes
 from monitor.report.console import console
 from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWarehouseAddress
 
@@ -158,13 +157,6 @@ def _before_commands() -> None:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="Only this source of alerts.yaml.")]
 LabelOption = Annotated[str | None, typer.Option("--label", help="Only this label.")]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Work in so many processes of this machine; default: in this one."),
-]
-DaskOption = Annotated[
-    str | None, typer.Option("--dask", help="Work on the Dask cluster whose scheduler is here: tcp://scheduler:8786.")
-]
 ByOption = Annotated[str | None, typer.Option("--by", help="Who does this; default: the system user.")]
 
 
@@ -213,7 +205,7 @@ def plain_errors() -> Iterator[None]:
         raise fail(str(error), USAGE, then="calmon check") from error
     except (WindowError, UsageError) as error:
         raise fail(str(error), USAGE) from error
-    except (HistoryError, WorkersFailed) as error:
+    except HistoryError as error:
         raise fail(str(error)) from error
     except (RelationError, WarehouseFailed) as error:
         raise fail(str(error), then="calmon check") from error
@@ -266,32 +258,6 @@ def store(*, writes: bool = False) -> Iterator[Store]:
     """The history of this environment, with plain errors."""
     with plain_errors(), open_store(settings(), writes=writes) as opened:
         yield opened
-
-
-@contextmanager
-def workers(count: int | None, dask: str | None) -> Iterator[Workers | None]:
-    """The processes that a command works in; None: this one. SIGTERM ends the work as Ctrl-C does.
-
-    Raises UsageError and WorkersFailed.
-    """
-    if count is not None and dask is not None:
-        raise UsageError("--workers and --dask exclude each other: choose one")
-    with _interrupted_by_sigterm():
-        if count is None and dask is None:
-            yield None
-            return
-        with dask_cluster(dask) if dask is not None else processes(count or 1) as found:
-            yield found
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Raise KeyboardInterrupt for SIGTERM, which would end this process with runs and workers left behind."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:

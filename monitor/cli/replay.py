@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -20,7 +20,8 @@ from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
-from monitor.operations.replay.model import NEVER_READ, Difference, LeftOut, Missing, Opened, Pair, Replay, Seen, Side
+from monitor.operations.replay.document import document, where_of
+from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Pair, Replay, Seen, Side
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
@@ -55,8 +56,6 @@ def replay(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     json_output: cli.JsonFlag = False,
-    workers: cli.WorkersOption = None,
-    dask: cli.DaskOption = None,
 ) -> None:
     """Which incidents a rules file would have opened, beside the present one. Changes and sends nothing.
 
@@ -75,8 +74,8 @@ def replay(
         except ReplayRefused as error:
             raise cli.UsageError(str(error)) from error
         history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
-        with history as store, cli.workers(workers, dask) as pool, bar(plan.total, "replay") as advance:
-            found = replaying.replay(store, plan, advance, pool)
+        with history as store, bar(plan.total, "replay") as advance:
+            found = replaying.replay(store, plan, advance)
         known = sorted({subject.label for subject in found.subjects if subject.label is not None})
         if label is not None and label not in known:
             judged = ", ".join(known) or "none"
@@ -88,80 +87,6 @@ def replay(
         _show(shown)
     if not found.subjects:
         raise cli.fail("the history holds nothing of these weeks; `calmon backfill` reads and keeps them")
-
-
-# --- for programs
-
-
-def document(found: Replay) -> dict[str, Any]:
-    """The replay as one JSON document: the same for the same history and files."""
-    given, sides = found.agreement, {"present": found.present, "proposed": found.proposed}
-    return {
-        "from": found.weeks[0].name,
-        "to": found.weeks[-1].name,
-        "weeks": len(found.weeks),
-        **{name: _side(side) for name, side in sides.items()},
-        "incidents": [_pair(pair) for pair in found.pairs],
-        "timelines": [
-            _about(subject) | {name: _timeline(side, subject) for name, side in sides.items()}
-            for subject in found.subjects
-        ],
-        "missing": [_missing(each) for each in found.missing],
-        "omitted": [
-            {"in": o.side, "rule": o.rule, "source": o.source, "reason": o.reason, "windows": o.windows}
-            for o in found.omitted
-        ],
-        "as_given": {
-            "compared": given.compared,
-            "same": given.compared - len(given.differences),
-            "differences": [_difference(each) for each in given.differences],
-        },
-    }
-
-
-def _missing(missing: Missing) -> dict[str, Any]:
-    about = {"schedule": missing.schedule, "source": missing.source, "from": missing.first, "to": missing.last}
-    return about | {"windows": missing.windows, "reason": missing.reason}
-
-
-def _difference(each: Difference) -> dict[str, Any]:
-    about = {"rule": each.rule, **_about(each.subject), "window": each.window}
-    return about | {"given": each.given, "replayed": each.replayed or None, "cause": each.cause}
-
-
-def _about(subject: Subject) -> dict[str, str | None]:
-    return {"source": subject.source, "label": subject.label}
-
-
-def _side(side: Side) -> dict[str, Any]:
-    off, blocked = ([_about(subject) for subject in side.switched(how)] for how in ("off", "blocked"))
-    switches = {"switched_off": off, "blocked": blocked}
-    weeks = {"label_weeks": side.weeks, "label_weeks_not_evaluated": side.weeks_not_evaluated}
-    return {"revision": side.revision, "incidents": len(side.incidents)} | switches | weeks
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    about = {name: getattr(pair.either.incident, name) for name in ("rule", "source", "label")}
-    opened = {"present": pair.present, "proposed": pair.proposed}
-    return {"in": _where(pair)} | about | {name: found and _opened(found) for name, found in opened.items()}
-
-
-def _opened(opened: Opened) -> dict[str, Any]:
-    incident = opened.incident
-    span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
-    rest = {name: getattr(incident, name) for name in ("breaches", "severity", "reason", "reopened")}
-    return span | rest | {"automation": opened.switch or None}
-
-
-def _timeline(side: Side, subject: Subject) -> list[Seen | None] | None:
-    row = side.timelines.get(subject)
-    return None if row is None else list(row)
-
-
-def _where(pair: Pair) -> str:
-    if pair.present is None:
-        return "proposed"
-    return "present" if pair.proposed is None else "both"
 
 
 # --- for people
@@ -207,8 +132,8 @@ def _incidents_table(pairs: Sequence[Pair]) -> Table:
             rows.append((one.severity, *span, str(one.breaches), _WORDS[opened.switch]))
         severity, *rest = (" → ".join(dict.fromkeys(values)) for values in zip(*rows, strict=True))
         name = Subject(incident.source, incident.label).name
-        style = "" if _where(pair) == "both" else "bold"
-        table.add_row(*cli.cells(_where(pair), severity, incident.rule, name, *rest), style=style)
+        style = "" if where_of(pair) == "both" else "bold"
+        table.add_row(*cli.cells(where_of(pair), severity, incident.rule, name, *rest), style=style)
     return table
 
 

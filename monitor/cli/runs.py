@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from monitor.alerting.health import outage
-from monitor.backfill import evaluate_past
 from monitor.cli import common as cli
 from monitor.config.model import Config
 from monitor.context import ActMode
@@ -130,19 +129,17 @@ def bar(total: int, text: str) -> Iterator[Callable[[str], None]]:
 
 @cli.app.command(
     epilog="Examples:  calmon backfill --from 2026-W30 --to 2026-W46  ·  "
-    "calmon backfill --from 2026-W30 --to 2026-W46 --workers 4"
+    "calmon backfill --from 2026-07-20 --to 2026-07-26 --daily"
 )
 def backfill(
     first: Annotated[str, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --daily.")],
     last: Annotated[str, typer.Option("--to", help="The last window, included.")],
     source: cli.SourceOption = None,
     daily_windows: Annotated[bool, typer.Option("--daily", help="Days instead of weeks.")] = False,
-    workers: cli.WorkersOption = None,
-    dask: cli.DaskOption = None,
 ) -> None:
     """Evaluate many past windows, oldest first. Never switches anything and never sends.
 
-    With other processes the history is the same to the byte: docs/workers.md.
+    Several processes, or a cluster, can share the work of a long span in Prefect: docs/operations.md.
     """
     schedule: Schedule = "daily" if daily_windows else "weekly"
     with cli.plain_errors():
@@ -156,12 +153,11 @@ def backfill(
     try:
         with (
             cli.plain_errors(),
-            cli.workers(workers, dask) as pool,
             cli.monitor() as opened,
             bar(len(span), "backfill") as advance,
-            closing(evaluate_past(opened, span, names or list(opened.config.sources), pool)) as past,
         ):
-            for window, result in zip(span, past, strict=True):
+            for window in span:
+                result = run_window(opened, window, sources=names, act="never")
                 breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
                 if all(part.problem for part in result.evaluated):
                     unread[window.name] = next((part.error for part in result.evaluated), "")

@@ -32,7 +32,7 @@ from monitor.operations.write_report import report_of
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData
 from monitor.report.terminal import label_table
-from monitor.run import RunResult
+from monitor.run import Run
 
 MARKER = ".demo"
 WIDTH = 80
@@ -122,7 +122,7 @@ def turn_on(monitor: Monitor) -> int:
     return len(labels)
 
 
-def ending(monitor: Monitor, plan: DemoPlan, result: RunResult, data: DemoSummary) -> RenderableType:
+def ending(monitor: Monitor, plan: DemoPlan, result: Run, data: DemoSummary) -> RenderableType:
     """The end of the demo, in 80 columns: what happened, states, changes, what was done."""
     breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
@@ -139,7 +139,7 @@ def ending(monitor: Monitor, plan: DemoPlan, result: RunResult, data: DemoSummar
     return Constrain(shown, WIDTH)
 
 
-def _happened(found: ReportData, breaches: Sequence[Verdict], result: RunResult) -> str:
+def _happened(found: ReportData, breaches: Sequence[Verdict], result: Run) -> str:
     """The week in one line."""
     labels = [report for report in found.subjects if report.subject.label is not None]
     broken = {v.subject for v in breaches if v.subject.label is not None}
@@ -159,7 +159,7 @@ def _changes(breaches: Sequence[Verdict]) -> RenderableType:
     return table
 
 
-def _done(result: RunResult) -> Table:
+def _done(result: Run) -> Table:
     """What was done, a line for each result with its labels."""
     labels: dict[tuple[str, str], list[str]] = {}
     for a in result.actions:

@@ -104,6 +104,17 @@ def _truths(
         return {}, error
 
 
+def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
+    """Read one source in one window and store its counts, so that later windows can be judged at the same time.
+
+    Raises what ``Warehouse.read`` raises.
+    """
+    ahead = read_window(monitor.config, monitor.warehouse, window, name, monitor.clock())
+    before = monitor.store.load_reading(window.schedule, window.start, name)
+    read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
+    return ahead
+
+
 def collect(
     monitor: Monitor,
     window: Window,
@@ -113,9 +124,11 @@ def collect(
     reread: bool = True,
     try_again: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    ahead: Mapping[str, WindowRead] | None = None,
 ) -> list[Collected]:
     """Read every source for one window, with the earlier windows that may be pooled with it.
 
+    A source that is in ``ahead`` was read already, by :func:`read_ahead`.
     A source that cannot be read is returned with its problem and stops no other. With ``try_again``, for a caller that
     will try again, a warehouse that does not answer raises WarehouseFailed at the end. A time-out does not: there is
     time for only two or three of these.
@@ -124,7 +137,7 @@ def collect(
     for name in names:
         progress(f"reading {name}")
         with monitor.warehouse.kept_open():
-            found.append(collect_one(monitor, window, name, store=store, reread=reread))
+            found.append(collect_one(monitor, window, name, (ahead or {}).get(name), store=store, reread=reread))
     failed = [f"{c.data.name}: {why}" for c in found if not c.timed_out for why in _unanswered(c.data)]
     if failed and try_again:
         raise WarehouseFailed(failed[0])

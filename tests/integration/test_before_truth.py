@@ -24,7 +24,7 @@ from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
 from monitor.report.elements import of_all
 from monitor.report.terminal import run_summary
-from monitor.run import RunResult, run_window
+from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
@@ -53,20 +53,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def run(world: World) -> RunResult:
+def run(world: World) -> Run:
     with world.opened(lambda: NOW) as monitor:
         return run_window(monitor, week(WEEK, monitor.config.zone))
 
 
-def expected(run: RunResult) -> list[Estimate]:
+def expected(run: Run) -> list[Estimate]:
     return [e for part in run.evaluated for e in part.estimates if e.metric in EXPECTED]
 
 
-def verdicts(run: RunResult) -> list[Verdict]:
+def verdicts(run: Run) -> list[Verdict]:
     return [v for part in run.evaluated for v in part.verdicts if v.metric in EXPECTED]
 
 
-def test_each_label_has_its_estimates_and_they_say_that_they_are_estimates(run: RunResult) -> None:
+def test_each_label_has_its_estimates_and_they_say_that_they_are_estimates(run: Run) -> None:
     found = expected(run)
     assert {(e.subject.label, e.metric, e.where) for e in found} == {
         (label, metric, where)
@@ -83,7 +83,7 @@ def test_each_label_has_its_estimates_and_they_say_that_they_are_estimates(run: 
     assert json.dumps(run.document)
 
 
-def test_the_later_truth_lies_within_the_limits(world: World, run: RunResult) -> None:
+def test_the_later_truth_lies_within_the_limits(world: World, run: Run) -> None:
     end = week(WEEK, ZONE).end
     with world.opened() as monitor:
         where = f"{RELATION} WHERE resolved_at >= TIMESTAMPTZ '{end}' AND predicted_at < TIMESTAMPTZ '{end}'"
@@ -100,7 +100,7 @@ def test_the_later_truth_lies_within_the_limits(world: World, run: RunResult) ->
         assert (e.interval.low or 0.0) - 1e-9 <= truth <= (e.interval.high or 0.0) + 1e-9
 
 
-def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: RunResult) -> None:
+def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: Run) -> None:
     by_rule = {(v.rule, v.subject.label): v for v in verdicts(run)}
     breach = by_rule["expected-accuracy", "steady"]
     assert (breach.outcome, breach.reason.value, breach.actions) == ("breach", "below_threshold", ("slack",))
@@ -117,9 +117,7 @@ def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: RunResult) ->
     assert not [a for a in run.actions if a.kind != "slack"]
 
 
-def test_the_same_window_gives_the_same_estimates_and_verdicts_after_the_truths_came(
-    world: World, run: RunResult
-) -> None:
+def test_the_same_window_gives_the_same_estimates_and_verdicts_after_the_truths_came(world: World, run: Run) -> None:
     with world.opened(lambda: NOW + timedelta(days=60)) as monitor:
         again = run_window(monitor, week(WEEK, monitor.config.zone), dry_run=True)
     assert expected(again) == expected(run)
@@ -135,7 +133,7 @@ def test_days_have_estimates_too_and_the_time_of_the_baseline_none(world: World)
     assert {v.reason.value for v in verdicts(early)} == {"in_baseline"}
 
 
-def test_run_report_and_page_show_them_as_estimates(world: World, run: RunResult) -> None:
+def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> None:
     with world.opened(lambda: NOW) as monitor:
         console = Console(width=160, record=True, file=io.StringIO())
         console.print(run_summary(run.evaluated, run.actions, monitor.config))

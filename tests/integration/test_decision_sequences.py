@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core import windows
 from monitor.core.records import Verdict
-from monitor.run import RunResult, run_window
+from monitor.run import Run, run_window
 from tests.fakes.world import World, make_world, write_duckdb
 
 CONFIG = """\
@@ -60,13 +60,13 @@ def world_of(folder: Path, kinds: Sequence[str], *rules: str, each: int = 1_000)
     return make_world(folder, config=config, warehouse_url=write_duckdb(folder / "w.duckdb", frame))
 
 
-def run(world: World, week: int) -> RunResult:
+def run(world: World, week: int) -> Run:
     """The run of a week, seven hours after its end."""
     with world.opened(clock=lambda: FIRST + timedelta(weeks=week + 1, hours=7)) as monitor:
         return run_window(monitor, windows.week(f"2026-W{10 + week}", monitor.config.zone))
 
 
-def verdict(found: RunResult, rule: str = "two") -> Verdict:
+def verdict(found: Run, rule: str = "two") -> Verdict:
     (one,) = [v for v in found.evaluated[0].verdicts if v.rule == rule and v.subject.label == "billing"]
     return one
 

@@ -31,7 +31,7 @@ from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
 from monitor.report.words import metric_name
-from monitor.run import RunResult, run_window
+from monitor.run import Run, run_window
 from tests.conftest import new_postgres_database
 from tests.fakes.in_process import in_process
 from tests.fakes.world import World, make_world
@@ -139,11 +139,11 @@ def write_postgresql(url: str) -> str:
 @pytest.fixture(scope="module")
 def judged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[World, RunResult]]:
+) -> Callable[[str], tuple[World, Run]]:
     """By engine: a weekly run over a source of each kind, with one rule for every metric that it can give."""
 
     @cache
-    def made(engine: str) -> tuple[World, RunResult]:
+    def made(engine: str) -> tuple[World, Run]:
         folder = tmp_path_factory.mktemp(engine)
         if engine == "duckdb":
             url = write_duckdb(folder / "warehouse.duckdb")
@@ -160,21 +160,21 @@ def judged(
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def run(request: pytest.FixtureRequest, judged: Callable[[str], tuple[World, RunResult]]) -> RunResult:
+def run(request: pytest.FixtureRequest, judged: Callable[[str], tuple[World, Run]]) -> Run:
     return judged(request.param)[1]
 
 
-def estimates(run: RunResult, kind: str, metric: str) -> list[Estimate]:
+def estimates(run: Run, kind: str, metric: str) -> list[Estimate]:
     return [e for part in run.evaluated if part.source == kind for e in part.estimates if e.metric == metric]
 
 
-def verdicts(run: RunResult, kind: str, metric: str) -> list[Verdict]:
+def verdicts(run: Run, kind: str, metric: str) -> list[Verdict]:
     return [v for part in run.evaluated if part.source == kind for v in part.verdicts if v.metric == metric]
 
 
 @pytest.mark.parametrize(("kind", "name"), PAIRS)
 def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_name(
-    run: RunResult, kind: str, name: str
+    run: Run, kind: str, name: str
 ) -> None:
     found = [e for e in estimates(run, kind, name) if e.where == "all"]
     whole = METRICS[name].needs in WHOLE
@@ -195,7 +195,7 @@ def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_nam
 
 
 def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
-    judged: Callable[[str], tuple[World, RunResult]],
+    judged: Callable[[str], tuple[World, Run]],
 ) -> None:
     world, result = judged("duckdb")
     missed = estimates(result, "single_label", "false_negative_rate")
@@ -210,7 +210,7 @@ def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
 
 
 def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
-    judged: Callable[[str], tuple[World, RunResult]],
+    judged: Callable[[str], tuple[World, Run]],
 ) -> None:
     world, _ = judged("duckdb")
     with world.opened(clock=lambda: NOW) as monitor:
@@ -227,7 +227,7 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
 
 
 def test_of_numbers_no_page_says_that_or_from_which_score_they_act(
-    judged: Callable[[str], tuple[World, RunResult]],
+    judged: Callable[[str], tuple[World, Run]],
 ) -> None:
     world, _ = judged("duckdb")
     with in_process(world.settings(), clock=lambda: NOW) as asked:
@@ -238,7 +238,7 @@ def test_of_numbers_no_page_says_that_or_from_which_score_they_act(
 
 
 def test_the_page_and_the_report_of_numbers_show_what_they_have(
-    judged: Callable[[str], tuple[World, RunResult]],
+    judged: Callable[[str], tuple[World, Run]],
 ) -> None:
     world, _ = judged("duckdb")
     with in_process(world.settings(), clock=lambda: NOW) as asked:
@@ -281,7 +281,7 @@ def assert_classes_are_shown(environment: dict[str, str], page: str) -> None:
     assert [point["rate"] for point in points] == pytest.approx([right[bins == m].mean() for m in np.unique(bins)])
 
 
-def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None:
+def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: Run) -> None:
     frame = scored()
     probability = frame["score"].to_numpy().reshape(ITEMS, len(LABELS))
     true = frame["actual"].to_numpy().reshape(ITEMS, len(LABELS)).argmax(axis=1)
@@ -298,7 +298,7 @@ def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: RunResult) -> None
     assert found == pytest.approx(expected)
 
 
-def test_beside_a_debiased_value_of_whole_rows_is_the_textbook_one(run: RunResult) -> None:
+def test_beside_a_debiased_value_of_whole_rows_is_the_textbook_one(run: Run) -> None:
     counts = scored()["label"][scored()["actual"] == 1].value_counts()
     (found,) = estimates(run, "multiclass", "class_entropy")
     assert found.interval.plug_in == pytest.approx(stats.entropy(counts), abs=1e-12)
@@ -331,11 +331,11 @@ def test_the_document_holds_the_metrics_of_the_contract_and_of_rules_only(tmp_pa
     assert without_run(result) == without_run(again)
 
 
-def all_of(result: RunResult) -> list[Verdict]:
+def all_of(result: Run) -> list[Verdict]:
     return [v for part in result.evaluated for v in part.verdicts]
 
 
-def without_run(result: RunResult) -> dict[str, Any]:
+def without_run(result: Run) -> dict[str, Any]:
     return {name: value for name, value in result.document.items() if name not in ("run", "actions")}
 
 

@@ -30,7 +30,7 @@ from monitor.operations.pin_baseline import pin
 from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
 from monitor.report.explanation import VerdictContext, explain, sentences
-from monitor.run import RunResult, run_window
+from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.late_truths import LateTruths, late_truths
 from tests.truth.claims import Reader
@@ -63,14 +63,14 @@ class Judged:
     world: LateTruths
     way: str
     mature: float | None
-    results: dict[int, RunResult]
+    results: dict[int, Run]
 
     @contextmanager
     def opened(self) -> Iterator[Monitor]:
         with self.world.judged_by(self.way, mature=self.mature) as monitor:
             yield replace(monitor, sender=Nowhere())
 
-    def run(self, number: int) -> RunResult:
+    def run(self, number: int) -> Run:
         self.world.at(self.world.weeks[number].end + SETTLE)
         begin(self.world, self.way)
         with self.opened() as monitor:

@@ -33,7 +33,7 @@ from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.config.load import load_config
 from monitor.core.records import Delivery
 from monitor.core.windows import week
-from monitor.run import Stage, StageName, deliver, run_window
+from monitor.run import deliver, read, run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.installed import Installed
@@ -227,7 +227,7 @@ def reads_with(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
     """Change options of the task that reads."""
     from flows import stages
 
-    monkeypatch.setitem(stages.TASKS, StageName.READ, stages.TASKS[StageName.READ].with_options(**options))
+    monkeypatch.setitem(stages.TASKS, read, stages.TASKS[read].with_options(**options))
 
 
 @pytest.mark.usefixtures("prefect")
@@ -237,29 +237,15 @@ def test_a_flow_and_a_command_go_through_the_same_stages(
     from flows.weekly import weekly
 
     monkeypatch.setenv("CALMON_HEARTBEAT_URL", heart.url)
-    due: list[str] = []
-
-    def noted(name: StageName, work: Callable[[], Any]) -> Stage:
-        due.append(name.value)
-        return Stage(name, work)
-
-    monkeypatch.setattr("monitor.run.Stage", noted)
     state = run_scheduled(weekly, monday_after(WEEKS[10]))
-    of_flow, due[:] = list(due), []
     with world.opened() as monitor:
-        run_window(monitor, week(WEEKS[10], monitor.config.zone))
-        assert due == ["begin", "read", "judge", "act", "heartbeat"]
-        assert of_flow == ["begin", "read", "judge", "act", "publish", "heartbeat"]
-        due.clear()
-        run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")
-        assert due == ["begin", "read", "judge", "act"]
-        due.clear()
-        run_window(monitor, week(WEEKS[10], monitor.config.zone), dry_run=True)
-        assert due == ["begin", "read", "judge"]
+        again = run_window(monitor, week(WEEKS[10], monitor.config.zone)).document
+    assert {"run": "", "actions": [], **state.result()}.keys() == again.keys()
+    assert state.result()["verdicts"] == again["verdicts"] != []
     assert heart.made == [("/ping/secret-1234", "")]  # by the flow: the command of this test has no address
     mine = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
     tasks = server.ask("/task_runs/filter", {**mine, "sort": "EXPECTED_START_TIME_ASC"})
-    named = [f"{run} {WEEKS[10]}" for run in ("begin", "read", "judge", "act on", "publish")]
+    named = [f"{stage} {WEEKS[10]}" for stage in ("begin", "read", "judge", "act", "publish")]
     assert [task["name"] for task in tasks[1:]] == named
     assert tasks[0]["name"].startswith("reach the history")
 
@@ -429,7 +415,7 @@ def test_a_failed_flow_leaves_no_secret_in_prefect_nor_in_slack(
     else:
         cause = OSError(f"cannot use {nowhere}")
         error = OperationalError("SELECT 1", {"password": PASSWORD}, cause)
-        monkeypatch.setattr("monitor.run.judge", lambda *_, **__: (_ for _ in ()).throw(error))
+        monkeypatch.setattr("monitor.run.evaluate", lambda *_, **__: (_ for _ in ()).throw(error))
     with own_edges():
         state = run_scheduled(weekly, monday_after(WEEKS[9]))
         APILogHandler().flush()
@@ -563,7 +549,7 @@ def test_a_run_that_fails_in_prefect_says_so_in_the_history(world: World, monkey
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a mistake in computing")
 
-    monkeypatch.setattr("monitor.run.judge", broken)
+    monkeypatch.setattr("monitor.run.evaluate", broken)
     assert weekly(WEEKS[9], return_state=True).is_failed()
     with world.opened() as monitor:
         row = monitor.store.run_of(week(WEEKS[9], monitor.config.zone))
@@ -703,7 +689,7 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
     ) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 7, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 8, log)
         found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
@@ -713,6 +699,7 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
             "calmon-prune": [("45 4 * * 0", "Europe/Berlin")],
             "calmon-backfill": [],
             "calmon-rebaseline": [],
+            "calmon-replay": [],
         }
         children = Path(f"/proc/{serving.pid}/task/{serving.pid}/children")
         servers = children.read_text().split() if children.exists() else []

@@ -24,7 +24,7 @@ from monitor.core.rejection_records import RejectionCause, Why
 from monitor.evaluation.label_state import State
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
-from monitor.run import RunResult, run_window
+from monitor.run import Run, run_window
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.fakes import forked
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
@@ -115,7 +115,7 @@ def world_of(folder: Path, engine: str, rows: pd.DataFrame, request: Any, config
     return make_world(folder, config=config, warehouse_url=write[engine]())
 
 
-def run(world: World, name: str = WEEK, now: datetime = NOW) -> RunResult:
+def run(world: World, name: str = WEEK, now: datetime = NOW) -> Run:
     with world.opened(lambda: now) as monitor:
         return run_window(monitor, week(name))
 

@@ -22,7 +22,7 @@ from monitor.history.thresholds import Publisher
 from monitor.operations.change_switch import change_switch
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
-from monitor.run import begin, run_window
+from monitor.run import Run, begin, run_window
 from tests.fakes import forked
 from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
@@ -106,7 +106,7 @@ def write_config(world: World, least: float) -> None:
 def run_begins(world: World, least: float) -> None:
     write_config(world, least)
     with world.opened(lambda: NOW) as monitor:
-        begin(monitor, week(WEEKS[-1], monitor.config.zone), [], "never")
+        begin(monitor, Run(week(WEEKS[-1], monitor.config.zone), (), "never"))
 
 
 def test_a_lower_score_is_an_event_with_revision_host_and_name_and_is_notified_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -541,30 +541,30 @@ class Down(Exception):
 @contextmanager
 def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None]:
     """The two stages that need a warehouse give what the script says."""
-    before = collecting.collect, run.judge, run.failure_noted
+    before = run.STAGES, run.note_failure
     pages: list[Page] = []
 
-    def collect(monitor: Monitor, window: Window, names: Any, **_: Any) -> list[Page]:
+    def read(monitor: Monitor, due: run.Run) -> run.Run:
         if event.more.get("fails") or event.more.get("killed"):
             raise Down("the driver broke")
-        pages.extend(page(told, window, name, event) for name in names)
+        pages.extend(page(told, window, name, event) for name in due.sources)
         for each in pages:
             monitor.store.save_reading(window, _reading(each, monitor), monitor.clock())
             _note_reading(told, each)
             if each.problem is None:
                 _read_again(told, window, each.source)
-        return pages
+        return due
 
-    def judge(monitor: Monitor, data: list[Page], *_: Any, **__: Any) -> tuple[Evaluated, ...]:
-        return tuple(_evaluated(each) for each in data)
+    def judge(_: Monitor, due: run.Run) -> run.Run:
+        return replace(due, evaluated=tuple(_evaluated(each) for each in pages))
 
-    collecting.collect, run.judge = collect, judge
+    run.STAGES = (run.begin, read, judge, run.act, run.heartbeat)
     if event.more.get("killed"):
-        run.failure_noted = lambda *_, **__: nullcontext()  # nobody is left to note it
+        run.note_failure = lambda *_: None  # nobody is left to note it
     try:
         yield
     finally:
-        collecting.collect, run.judge, run.failure_noted = before
+        run.STAGES, run.note_failure = before
         for each in pages:
             told.pages.append(each)
             told.told.estimates[each.window.schedule, each.window.name, each.source] = each.estimates

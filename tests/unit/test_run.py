@@ -2,54 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.run import RunResult, Stage, StageName, Stages, _why, perform
+from monitor.context import Monitor
+from monitor.core.windows import week
+from monitor.run import Run, Stage, _why, perform
 
-NOTHING = RunResult({}, (), ())
-
-
-def two_stages(seen: list[object]) -> Stages:
-    """Begins, and reads what beginning gave; an error of either is noted."""
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            seen.append(repr(error))
-            raise
-
-    with noted():
-        run = yield Stage(StageName.BEGIN, lambda: "run 1")
-        seen.append(run)
-        yield Stage(StageName.READ, lambda: seen.append(f"read {run}"))
-    return NOTHING
+MONITOR = cast("Monitor", None)
+DUE = Run(week("2026-W02", ZoneInfo("UTC")), ("tickets",))
 
 
-def test_each_stage_is_given_the_result_of_the_one_before() -> None:
-    seen: list[object] = []
-    assert perform(two_stages(seen)) is NOTHING
-    assert seen == ["run 1", "read run 1"]
+def begin(_: Monitor, run: Run) -> Run:
+    return replace(run, name="run 1")
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("wrong"), KeyboardInterrupt()])
-def test_an_error_of_a_stage_reaches_the_stages_and_ends_the_run(error: BaseException) -> None:
-    seen: list[object] = []
+def act(_: Monitor, run: Run) -> Run:
+    assert run.name == "run 1"
+    return replace(run, ended=True)
 
-    def do(stage: Stage) -> Any:
-        if stage.name is StageName.READ:
-            raise error
-        return stage.work()
 
-    with pytest.raises(type(error)) as raised:
-        perform(two_stages(seen), do)
-    assert raised.value is error
-    assert seen == ["run 1", repr(error)]
+def broken(_: Monitor, run: Run) -> Run:
+    raise KeyboardInterrupt
+
+
+def test_each_stage_is_given_what_the_one_before_returned() -> None:
+    assert perform(MONITOR, DUE, (begin, act)).ended
+
+
+@pytest.mark.parametrize(
+    ("stages", "noted"),
+    [((broken,), [("", False)]), ((begin, broken), [("run 1", False)]), ((begin, act, broken), [("run 1", True)])],
+)
+def test_an_error_ends_the_run_and_is_noted_with_what_was_done(
+    stages: tuple[Stage, ...], noted: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, bool]] = []
+    monkeypatch.setattr("monitor.run.note_failure", lambda _, run, __: seen.append((run.name, run.ended)))
+    with pytest.raises(KeyboardInterrupt):
+        perform(MONITOR, DUE, stages)
+    assert seen == noted
 
 
 @pytest.mark.parametrize(

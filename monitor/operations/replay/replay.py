@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby
 
 from monitor.config.model import Config, Rule
@@ -35,10 +34,7 @@ from monitor.operations.replay.inputs import (
 from monitor.operations.replay.model import NEVER_READ, Agreement, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import agreement_of, side_by_side, side_of, together
-from monitor.operations.workers import Workers, own_history
 
-ROUNDS = 4
-"""Pieces of each part for each worker: more pieces load earlier windows more often, fewer end less evenly."""
 Progress = Callable[[str], None]
 _NEEDED = ("blocked", "newest_alone", "turns_off")  # keys of a verdict's detail that switches and incidents need
 _FROM_COUNTS = frozenset(
@@ -50,7 +46,7 @@ _FROM_COUNTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class JudgedWindow:
     """One window of one source: the verdicts of both files, what is missing, and how far the verdicts agree."""
 
     window: Window
@@ -61,62 +57,38 @@ class _Judged:
     agreement: Agreement = field(default_factory=Agreement)
 
 
-def replay(
-    history: Store, plan: ReplayPlan, progress: Progress = lambda _: None, workers: Workers | None = None
-) -> Replay:
-    """Judge all windows of the plan by both files; ``progress`` gets the name of each window that is done.
+def replay(history: Store, plan: ReplayPlan, progress: Progress = lambda _: None) -> Replay:
+    """Judge all windows of the plan by both files; ``progress`` gets the name of each window that is done."""
+    return put_together(plan, [list(judge_part(history, plan, part, progress)) for part in plan.parts])
 
-    ``workers`` judge several consecutive windows each. Raises WorkersFailed if they were lost.
-    """
-    judge = partial(_judge, history, plan) if workers is None else _spread(history, plan, workers)
-    judged: list[_Judged] = []
-    missing: list[Missing] = []
-    omitted: list[Omitted] = []
-    for part in plan.parts:
-        judged_windows = list(judge(part, progress))
-        judged += judged_windows
-        missing += _gaps(part, judged_windows)
-        omitted += _omitted(plan, part, judged_windows)
-    present = side_of(plan.present.revision, [(each.window, each.present) for each in judged], plan.weeks)
-    proposed = side_of(plan.proposed.revision, [(each.window, each.proposed) for each in judged], plan.weeks)
-    agreement = together(each.agreement for each in judged)
+
+def put_together(plan: ReplayPlan, judged: Sequence[Sequence[JudgedWindow]]) -> Replay:
+    """The replay of a plan from the windows of each of its parts, in their order."""
+    windows = [window for of_part in judged for window in of_part]
+    present = side_of(plan.present.revision, [(each.window, each.present) for each in windows], plan.weeks)
+    proposed = side_of(plan.proposed.revision, [(each.window, each.proposed) for each in windows], plan.weeks)
     pairs = side_by_side(present.incidents, proposed.incidents)
-    return Replay(plan.weeks, present, proposed, tuple(pairs), tuple(missing), tuple(omitted), agreement)
+    parts = list(zip(plan.parts, judged, strict=True))
+    return Replay(
+        plan.weeks, present, proposed, tuple(pairs),
+        missing=tuple(gap for part, of_part in parts for gap in _gaps(part, of_part)),
+        omitted=tuple(rule for part, of_part in parts for rule in _omitted(plan, part, of_part)),
+        agreement=together(each.agreement for each in windows),
+    )  # fmt: skip
 
 
-def _spread(history: Store, plan: ReplayPlan, workers: Workers) -> Callable[[Part, Progress], Iterator[_Judged]]:
-    """Let workers judge all parts; the returned function yields the windows of one part, in order."""
-    pending_of = {}
-    for part in plan.parts:
-        size = -(-len(part.windows) // (ROUNDS * workers.count))
-        pieces = [replace(part, windows=part.windows[k : k + size]) for k in range(0, len(part.windows), size)]
-        plans = [replace(plan, parts=(each,)) for each in pieces]
-        pending_of[part] = [workers.submit(judge_on_worker, history.identity().mark.history, each) for each in plans]
-
-    def results(part: Part, progress: Progress) -> Iterator[_Judged]:
-        for pending in pending_of[part]:
-            for judged in pending.result():
-                yield judged
-                progress(f"{part.source} {judged.window.name}")
-
-    return results
-
-
-def judge_on_worker(history: str, plan: ReplayPlan) -> list[_Judged]:
-    """In a worker: judge the only part of a plan, from the history of the worker's environment."""
-    (part,) = plan.parts
-    return list(_judge(own_history(history), plan, part, lambda _: None))
-
-
-def _judge(history: Store, plan: ReplayPlan, part: Part, progress: Progress) -> Iterator[_Judged]:
+def judge_part(
+    history: Store, plan: ReplayPlan, part: Part, progress: Progress = lambda _: None
+) -> Iterator[JudgedWindow]:
+    """Judge the windows of one source, oldest first, by both files."""
     versions, alike = versions_of(history, part.source), _alike(plan, part)
     compared = any(config.counts_segments(part.schedule, compared=True) for config in (plan.present, plan.proposed))
     frozen = history.baseline_segments(part.source) if compared else {}
     for known in known_windows(history, plan, part):
         if known.reading is None:
-            yield _Judged(known.window, missing=NEVER_READ)
+            yield JudgedWindow(known.window, missing=NEVER_READ)
         elif known.reading.state == COUNTS_REMOVED:
-            yield _Judged(known.window, missing=COUNTS_REMOVED)
+            yield JudgedWindow(known.window, missing=COUNTS_REMOVED)
         else:
             yield _judge_window(history, plan, part, known, versions, frozen, alike)
         progress(f"{part.source} {known.window.name}")
@@ -130,7 +102,7 @@ def _judge_window(
     versions: Mapping[str | None, Sequence[Baseline]],
     frozen: Mapping[tuple[str | None, int], SegmentCounts],
     alike: frozenset[str],
-) -> _Judged:
+) -> JudgedWindow:
     window, source = known.window, part.source
     given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
     used = used_versions(given)
@@ -148,7 +120,7 @@ def _judge_window(
     already = {id: tuple(v for v in present if v.rule == id) for id in alike}
     other = _as_proposed(plan, data, known)
     proposed = _verdicts(plan.proposed, part, other, shifts, already, has_segments=_has_segments(known))
-    return _Judged(
+    return JudgedWindow(
         window,
         present,
         proposed,
@@ -253,7 +225,7 @@ def _without_segments(plan: ReplayPlan, part: Part, known: KnownWindow) -> Itera
                 yield side, rule.id, LeftOut.SEGMENTS_NOT_KEPT
 
 
-def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Omitted]:
+def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[JudgedWindow]) -> list[Omitted]:
     """The rules that were not replayed on a source, in the order of the files, with their windows."""
     whole = [
         Omitted(side, rule.id, part.source, LeftOut.NEEDS_WHOLE_ROWS, len(part.windows))
@@ -266,7 +238,7 @@ def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[_Judged]) -> list[Om
     ]
 
 
-def _gaps(part: Part, judged: Sequence[_Judged]) -> Iterator[Missing]:
+def _gaps(part: Part, judged: Sequence[JudgedWindow]) -> Iterator[Missing]:
     """The windows without counts, consecutive ones together."""
     for reason, group in groupby(judged, key=lambda each: each.missing):
         names = [each.window.name for each in group]

@@ -11,12 +11,12 @@ from flows import stages
 from monitor.core.records import Reason
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import Evaluated
-from monitor.run import RunResult, StageName
+from monitor.run import STAGES, Run, heartbeat
 from monitor.warehouse.reader import WarehouseFailed
 
 
 def test_every_stage_but_the_heartbeat_is_a_task_with_its_name_time_out_and_retries() -> None:
-    found = {name.value: (task.name, task.timeout_seconds, task.retries) for name, task in stages.TASKS.items()}
+    found = {stage.__name__: (task.name, task.timeout_seconds, task.retries) for stage, task in stages.TASKS.items()}
     assert found == {
         "begin": ("begin", 120, 3),
         "read": ("read", 2700, 3),
@@ -25,7 +25,8 @@ def test_every_stage_but_the_heartbeat_is_a_task_with_its_name_time_out_and_retr
         "publish": ("publish", 600, 3),
     }
     assert {task.retry_condition_fn for task in stages.TASKS.values()} == {stages.only_io}
-    assert {*StageName} - {*stages.TASKS} == {StageName.HEARTBEAT}
+    assert {*STAGES} - {*stages.TASKS} == {heartbeat}
+    assert [*stages.PUBLISHED] == [*stages.TASKS, heartbeat]
     assert (stages.reach.timeout_seconds, stages.reach.retries) == (120, 3)
     assert (stages.ask.timeout_seconds, stages.ask.retries, stages.ask.retry_condition_fn) == (120, 3, stages.only_io)
 
@@ -39,7 +40,7 @@ def test_the_history_is_asked_no_more_after_a_run_that_has_judged_a_source(
 ) -> None:
     window = week("2026-W02", ZoneInfo("UTC"))
     parts = [Evaluated(name, window, (), (), (), (), problem=each) for name, each in zip("ab", problems, strict=True)]
-    assert stages.unread(RunResult({}, tuple(parts), ())) == failed
+    assert stages.unread(Run(window, ("a", "b"), evaluated=tuple(parts))) == failed
 
 
 @pytest.mark.parametrize(
