@@ -29,9 +29,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from monitor.history import schema
 from monitor.warehouse.reader import Warehouse
-from tests.fakes import new_history
 from tests.fakes.installed import Installed, install
 
 # pytest-xdist tells its workers the width of the terminal; what commands print must not depend on it.
@@ -107,10 +105,6 @@ _compile_once(PGDialect_psycopg)
 
 # A process of calmon runs one command; here hundreds run in one, and each built all commands again (30 ms).
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
-
-
-# Most tests have their own history, and making its tables by twenty migrations took 0.1 s.
-schema.upgrade = new_history.upgrade
 
 
 @sa.event.listens_for(sa.Engine, "engine_connect")

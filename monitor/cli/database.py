@@ -1,4 +1,4 @@
-"""``calmon db init|upgrade|check|backup|restore|confirm|prune``: the history database itself."""
+"""``calmon db upgrade|check|backup|restore|confirm|prune``: the history database itself."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ cli.app.add_typer(db_app, name="db")
 WhyOption = Annotated[str, typer.Option("--reason", help="Why; stored with the history.")]
 
 
+def _opened(*, new: bool) -> Store:
+    try:
+        return Store.from_url(store_address(), create=not new, check=False)
+    except (HistoryLost, StoreMissing):
+        if not new:
+            raise
+        return Store.from_url(store_address(), anew=True)
+
+
 def store_address() -> str:
     """The address of the history in this environment."""
     return cli.settings().store_url.get_secret_value()
 
 
-@db_app.command(epilog="Example:  calmon db init")
-def init() -> None:
-    """Make a new, empty history: also where one was lost for good. One that is there is left as it is.
-
-    Every label is off, and no baseline is pinned. Gates that knew the lost history accept the new one.
-    """
-    with cli.plain_errors():
-        try:
-            with Store.from_url(store_address(), create=False, check=False):
-                cli.out.print("the history is there already; nothing was changed")
-                return
-        except (StoreMissing, HistoryLost):
-            Store.from_url(store_address(), anew=True).close()
-    cli.out.print("a new history was made: every label is off, and no baseline is pinned")
-
-
 @db_app.command(epilog="Example:  calmon db upgrade")
-def upgrade() -> None:
-    """Bring the history database to this version's schema. Nothing is lost; run it after an update."""
-    with cli.plain_errors(), Store.from_url(store_address(), create=True, check=False) as store:
+def upgrade(
+    *, new: Annotated[bool, typer.Option("--new", help="Make a new history where one was lost for good.")] = False
+) -> None:
+    """Bring the history database to this version's schema. Nothing is lost; run it after an update.
+
+    With --new, every label of a new history is off, no baseline is pinned, and gates that knew the lost one accept it.
+    A history that is there stays.
+    """
+    with cli.plain_errors(), _opened(new=new) as store:
         before = store.revision()
         store.upgrade()
         after = store.revision()

@@ -126,7 +126,7 @@ def check(url: str) -> Checked:
 def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checked:
     revision, newest = schema.revision_of(connection), REVISION
     if revision is None:
-        return Checked(None, None, {}, journal, ("there is no history in it: `calmon db init` makes one",))
+        return Checked(None, None, {}, journal, ("there is no history in it: `calmon db upgrade` makes one",))
     if revision != newest:
         return Checked(revision, None, {}, journal, (f"schema revision {revision}, this program needs {newest}",))
     found = replace(identity.read(connection), seen=seen)

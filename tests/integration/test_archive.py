@@ -110,8 +110,8 @@ def test_a_database_without_a_history_is_said_to_have_none_and_how_one_is_made(t
     file.touch()
     told = calmon(url, tmp_path, "check")
     assert (told.returncode, told.stdout) == (1, "")
-    assert "there is no history in it: `calmon db init` makes one" in told.stderr
-    assert calmon(url, tmp_path, "init").returncode == 0
+    assert "there is no history in it: `calmon db upgrade` makes one" in told.stderr
+    assert calmon(url, tmp_path, "upgrade").returncode == 0
     assert archive.check(url).problems == ()
 
 

@@ -450,7 +450,6 @@ READ_THE_HISTORY_ONLY = {
     ("incidents", "show"), ("annotations", "list"), ("db", "upgrade"), ("db", "check"),
     ("automation", "thresholds", "list"),
 }  # fmt: skip
-MAKES_A_HISTORY = {("db", "init")}
 NEEDS_NO_CONFIGURATION = {("version",)}
 
 
@@ -458,7 +457,7 @@ WITHOUT_CONFIGURATION = [
     pytest.param(words, config, id=f"{kind}-{' '.join(words)}")
     for kind, config in (("no alerts.yaml", None), ("a broken one", "version: 2"))
     for words in LEAVES
-    if words not in READ_THE_HISTORY_ONLY | MAKES_A_HISTORY | NEEDS_NO_CONFIGURATION
+    if words not in READ_THE_HISTORY_ONLY | NEEDS_NO_CONFIGURATION
     and (kind, words) != ("no alerts.yaml", ("demo",))  # it brings its own: test_demo.py
 ]
 

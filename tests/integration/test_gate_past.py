@@ -353,14 +353,14 @@ def test_behind_a_proxy_that_keeps_answers_and_drops_their_age_nothing_is_answer
                 proxy.kill()
 
 
-def test_a_history_that_is_gone_is_an_error_and_only_init_makes_another(tmp_path: Path) -> None:
+def test_a_history_that_is_gone_is_an_error_and_only_an_operator_makes_another(tmp_path: Path) -> None:
     url, _ = backed_up(tmp_path)
     (tmp_path / "history.sqlite").unlink()
     for create in (True, False):
-        with pytest.raises(HistoryLost, match="calmon db init"):
+        with pytest.raises(HistoryLost, match="calmon db upgrade --new"):
             Store.from_url(url, create=create)
     assert not (tmp_path / "history.sqlite").exists()
-    assert calmon(tmp_path, url, "db", "init").returncode == 0
+    assert calmon(tmp_path, url, "db", "upgrade", "--new").returncode == 0
     with Store.from_url(url) as store:
         assert store.switches() == []
         assert store.identity().mark.epoch > 0
@@ -379,7 +379,7 @@ def test_a_run_whose_history_was_lost_makes_none_and_people_are_notified(tmp_pat
         }  # fmt: skip
         again = run_weekly(world, **told)
         assert again.returncode == 1
-        assert "calmon db init" in again.stderr
+        assert "calmon db upgrade --new" in again.stderr
         (text,) = workspace.texts("ml-monitoring")
         assert "is gone" in text
         assert [path.endswith("/fail") for path, _ in beats.made] == [True]

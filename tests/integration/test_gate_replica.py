@@ -22,7 +22,7 @@ from monitor.automation.gate.sources import StoreSource
 from monitor.cli import app
 from monitor.config.settings import load_settings
 from monitor.core.records import Note, SwitchState
-from monitor.history import archive, schema
+from monitor.history import archive
 from monitor.history.errors import StoreUnreachable
 from monitor.history.marker import write_marker
 from monitor.history.store import Store
@@ -33,7 +33,6 @@ from monitor.service.pages.base import PageRequest
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
-from tests.fakes import new_history
 from tests.fakes.world import make_world
 
 PATIENCE = 60.0
@@ -189,7 +188,6 @@ def test_what_would_change_a_replica_ends_with_one_sentence(
     for name, value in (make_world(tmp_path).environment | {"CALMON_STORE_URL": replica}).items():
         monkeypatch.setenv(name, value)
     archive.backup(replica, tmp_path / "copy.sqlite")  # which reads only
-    monkeypatch.setattr(schema, "upgrade", new_history.REAL)
     for words in CHANGES:
         found = CliRunner(env={"COLUMNS": "400"}).invoke(app, words.split())
         assert (found.exit_code, type(found.exception)) == (1, SystemExit), (words, found.output)

@@ -11,6 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -21,7 +23,6 @@ from monitor.history import schema
 from monitor.history.errors import StoreUnreachable
 from monitor.history.rights import explained, missing_grant
 from monitor.history.store import Store
-from tests.fakes import new_history
 from tests.fakes.world import make_world
 
 pytestmark = pytest.mark.postgres
@@ -48,7 +49,6 @@ def role(fresh_postgres_url: str) -> Iterator[str]:
 @pytest.fixture
 def url(fresh_postgres_url: str, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The address of an empty database, as that role."""
-    monkeypatch.setattr(schema, "upgrade", new_history.REAL)
     monkeypatch.chdir(tmp_path)
     address = sa.make_url(fresh_postgres_url).set(username=role).render_as_string(hide_password=False)
     monkeypatch.setenv("CALMON_STORE_URL", address)
@@ -67,40 +67,46 @@ def refused(*words: str) -> str:
     return " ".join(found.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["init", "upgrade"])
+@pytest.mark.parametrize("option", [(), ("--new",)])
 def test_a_role_that_may_not_create_tables_reads_what_to_grant(
-    fresh_postgres_url: str, url: str, role: str, command: str
+    fresh_postgres_url: str, url: str, role: str, option: tuple[str, ...]
 ) -> None:
     run(fresh_postgres_url, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     what = f'the role "{role}" may not create tables in the schema public, where the history would be'
     grant = f'GRANT CREATE ON SCHEMA public TO "{role}"'
-    assert f"{what}; as the owner of the schema: {grant}" in refused("db", command)
+    assert f"{what}; as the owner of the schema: {grant}" in refused("db", "upgrade", *option)
     found = check_store(load_settings(os.environ))
     assert (found.state, grant in found.text) == ("failed", True)
     run(fresh_postgres_url, grant)
     assert check_store(load_settings(os.environ)).state == "note"
-    assert calmon("db", command).exit_code == 0
+    assert calmon("db", "upgrade", *option).exit_code == 0
     assert check_store(load_settings(os.environ)).state == "ok"
 
 
 def test_a_role_that_may_use_no_schema_reads_what_to_grant(fresh_postgres_url: str, url: str, role: str) -> None:
     run(fresh_postgres_url, "REVOKE ALL ON SCHEMA public FROM PUBLIC")
     grant = f'GRANT USAGE, CREATE ON SCHEMA public TO "{role}"'
-    assert grant in refused("db", "init")
+    assert grant in refused("db", "upgrade")
     assert grant in check_store(load_settings(os.environ)).text
     run(fresh_postgres_url, grant)
-    assert calmon("db", "init").exit_code == 0
+    assert calmon("db", "upgrade").exit_code == 0
 
 
-def test_a_role_that_does_not_own_the_tables_reads_who_does(fresh_postgres_url: str, url: str, role: str) -> None:
+def test_a_role_that_does_not_own_the_tables_reads_who_does(
+    fresh_postgres_url: str, url: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(fresh_postgres_url, f'GRANT CREATE ON SCHEMA public TO "{role}"')
-    assert calmon("db", "init").exit_code == 0
+    assert calmon("db", "upgrade").exit_code == 0
     run(
         fresh_postgres_url,
         f'REASSIGN OWNED BY "{role}" TO postgres',
         f'GRANT SELECT, UPDATE, INSERT, DELETE ON ALL TABLES IN SCHEMA public TO "{role}"',
-        f"UPDATE {TABLE} SET version_num = '0030'",
     )
+
+    def migrate(config: Config, _: str) -> None:
+        config.attributes["connection"].execute(sa.text("ALTER TABLE runs ADD COLUMN more text"))
+
+    monkeypatch.setattr(command, "upgrade", migrate)
     what = f'the tables of the history belong to the role postgres, and the role "{role}" may not change them'
     assert f'{what}; run `calmon db upgrade` as postgres, or as a superuser: GRANT postgres TO "{role}"' in refused(
         "db", "upgrade"
@@ -152,4 +158,4 @@ def test_any_other_refusal_is_said_in_the_words_of_the_server(fresh_postgres_url
         f'GRANT CREATE ON SCHEMA public TO "{role}"',
         "REVOKE EXECUTE ON FUNCTION pg_advisory_xact_lock(bigint) FROM PUBLIC",
     )
-    assert "the history's database refuses: permission denied for function" in refused("db", "init")
+    assert "the history's database refuses: permission denied for function" in refused("db", "upgrade")

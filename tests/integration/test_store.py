@@ -64,7 +64,6 @@ from monitor.history.errors import (
 )
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from tests.fakes import new_history
 
 START = datetime(2026, 11, 9, tzinfo=UTC)
 NOW = datetime(2026, 11, 16, 7, 30, 15, 250_000, tzinfo=UTC)
@@ -175,9 +174,7 @@ def test_a_store_that_nobody_made_is_missing_and_is_not_made_by_looking(url: str
     assert "postgresql" in url or not Path(str(file)).exists()
 
 
-@pytest.mark.parametrize("made", [new_history.REAL, new_history.upgrade])
-def test_the_migrations_make_exactly_the_tables(url: str, made: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(schema, "upgrade", made)
+def test_the_migrations_make_exactly_the_tables(url: str):
     Store.from_url(url).close()
     engine = open_engine(store_url(url))
     with engine.connect() as connection:
