@@ -133,6 +133,8 @@ class Dialect:
     So many were measured in DuckDB, SQLite and PostgreSQL.
     """
     name_parts: ClassVar[int] = 2
+    trims_characters: ClassVar[bool] = False
+    """Whether ltrim and rtrim take the characters as their second argument."""
     slow_to_open: ClassVar[bool] = False
 
     def of(self, connection: sa.Connection) -> Dialect:
@@ -183,6 +185,16 @@ class Dialect:
     def text(self, column: Expression) -> Expression:
         """The value as text."""
         return sa.cast(column, sa.Text)
+
+    def label_text(self, column: Expression, kind: Kind) -> Expression:
+        """The name of a label: of a whole number without decimals, so that 3, 3.0 and 3.00 are one label."""
+        text = self.text(column)
+        if not self.trims_characters:
+            return sa.case((text.like("%.0"), sa.func.replace(text, ".0", "")), else_=text) if kind in NUMERIC else text
+        digits, zero, point = (literal_of(each) for each in ("0123456789-", "0", "."))
+        is_whole = sa.func.rtrim(sa.func.ltrim(text, digits), zero) == point
+        plain = sa.func.nullif(sa.func.rtrim(sa.func.rtrim(text, zero), point), literal_of(""))
+        return sa.case((is_whole, sa.func.coalesce(plain, text)), else_=text)
 
     def number(self, column: Expression, kind: Kind) -> Expression:
         """The value in double precision; a boolean is 0 or 1.
@@ -402,6 +414,8 @@ class Named(sa.types.UserDefinedType[Any]):
 class PostgreSQL(Dialect):
     """PostgreSQL itself, with what is faster only there."""
 
+    trims_characters = True
+
     sums_within_cells = "doubles"
     few_scans = "beyond counts"
     shares_rows = True
@@ -497,6 +511,8 @@ def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDA
 
 class Embedded(Dialect):
     """An engine in this process: its statements end with the process."""
+
+    trims_characters = True
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """Do nothing: these engines have no time limit of their own. :meth:`cancel` ends a statement."""

@@ -12,6 +12,7 @@ A relation that has the long form already is used as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,7 @@ ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
 """The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _EMPTY: Expression = sa.literal_column("''")
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
@@ -141,7 +143,8 @@ class _Shape:
         source, shape = self.source, self.newest()
         if source.kind == "regression" or not (shape.is_single or shape.is_worded or source.score_scale != 1):
             return shape.layout
-        label = self.dialect.text(shape.layout.expression("predicted_label" if shape.is_single else "label"))
+        named = "predicted_label" if shape.is_single else "label"
+        label = self.dialect.label_text(shape.layout.expression(named), shape.layout.columns[named].kind)
         return _layout([{**shape.kept(), **shape.of_label((label, "text"))}])
 
     def of_columns(self, wide: WideConfig, available: Columns) -> Layout | list[RelationProblem]:
@@ -215,7 +218,7 @@ class _Shape:
 
     def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:
         """The columns of the rows about one label of a wide relation."""
-        named: Typed = (sa.literal(label, sa.Text), "text")
+        named: Typed = (sa.literal(_WHOLE.sub(r"\1", label), sa.Text), "text")
         found = {**self.kept(), "label": named, "score": self._score(_key(wide.score, label))}
         found["actual"] = self._is_true(named) if wide.actual is None else self._actual(_key(wide.actual, label), named)
         if wide.predicted is not None:
@@ -258,12 +261,12 @@ class _Shape:
         if name == "true_label" and not self.source.has_truth:
             return sa.cast(sa.null(), sa.Double), "number"
         column, kind = self.layout.expression(name), self.layout.columns[name].kind
-        text = self.dialect.ordered(self.dialect.text(column))
+        text = self.dialect.ordered(self.dialect.label_text(column, kind))
         equal = text == self.dialect.ordered(label[0])
-        if self.is_single and {kind, self.layout.columns["predicted_label"].kind} <= {*NUMERIC}:
-            equal = self.dialect.number(column, kind) == self.dialect.number(
-                self.layout.expression("predicted_label"), kind
-            )
+        predicted = self.layout.columns.get("predicted_label")
+        if self.is_single and predicted is not None and {kind, predicted.kind} <= {*NUMERIC}:
+            given = self.dialect.number(self.layout.expression("predicted_label"), predicted.kind)
+            equal = self.dialect.number(column, kind) == given
         is_missing = sa.func.nullif(self.dialect.text(column), _EMPTY).is_(None)
         return sa.case((is_missing, sa.null()), (equal, ONE), else_=ZERO), "number"
 
