@@ -23,7 +23,6 @@ from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.plan import Notebook, gathered, key_of
 from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
-from benchmarks.segments import IN_SEGMENTS, LASTING
 from benchmarks.simulate import durations, measured
 from benchmarks.tables import Table, console, write_between
 from benchmarks.tally import Tally
@@ -65,17 +64,8 @@ CLUSTERED = 0.3
 NEARLY_HALF = 0.52
 """One half, with an allowance for rounding."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
-FALL = Rule(id="auc-decrease", metric="roc_auc", condition="decrease", threshold=0.03)
 NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
-
-
-@cache
-def every_rule() -> Config:
-    """The shipped file, with the rules that are commented out in it and a few more."""
-    known = {rule.id for rule in shipped().rules}
-    more = tuple(rule for rule in (FALL, LASTING, IN_SEGMENTS) if rule.id not in known)
-    return shipped().model_copy(update={"rules": (*shipped().rules, *more)})
 
 
 def weekly_rules(config: Config) -> list[Rule]:
@@ -537,7 +527,7 @@ def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rn
         name: pinned(place.baselines[name], kind, draw, rng) for name, kind in kinds.items()
     }
     found = World(kinds, {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()})
-    return Played(replace(place, config=every_rule(), baselines=baselines), found, MEMORY)
+    return Played(replace(place, config=shipped(), baselines=baselines), found, MEMORY)
 
 
 def pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
@@ -569,9 +559,9 @@ class QuietYear:
         rng = np.random.default_rng((self.seed, list(WORLDS).index(self.world), self.n, self.number))
         labels = [keeping(label) for label in LABELS]
         found = incidents_of(played_year(labels, self.world, self.n, self.weeks, rng))
-        lasting = {rule.id for rule in every_rule().rules if rule.accumulates}
+        lasting = {rule.id for rule in shipped().rules if rule.accumulates}
         sums = {f"{rule} incidents": float(count) for rule, count in found.items()}
-        acting = {rule.id for rule in every_rule().rules if rule.acts}
+        acting = {rule.id for rule in shipped().rules if rule.acts}
         groups = {"lasting": lasting, "weekly": set(found) - lasting, "acting": acting, "all": set(found)}
         for group, rules in groups.items():
             total = float(sum(found[rule] for rule in rules))

@@ -26,7 +26,6 @@ from benchmarks.quiet import (
     Played,
     Sums,
     World,
-    every_rule,
     judged_weeks,
     keeping,
     kinds_of,
@@ -35,7 +34,7 @@ from benchmarks.quiet import (
 )
 from benchmarks.tables import Table, console, write_between
 from benchmarks.tally import Tally
-from benchmarks.weeks import TEXTBOOK_THRESHOLD, Open
+from benchmarks.weeks import TEXTBOOK_THRESHOLD, Open, shipped
 from monitor.alerting import incidents
 from monitor.core.baseline import Baseline
 from monitor.core.counts import CELLS, bin_counts
@@ -134,7 +133,7 @@ def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Play
     half = MEMORY + weeks // 2
     versions = ["2" if at >= half else "1" for at in range(windows)] if change.startswith("new version") else []
     world = World(kinds, {k: each[0] for k, each in both.items()}, {k: each[1] for k, each in both.items()}, versions)
-    return Played(replace(place, config=every_rule(), baselines=baselines), world, MEMORY)
+    return Played(replace(place, config=shipped(), baselines=baselines), world, MEMORY)
 
 
 def our_incidents(played: Played) -> Counter[str]:
@@ -232,7 +231,7 @@ def table(years: int, weeks: int, changes: Sequence[str], rows: int) -> Table:
     )  # fmt: skip
     note = (
         f"{years} years of twenty labels of {rows:,} rows a week a line, a year before each; incidents a year, in "
-        "brackets the upper 95% limit of their mean. Weekly rules: the shipped ones and auc-decrease. Textbook: a "
+        "brackets the upper 95% limit of their mean. Weekly rules: the shipped ones. Textbook: a "
         f"plug-in ECE more than {TEXTBOOK_THRESHOLD:g} above the baseline's. SD bands: an ECE {BANDS:g} standard "
         f"deviations of {BAND_WEEKS} weeks above their mean. CUSUM: a fall of precision by .10, tuned to ten years "
         "between false alarms of twenty labels."

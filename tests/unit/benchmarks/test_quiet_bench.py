@@ -19,7 +19,6 @@ from benchmarks.quiet import (
     Sums,
     drawn_rows,
     effects_of,
-    every_rule,
     incidents_of,
     keeping,
     kinds_of,
@@ -99,12 +98,6 @@ def test_design_effects_are_those_of_the_rows() -> None:
 def test_labels_of_the_quiet_worlds_keep_what_is_accepted_at_every_score_that_acts(label: Population) -> None:
     score = np.arange(round(label.automate_at * CELLS), CELLS) / CELLS
     assert (score - keeping(label).curve.worth(score)).max() <= ACCEPTED
-
-
-def test_every_rule_that_the_study_plays_is_there_once() -> None:
-    names = [rule.id for rule in every_rule().rules]
-    assert {"auc-decrease", "lasting-overconfidence", "lasting-segments", "automated-overconfidence"} <= set(names)
-    assert len(names) == len(set(names))
 
 
 def test_a_quick_look_prints_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
