@@ -610,7 +610,7 @@ def test_real_evidence_brings_every_number_an_explanation_says() -> None:
     told = numbers_of(found, "promise")
     assert told["promised"] == pytest.approx(float(week.ws.sum() / week.rows))
     assert told["kept"] == pytest.approx(week.positives / week.rows)
-    assert [check.name for check in found.checks][-2:] == ["behaviour", "class_mix"]
+    assert [check.name for check in found.checks][-2:] == ["sure", "behaviour"]
 
 
 def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
