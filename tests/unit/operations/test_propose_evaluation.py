@@ -25,9 +25,9 @@ def test_large_labels_keep_the_usual_numbers() -> None:
 
 def test_small_labels_are_pooled_for_longer_and_have_a_longer_baseline() -> None:
     found = tuned(config(SHORT, RISE), {"a": 10, "b": 10})
-    assert (found.pool_weeks, found.weeks, found.min_pairs) == (8, 26, 200)
+    assert (found.pool_weeks, found.weeks, found.min_pairs) == (13, 26, 200)
     assert found.sections == {
-        "evaluation": {"min_samples": 500, "pool_weeks": 8},
+        "evaluation": {"min_samples": 500, "pool_weeks": 13},
         "baseline": {"weeks": 26, "min_pairs": 200},
     }
     assert tuned(config(SHORT, RISE), {"a": 10, "b": 10}, available=10).weeks == 10
