@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import PastWindow, Population, Promise, decided_promise, pooled_promise, promise_of
-from monitor.core.records import Comparison, DecisionCheck, Window
+from monitor.core.records import Comparison, DecisionCheck, Where, Window
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
 from monitor.evaluation.rule_metrics import POWER, rows_in
 from monitor.inference.registered import largest_allowed
@@ -118,9 +118,14 @@ def population_of(rule: Rule) -> Population:
     >>> [population_of(Rule(id="x", metric=name, threshold=0.9)) for name in ("overconfidence", "recall", "precision")]
     ['all', 'found', 'predicted']
     """
-    if rule.measure == "overconfidence":
-        return rule.where
-    return (_DECIDED if rule.where == "all" else {}).get(rule.measure, rule.where)
+    return population(rule.measure, rule.where)
+
+
+def population(metric: str, where: Where) -> Population:
+    """The rows, or the share of right decisions, that a metric over ``where`` is about."""
+    if metric == "overconfidence":
+        return where
+    return (_DECIDED if where == "all" else {}).get(metric, where)
 
 
 _DECIDED: Mapping[str, Population] = {

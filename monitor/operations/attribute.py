@@ -14,11 +14,11 @@ from monitor.core.baseline import Baseline
 from monitor.core.causes import Began, Cause, Causes, as_json
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.counts_by_segment import CountsBySegment
-from monitor.core.records import SEVERITY_RANK, WHERES, Estimate, Subject, Verdict, Window
+from monitor.core.records import SEVERITY_RANK, WHERES, Subject, Verdict, Window
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.shift.causes import Metric, find_causes
-from monitor.evaluation.shift.onset import Arrival, Level, may_have_come_with, onset
+from monitor.evaluation.shift.onset import Arrival, Level, level_of, may_have_come_with, onset
 from monitor.inference.intervals import ece_intervals
 from monitor.operations.collect import Collected
 from monitor.warehouse.reader import WarehouseFailed, WarehouseTimeout
@@ -275,7 +275,9 @@ class _Search:
         known = [e for e in stored if e.window.start < window.start]
         known += [e for e in self.evaluated.estimates if (e.metric, e.where) == (metric, where)]
         after = self.source.data.baselines[subject.label].end
-        levels = (_level(e) for e in known if e.subject == subject and e.window.start >= after)
+        levels = (
+            level_of(e.window.name, e.interval) for e in known if e.subject == subject and e.window.start >= after
+        )
         return [level for level in levels if level is not None]
 
     def _level_before(self, metric: Metric, verdict: Verdict, subject: Subject, then: CountsBySegment) -> Level | None:
@@ -336,14 +338,6 @@ def _dependent(spans: CountsBySegment, whole: Counts | None) -> CountsBySegment:
 def _fine_edges(baseline: Baseline) -> tuple[int, ...]:
     """All edges of all populations, so that each of their bins is a union of these finer bins."""
     return tuple(sorted({edge for where in WHERES for edge in baseline.edges[where]}))
-
-
-def _level(estimate: Estimate) -> Level | None:
-    """A stored estimate with the variance that its interval implies; None if it has no limits."""
-    interval = estimate.interval
-    if interval.value is None or interval.low is None or interval.high is None or interval.high <= interval.low:
-        return None
-    return Level(estimate.window.name, interval.value, ((interval.high - interval.low) / _WIDTH) ** 2)
 
 
 def _level_of(counts: Counts, metric: Metric, edges: Sequence[int]) -> Level | None:

@@ -211,10 +211,32 @@ class _Measured:
     nll: float | None
 
 
+def gains_over(parts: Sequence[Fold], evaluation: EvaluationConfig) -> dict[Method, Gain]:
+    """The gain of every method on the held rows of each part by a map of its rest, such as other windows.
+
+    Intervals are analytic. Raises ValueError without parts.
+    """
+    whole = pool([part.held for part in parts])
+    least = min((part.rest for part in parts), key=lambda rest: rest.effective_rows)
+    plan = list(_tried(least, parts, evaluation))
+    before, *rest = _qualities([_measured([whole], evaluation), *(m for _, m, _ in plan if m)], evaluation)
+    after = iter(rest)
+    return {
+        method: Gain(method, before, next(after) if m else None, whole.rows, refused) for method, m, refused in plan
+    }
+
+
 def _held_outs(
     counts: Counts, rng: np.random.Generator, evaluation: EvaluationConfig
 ) -> Iterator[tuple[Method, _Measured | None, str | None]]:
     parts = folds(coarser(counts), FOLDS, rng) if refusal("temperature", counts) is None else []
+    return _tried(counts, parts, evaluation)
+
+
+def _tried(
+    counts: Counts, parts: Sequence[Fold], evaluation: EvaluationConfig
+) -> Iterator[tuple[Method, _Measured | None, str | None]]:
+    """Each method on the parts, or why it is refused for ``counts``."""
     for method in METHODS:
         reason = refusal(method, counts)
         if reason is not None:

@@ -9,9 +9,12 @@ import numpy as np
 
 from monitor.core.causes import Began
 from monitor.core.counts import Floats
+from monitor.core.records import Interval
 
 ALLOWED = 6.0
 """By how much a window's misfit (a chi-square) may exceed the best one's: measured by `python -m benchmarks.causes`."""
+
+_WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,17 @@ class Level:
     window: str
     value: float
     variance: float
+
+
+def level_of(window: str, interval: Interval) -> Level | None:
+    """A value with the variance that its 95% interval implies; None if it has no limits.
+
+    >>> level_of("2026-W46", Interval(0.1, 0.08, 0.12, 0.1)) is not None
+    True
+    """
+    if interval.value is None or interval.low is None or interval.high is None or interval.high <= interval.low:
+        return None
+    return Level(window, interval.value, ((interval.high - interval.low) / _WIDTH) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +60,12 @@ def may_have_come_with(arrival: Arrival, began: Began) -> bool:
     return arrival.window <= began.window and not ("" < arrival.complete < began.low)
 
 
-def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:
+def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = False) -> Began | None:
     """The window of ``levels`` (oldest first) from which on they differ from ``baseline`` and those before.
 
-    The change is a step, or a line that rises for several windows and then stays, where no step fits nearly as well.
-    The result has the likeliest window, and the first and last whose misfit is not much larger; this span is wider if
+    The change is a step, or a line that rises for several windows and then stays, where no step fits nearly as well;
+    with ``rising`` only upwards. The result has the likeliest window, and the first and last whose misfit is not much
+    larger; this span is wider if
     the series varies more than its variances say. Without a baseline the change lies after the first window. None where
     there is nothing to compare.
     """
@@ -61,7 +76,7 @@ def onset(baseline: Level | None, levels: Sequence[Level]) -> Began | None:
         return None
     value = np.array([before.value, *(level.value for level in after)])
     weight = 1.0 / np.maximum([before.variance, *(level.variance for level in after)], 1e-12)
-    misfit = _misfits(value, weight)
+    misfit = _misfits(value, weight, rising=rising)
     steps, grown = np.diagonal(misfit), misfit.min(axis=1)  # by the first changed window
     within_two = min(steps.min(), np.diagonal(misfit, 1).min(initial=np.inf))  # once, in the middle of a window
     gradual = bool(within_two - grown.min() > _allowed(grown, len(after)))
@@ -77,7 +92,7 @@ def _allowed(misfit: Floats, windows: int) -> float:
     return ALLOWED * max(1.0, float(misfit.min()) / max(1, windows - 1))
 
 
-def _misfits(value: Floats, weight: Floats) -> Floats:
+def _misfits(value: Floats, weight: Floats, *, rising: bool = False) -> Floats:
     """Chi-square of a change that begins in window a + 1 and is complete in window b + 1, shape (T, T); infinite below.
 
     The level is one mean before, a line from there to the complete change, and one mean from there on: a step on the
@@ -89,6 +104,7 @@ def _misfits(value: Floats, weight: Floats) -> Floats:
     shape = np.clip((place - first + 1) / np.maximum(complete - first + 1, 1), 0.0, 1.0)  # (T, T, T + 1)
     moved = shape - (shape @ weight)[..., None] / weight.sum()
     gap = value - np.average(value, weights=weight)
-    explained = (moved @ (weight * gap)) ** 2 / np.maximum((moved**2) @ weight, 1e-300)
+    rise = moved @ (weight * gap)
+    explained = (np.maximum(rise, 0.0) if rising else rise) ** 2 / np.maximum((moved**2) @ weight, 1e-300)
     found: Floats = np.where(first[..., 0] <= complete[..., 0], weight @ gap**2 - explained, np.inf)
     return found

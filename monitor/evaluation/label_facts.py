@@ -1,0 +1,66 @@
+"""All that the diagnosis of one label is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import Counts
+from monitor.core.diagnoses import Diagnosis
+from monitor.core.promises import PastWindow, Promise
+from monitor.core.records import Annotation, Schedule, Verdict, Where, Window
+from monitor.evaluation.shift.onset import Level
+
+ACTS: tuple[Where, ...] = ("automated", "predicted", "all")
+"""The rows that act: the first of these that a label has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelFacts:
+    """What is known about one label (None: the source as a whole) at the end of ``window``.
+
+    ``verdicts`` has the newest one of each rule, of both schedules; ``acting`` the rules that may touch the switch;
+    ``past`` the earlier diagnoses, oldest first; ``windows`` those of a year and the judged one, oldest first;
+    ``levels`` the values of other metrics by (metric, where), oldest first; ``counts`` those of the newest windows by
+    name, newest first; ``time_on`` the share of a window, by label and name, in which automation was on (none: never).
+    """
+
+    source: str
+    label: str | None
+    window: Window
+    evaluation: EvaluationConfig
+    verdicts: Sequence[Verdict] = ()
+    acting: frozenset[str] = frozenset()
+    past: Sequence[Diagnosis] = ()
+    windows: Mapping[Schedule, Sequence[PastWindow]] = field(default_factory=dict)
+    levels: Mapping[tuple[str, Where], Sequence[Level]] = field(default_factory=dict)
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+    time_on: Mapping[tuple[str | None, str], float] = field(default_factory=dict)
+    annotations: Sequence[Annotation] = ()
+
+    def acted(self, schedule: Schedule) -> list[tuple[Window, Promise, float]]:
+        """What the rows that act promised and kept in each window, oldest first, with the share of time it was on.
+
+        Of a source as a whole, those of each of its labels: their switches differ.
+        """
+        windows = self.windows.get(schedule, ())
+        labels: list[str | None] = [self.label]
+        if self.label is None:
+            names = {label for each in windows for label in each.labels if label is not None}
+            labels = [*sorted(names)] or labels
+        return [part for label in labels for part in self._acted(label, windows)]
+
+    def _acted(self, label: str | None, windows: Sequence[PastWindow]) -> Iterator[tuple[Window, Promise, float]]:
+        kept = [(each.window, each.labels.get(label, {})) for each in windows]
+        where: Where = next((where for where in ACTS if any(where in promises for _, promises in kept)), "all")
+        for window, promises in kept:
+            if where in promises:
+                yield window, promises[where], self.time_on.get((label, window.name), 0.0)
+
+    def last_rows(self) -> tuple[str, int | None]:
+        """The newest weekly window in which the label had rows ("": none), and how many it usually has."""
+        windows = self.windows.get("weekly", ())
+        rows = [(w.window.name, of["all"].rows) for w in windows if (of := w.labels.get(self.label))]
+        return (rows[-1][0], round(median(count for _, count in rows))) if rows else ("", None)

@@ -1,0 +1,157 @@
+"""Since when a label is in trouble, in which part of its rows, why, what it costs, and what to do next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from monitor.core.causes import Began
+from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, Since
+from monitor.core.episodes import Episode, episodes
+from monitor.core.promises import Promise, pooled_promise
+from monitor.core.records import Schedule, Subject, Verdict
+from monitor.evaluation.accumulated import population
+from monitor.evaluation.estimates import generator
+from monitor.evaluation.label_facts import LabelFacts
+from monitor.evaluation.next_step import next_step
+from monitor.evaluation.shift.onset import Level, onset
+from monitor.evaluation.trouble_cause import likely_cause
+from monitor.evaluation.trouble_segment import TroubledSegment, troubled_segments
+from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, weekly_evidence
+from monitor.inference.sampling import Proportion
+
+LARGEST_MARGIN = 0.05
+"""A part of the rows must differ from the rest by the threshold of the rule, or by this where that is larger."""
+SURE = 3.0
+"""How many standard deviations the overconfidence must be away from 0 to give a wrong calibration its direction."""
+BEFORE = 8
+"""What was kept before a trouble is that of so many windows, at most."""
+
+
+def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: LabelFacts) -> Diagnosis:
+    """The diagnosis with its problem, and all that the windows behind its leading verdict say."""
+    runs = episodes(facts.past)
+    episode = runs[-1] if runs and runs[-1].ended is None else None
+    evidence, history = (_evidence(problem, lead, facts, each) for each in (runs, ()))
+    margin = min(lead.threshold, LARGEST_MARGIN)
+    of_label = _since(evidence, (), lead, facts)
+    segments = troubled_segments(evidence, margin, _near(evidence, of_label))
+    since = _never_later(_since(evidence, segments[:1], lead, facts) if segments else of_label, episode)
+    named = segments[0].segment if segments else None
+    windows = facts.windows.get(lead.window.schedule, ())
+    cause = likely_cause(evidence, history, since, named, windows, facts.annotations)
+    shown = replace(
+        found, problem=problem, since=since, found=episode.first.window.name if episode else facts.window.name, segment=named,
+        cause=cause, notes=replace(found.notes, segments=tuple(each.segment for each in segments[1:])),
+    )  # fmt: skip
+    return _with_numbers(shown, problem, since.window, facts, lead.window.schedule, margin)
+
+
+def direction_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:
+    """Whether wrongly calibrated scores are too high or too low as a whole, in the newest window; or neither."""
+    windows = facts.windows.get(verdict.window.schedule, ())
+    promise = windows[-1].labels.get(facts.label, {}).get(verdict.where) if windows else None
+    if promise is None or not promise.effective > 0:
+        return LabelProblem.MISCALIBRATED
+    off, deviation = promise.overconfidence, Proportion(promise.kept, promise.effective).variance ** 0.5
+    if abs(off) <= SURE * deviation:
+        return LabelProblem.MISCALIBRATED
+    return LabelProblem.OVERCONFIDENT if off > 0 else LabelProblem.UNDERCONFIDENT
+
+
+def _evidence(problem: LabelProblem, lead: Verdict, facts: LabelFacts, runs: Sequence[Episode]) -> WeeklyEvidence:
+    """The windows behind the leading verdict, without those of earlier troubles."""
+    windows = facts.windows.get(lead.window.schedule, ())
+    starts = {each.window.name: each.window.start for each in windows}
+    over = [
+        (starts.get(run.first.since.window if run.first.since else "", run.first.window.start), run.ended.window.start)
+        for run in runs
+        if run.ended is not None
+    ]
+    return weekly_evidence(
+        windows,
+        facts.label,
+        population(lead.metric, lead.where)
+        if problem in (LabelProblem.MISSES, LabelProblem.LESS_ACCURATE)
+        else lead.where,
+        problem,
+        lambda each: any(low <= each.window.start < high for low, high in over),
+        over[-1][1] if over else None,
+    )
+
+
+# --- since when
+
+
+def _since(evidence: WeeklyEvidence, named: Sequence[TroubledSegment], lead: Verdict, facts: LabelFacts) -> Since:
+    """When it began: in the segment where one is named, else in the label, by the metric that is wrong."""
+    judged = Since(lead.window.name, lead.window.name, lead.window.name)
+    if named:
+        began = onset(*evidence.levels(1 + evidence.segments.index(named[0].segment)), rising=True)
+        arrived = evidence.windows[named[0].at]
+        return Since(arrived, arrived, arrived) if began is None else _as_since(began)
+    before, levels = _measured(evidence, lead, facts) or evidence.levels()
+    began = onset(before, levels, rising=True)
+    return judged if began is None else _as_since(began)
+
+
+def _near(evidence: WeeklyEvidence, since: Since) -> tuple[int, int] | None:
+    """The windows in which a label's trouble may have begun, where it surely did; None if it is in parts only."""
+    if since.window not in evidence.windows or not breaks_at(evidence, 0, evidence.windows.index(since.window)):
+        return None
+    low, high = (evidence.windows.index(name) for name in (since.low, since.high))
+    return low - 1, high + 1
+
+
+def _measured(evidence: WeeklyEvidence, lead: Verdict, facts: LabelFacts) -> tuple[None, list[Level]] | None:
+    """The levels of a metric that is not made of promises, worse upwards; None if there are none."""
+    falls = lead.detail.get("condition") in ("below", "decrease")
+    known = [each for each in facts.levels.get((lead.metric, lead.where), ()) if each.window in evidence.windows]
+    return (None, [replace(each, value=-each.value) for each in known] if falls else known) if known else None
+
+
+def _as_since(began: Began) -> Since:
+    return Since(began.window, began.earliest or began.low, began.high, began.gradual)
+
+
+def _never_later(since: Since, episode: Episode | None) -> Since:
+    """The beginning as it was told before, unless the trouble surely began earlier."""
+    told = episode.last.since if episode else None
+    return since if told is None or since.high < told.window else told
+
+
+# --- what it costs, and what to do
+
+
+def _with_numbers(
+    found: Diagnosis, problem: LabelProblem, began: str, facts: LabelFacts, schedule: Schedule, margin: float
+) -> Diagnosis:
+    parts = facts.acted(schedule)
+    before = [promise for window, promise, _ in parts if window.name < began and promise.effective > 0][-BEFORE:]
+    after = [(promise, share) for window, promise, share in parts if window.name >= began]
+    cost = cost_of(after, facts.evaluation.confidence)
+    usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
+    counts = [each for name, each in facts.counts.items() if name >= began]
+    rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "next step", facts.window.name)
+    return replace(found, cost=cost, advice=next_step(problem, counts, usual - margin, facts.evaluation, rng))
+
+
+def cost_of(parts: Sequence[tuple[Promise, float]], confidence: float) -> Cost | None:
+    """What windows cost, each with its promise and the share of its time that automation was on.
+
+    If it was off all the time, what they would have cost. None without rows.
+
+    >>> found = cost_of([(Promise(400, 400.0, 0.95, 0.85), 0.5), (Promise(400, 400.0, 0.95, 0.85), 0.0)], 0.95)
+    >>> round(found.items), round(found.extra_errors), found.acted
+    (200, 20, True)
+    """
+    acted = any(share > 0 for _, share in parts)
+    weights = [(promise, share if acted else 1.0) for promise, share in parts]
+    kept = [replace(p, effective=p.effective * share) for p, share in weights if p.effective * share > 0]
+    if not kept:
+        return None
+    items = sum(promise.rows * share for promise, share in weights)
+    total = pooled_promise(kept)
+    low, high = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0).interval(confidence)
+    extra = items * total.overconfidence
+    return Cost(items, total.kept, total.promised, extra, items * low, items * high, acted)

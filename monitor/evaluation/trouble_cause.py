@@ -1,0 +1,213 @@
+"""What else changed when a trouble began: a model version, the mix of rows, or what a person noted. Pure.
+
+A cause must begin within one window of the trouble, and explain a fifth of the change or more against rows that do not
+have it. A version that all rows have has no such rows: the break must come with it, and be larger than those that the
+label has anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from monitor.core.counts import Floats
+from monitor.core.diagnoses import LikelyCause, Segment, Since
+from monitor.core.promises import PastWindow
+from monitor.core.records import SCORE_BAND, Annotation
+from monitor.evaluation.trouble_segment import NEARLY_ALL
+from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, changes
+
+LEAST_SHARE = 0.2
+ARRIVED = 0.1
+"""The share of a window's rows from which a model version has arrived."""
+NEAR = 1
+"""A cause begins at most so many windows before the trouble: few rows may have it in its first one."""
+SURE, LIKELY = 3.0, 2.0
+"""How many standard deviations what a cause explains must be away from 0; fewer if it is one that arrived just then."""
+MIX_WINDOWS = 4
+"""The mix of rows is compared over so many windows before and after the trouble began, at most."""
+VERSION = "model_version"
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A trouble of the label (and ``segment``) that began in the window of index ``at``; ``total`` is its change.
+
+    ``history`` has the windows of earlier troubles too, which ``evidence`` is without.
+    """
+
+    evidence: WeeklyEvidence
+    history: WeeklyEvidence
+    at: int
+    segment: Segment | None
+    total: float
+
+    def is_near(self, place: int) -> bool:
+        return self.at - NEAR <= place <= self.at
+
+
+def likely_cause(
+    evidence: WeeklyEvidence,
+    history: WeeklyEvidence,
+    since: Since,
+    segment: Segment | None,
+    windows: Sequence[PastWindow],
+    annotations: Sequence[Annotation],
+) -> LikelyCause | None:
+    """The cause of a trouble that began at ``since``, mostly in ``segment`` if there is one; None if none is likely."""
+    if since.window not in evidence.windows:
+        return None
+    at = evidence.windows.index(since.window)
+    line = 0 if segment is None else 1 + evidence.segments.index(segment)
+    total = float(changes(evidence.value[:1], evidence.variance[:1])[0][0, at])
+    if line:
+        total = max(total, float(evidence.share[line - 1, at:].mean() * evidence.value[line, at:].mean()))
+    around = _Around(evidence, history, at, segment, total)
+    return next(_causes(around, windows, annotations), None)
+
+
+def _causes(around: _Around, windows: Sequence[PastWindow], annotations: Sequence[Annotation]) -> Iterator[LikelyCause]:
+    for version, place in arrivals(_version_shares(around.evidence, windows)).items():
+        if around.is_near(place):
+            yield from _version(around, version, place)
+    yield from _mix(around)
+    yield from _annotation(around, windows, annotations)
+
+
+# --- model versions
+
+
+def _version_shares(evidence: WeeklyEvidence, windows: Sequence[PastWindow]) -> dict[str, Floats]:
+    """The share of each window's rows that each model version has, shape (T,)."""
+    shares = {value: evidence.share[k] for k, (column, value) in enumerate(evidence.segments) if column == VERSION}
+    if shares:
+        return shares
+    main = {window.window.name: window.main_version for window in windows}
+    alone = [main.get(name) for name in evidence.windows]
+    return {v: np.array([float(each == v) for each in alone]) for v in dict.fromkeys(alone) if v is not None}
+
+
+def arrivals(shares: Mapping[str, Floats]) -> dict[str, int]:
+    """The index of the window in which each version arrived; one that was there from the first window never did.
+
+    >>> arrivals({"1": np.array([1.0, 0.6, 0.0]), "2": np.array([0.0, 0.4, 1.0])})
+    {'2': 1}
+    """
+    first = {version: int((share >= ARRIVED).argmax()) for version, share in shares.items() if (share >= ARRIVED).any()}
+    return {version: at for version, at in first.items() if at > 0}
+
+
+def _version(around: _Around, version: str, place: int) -> Iterator[LikelyCause]:
+    evidence, name = around.evidence, around.evidence.windows[place]
+    line = {segment: k for k, segment in enumerate(evidence.segments)}.get((VERSION, version))
+    if line is not None and float(evidence.share[line, place:].mean()) <= NEARLY_ALL:
+        share, is_sure = _against_others(evidence, line, place, around.total)
+        if around.segment == (VERSION, version) or (is_sure and share >= LEAST_SHARE):
+            yield LikelyCause("version", version, name, min(share, 1.0))
+    elif _comes_with(around, place) and not _others_changed_too(around, line, place):
+        yield LikelyCause("version", version, name)
+
+
+def _against_others(evidence: WeeklyEvidence, line: int, place: int, total: float) -> tuple[float, bool]:
+    """The share of the change that a segment explains against the other rows since then, and whether that is sure."""
+    rest = evidence.rest()
+    gap = evidence.value[1 + line, place:] - rest.value[1 + line, place:]
+    noise = evidence.variance[1 + line, place:] + rest.variance[1 + line, place:]
+    known = np.isfinite(noise)
+    if not known.any():
+        return 0.0, False
+    weight = 1 / noise[known]
+    mean, deviation = float(weight @ gap[known] / weight.sum()), float(weight.sum()) ** -0.5
+    explained = mean * float(evidence.share[line, place:].mean())
+    return explained / max(total, 1e-9), mean > LIKELY * deviation
+
+
+def _comes_with(around: _Around, place: int) -> bool:
+    """Whether the label breaks where something came, or one window later, as it did at no time before."""
+    at = max(place, around.at)
+    name = around.evidence.windows[at]
+    line = 0
+    if around.segment in around.history.segments:
+        line = 1 + around.history.segments.index(around.segment)
+    return name in around.history.windows and breaks_at(around.history, line, around.history.windows.index(name))
+
+
+def _others_changed_too(around: _Around, line: int | None, place: int) -> bool:
+    """Whether rows without the version, in a window in which only some had it, surely were not better than its rows."""
+    if line is None or not LEAST_SHARE <= float(around.evidence.share[line, place]) <= NEARLY_ALL:
+        return False
+    evidence, rest = around.evidence, around.evidence.rest()
+    gap = evidence.value[1 + line, place] - rest.value[1 + line, place]
+    noise = evidence.variance[1 + line, place] + rest.variance[1 + line, place]
+    return bool(gap + 2 * np.sqrt(noise) < LEAST_SHARE * around.total)
+
+
+# --- the mix of rows
+
+
+def _mix(around: _Around) -> Iterator[LikelyCause]:
+    """The column whose changed shares explain most, where that is enough, with the value that adds most."""
+    columns = {column for column, _ in around.evidence.segments} - {VERSION, SCORE_BAND}
+    made = [_mix_of(around, column) for column in sorted(columns)] if around.at > 0 else []
+    share, value = max((each for each in made if each is not None), default=(0.0, ""))
+    if share >= LEAST_SHARE:
+        yield LikelyCause("mix", value, around.evidence.windows[around.at], min(share, 1.0))
+
+
+def _mix_of(around: _Around, column: str) -> tuple[float, str] | None:
+    """The share of the change that a column's changed shares explain, if that is sure, and "column=value".
+
+    The values have the level that they had before; a new one has its own.
+    """
+    evidence, at = around.evidence, around.at
+    lines = np.array([k for k, segment in enumerate(evidence.segments) if segment[0] == column])
+    before = slice(max(0, at - MIX_WINDOWS), at)
+    after = slice(at, at + MIX_WINDOWS)
+    rows = evidence.rows[1:][lines]
+    then, now = (rows[:, span].sum(axis=1) / max(rows[:, span].sum(), 1e-9) for span in (before, after))
+    level, noise = _levels(evidence, lines, slice(0, at))
+    new, _ = _levels(evidence, lines, slice(at, None))
+    known = np.isfinite(noise)
+    whole, _ = _levels(evidence, np.array([-1]), slice(0, at))
+    parts = (now - then) * (np.where(known, level, new) - whole)
+    sampling = (now * (1 - now)) / max(rows[:, after].sum(), 1.0)
+    deviation = np.sqrt(
+        ((now - then)[known] ** 2 @ noise[known]) + sampling @ (np.where(known, level, new) - whole) ** 2
+    )
+    explained = float(parts.sum())
+    if around.total <= 0 or explained <= SURE * deviation:
+        return None
+    _, value = evidence.segments[int(lines[parts.argmax()])]
+    return explained / around.total, f"{column}={value}"
+
+
+def _levels(evidence: WeeklyEvidence, lines: Floats, span: slice) -> tuple[Floats, Floats]:
+    """The mean value of some segments (-1: the label) over some windows, and its variance."""
+    variance = evidence.variance[1 + lines, span]
+    weight = np.where(np.isfinite(variance), 1 / variance, 0.0)
+    total = weight.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        mean = (weight * evidence.value[1 + lines, span]).sum(axis=1) / np.maximum(total, 1e-9)
+        return mean, np.asarray(1 / total)
+
+
+# --- what people noted
+
+
+def _annotation(
+    around: _Around, windows: Sequence[PastWindow], annotations: Sequence[Annotation]
+) -> Iterator[LikelyCause]:
+    """The annotation nearest to the beginning of the trouble, where a break came with it."""
+    window = next(each.window for each in windows if each.window.name == around.evidence.windows[around.at])
+    length = window.end - window.start
+    near = [note for note in annotations if window.start - NEAR * length <= note.at < window.end + NEAR * length]
+    if near and _comes_with(around, around.at):
+        nearest = min(near, key=lambda note: _distance(note.at, window.start, window.end))
+        yield LikelyCause("annotation", nearest.text, f"{nearest.at:%Y-%m-%d}")
+
+
+def _distance(moment: datetime, start: datetime, end: datetime) -> timedelta:
+    return max(start - moment, moment - end, timedelta())

@@ -1,0 +1,184 @@
+"""What scores claimed and what came true, window by window, in a label and in each part of its rows, as arrays. Pure.
+
+The first line of every array is the label, the others are its segments. ``value`` rises as things get worse, whatever
+the problem is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from monitor.core.counts import Bools, Floats
+from monitor.core.diagnoses import LabelProblem, Segment
+from monitor.core.promises import PastWindow, Population, Promise
+from monitor.evaluation.shift.onset import Level
+
+SURE = 3.0
+"""How many standard deviations a break must be away from 0."""
+LARGER = 1.5
+"""A break is so many times larger than the worst window before it differs from the mean of those."""
+_USUAL = 4.0  # rows at the usual hit rate that are added to a window's own for its variance: none is never 0
+_SHAPES: Mapping[LabelProblem, tuple[float, float]] = {LabelProblem.LESS_ACCURATE: (1.0, 0.0), LabelProblem.MISSES: (1.0, 0.0),
+                                                  LabelProblem.UNDERCONFIDENT: (-1.0, 1.0)}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeeklyEvidence:
+    """Effective ``rows``, mean score ``claimed`` and hit rate ``kept``, each of shape (1 + S, T), oldest window first.
+
+    ``sign`` and ``claims`` make the value: sign * (claims * claimed - kept). A trouble cannot have begun before the
+    window ``first``: those before it are known to be good, or lie before the trouble that ended last.
+    """
+
+    windows: tuple[str, ...]
+    segments: tuple[Segment, ...]
+    rows: Floats
+    claimed: Floats
+    kept: Floats
+    sign: float = 1.0
+    claims: float = 1.0
+    first: int = 0
+
+    @property
+    def value(self) -> Floats:
+        """How bad it is, shape (1 + S, T)."""
+        return np.asarray(self.sign * (self.claims * self.claimed - self.kept))
+
+    @property
+    def variance(self) -> Floats:
+        """The variance of the values; infinite without rows."""
+        total = self.rows.sum(axis=1, keepdims=True)
+        usual = (self.rows * self.kept).sum(axis=1, keepdims=True) / np.maximum(total, 1e-9)
+        rate = (self.rows * self.kept + _USUAL * np.clip(usual, 0.01, 0.99)) / (self.rows + _USUAL)
+        with np.errstate(divide="ignore"):
+            return np.asarray(rate * (1 - rate) / self.rows)
+
+    @property
+    def share(self) -> Floats:
+        """Each segment's share of the rows of its window, shape (S, T)."""
+        return np.asarray(self.rows[1:] / np.maximum(self.rows[0], 1e-9))
+
+    def rest(self) -> WeeklyEvidence:
+        """The same, with the rows outside of each segment in its place."""
+        rows = np.maximum(self.rows[0] - self.rows[1:], 0.0)
+
+        def outside(of: Floats) -> Floats:
+            sums = self.rows[0] * of[0] - self.rows[1:] * of[1:]
+            mean = np.divide(sums, rows, out=np.zeros_like(rows), where=rows > 1e-6)
+            return np.vstack([of[:1], np.clip(mean, 0.0, 1.0)])
+
+        whole = np.vstack([self.rows[:1], np.where(rows > 1e-6, rows, 0.0)])
+        return replace(self, rows=whole, claimed=outside(self.claimed), kept=outside(self.kept))
+
+    def levels(self, line: int = 0) -> tuple[Level | None, list[Level]]:
+        """The level before :attr:`first` (None: not known), and those from there on, of one line of the arrays."""
+        own = (self.rows[line].cumsum() > 0).astype(int) * line  # what is new was part of the label before
+        at_each = np.arange(len(self.windows))
+        value, variance, rows = (of[own, at_each] for of in (self.value, self.variance, self.rows))
+        known = rows > 0
+        after = [
+            Level(name, float(value[at]), float(variance[at]))
+            for at, name in enumerate(self.windows)
+            if at >= self.first and known[at]
+        ]
+        before = np.flatnonzero(known[: self.first])
+        if not len(before):
+            return None, after
+        weight = 1 / variance[before]
+        return Level("before", float(weight @ value[before] / weight.sum()), float(1 / weight.sum())), after
+
+
+def shape_of(problem: LabelProblem) -> tuple[float, float]:
+    """The sign and the claims of :class:`WeeklyEvidence` for a problem; by default those of overconfidence."""
+    return _SHAPES.get(problem, (1.0, 1.0))
+
+
+def weekly_evidence(
+    windows: Sequence[PastWindow],
+    label: str | None,
+    population: Population,
+    problem: LabelProblem,
+    is_left_out: Callable[[PastWindow], bool] = lambda _: False,
+    not_before: datetime | None = None,
+) -> WeeklyEvidence:
+    """The evidence of one label in ``windows`` (oldest first) in which it has rows of ``population``.
+
+    Segments are those with rows in the newest window. Windows are left out in which the label's rows were rejected,
+    and those of an earlier trouble; no trouble begins before ``not_before``.
+    """
+    used = [
+        window
+        for window in windows
+        if population in window.labels.get(label, {}) and window.rejected.of(label) is None and not is_left_out(window)
+    ]
+    newest = used[-1].segments.get(label, {}) if used else {}
+    segments = tuple(sorted(segment for segment, promises in newest.items() if population in promises))
+    table = np.zeros((3, 1 + len(segments), len(used)))
+    for at, window in enumerate(used):
+        parts = window.segments.get(label, {})
+        for line, known in enumerate((window.labels[label], *(parts.get(segment, {}) for segment in segments))):
+            table[:, line, at] = _numbers(known.get(population))
+    first = sum(1 for window in used if not_before is not None and window.window.start < not_before)
+    names = tuple(window.window.name for window in used)
+    first = min(first, max(len(names) - 1, 0))
+    return WeeklyEvidence(names, segments, *_three(table), *shape_of(problem), first=first)
+
+
+def _three(table: Floats) -> tuple[Floats, Floats, Floats]:
+    return table[0], table[1], table[2]
+
+
+def _numbers(promise: Promise | None) -> tuple[float, float, float]:
+    return (0.0, 0.0, 0.0) if promise is None else (promise.effective, promise.promised, promise.kept)
+
+
+def changes(value: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """How much the mean from each window on exceeds the mean before it, and the variance of that: shape (S, T).
+
+    A line without rows before a window is compared with 0, exactly known: what is new is expected to be as the rest.
+    """
+    weight = np.where(np.isfinite(variance) & (variance > 0), 1 / variance, 0.0)
+    before_weight = np.cumsum(weight, axis=1) - weight
+    before_sum = np.cumsum(weight * value, axis=1) - weight * value
+    after_weight = weight.sum(axis=1, keepdims=True) - before_weight
+    after_sum = (weight * value).sum(axis=1, keepdims=True) - before_sum
+    before, after = (
+        np.divide(of, by, out=np.zeros_like(of), where=by > 0)
+        for of, by in ((before_sum, before_weight), (after_sum, after_weight))
+    )
+    inverse = [np.divide(1.0, by, out=np.zeros_like(by), where=by > 0) for by in (before_weight, after_weight)]
+    return after - before, inverse[0] + np.where(after_weight > 0, inverse[1], np.inf)
+
+
+def spread_beyond_chance(value: Floats, variance: Floats, at: int) -> float:
+    """By how much one line's values vary more than by chance about a step at window ``at``: a factor, at least 1.
+
+    >>> steady, flapping = np.array([0.0, 0.01, 0.2, 0.21]), np.array([0.0, 0.2, 0.0, 0.2])
+    >>> [round(spread_beyond_chance(value, np.full(4, 0.0004), 2), 1) for value in (steady, flapping)]
+    [1.0, 50.0]
+    """
+    known: Bools = np.isfinite(variance) & (variance > 0)
+    misfit, freedom = 0.0, 0
+    for side in (known & (np.arange(len(value)) < at), known & (np.arange(len(value)) >= at)):
+        if side.any():
+            weight = 1 / variance[side]
+            mean = float(weight @ value[side]) / float(weight.sum())
+            misfit += float(weight @ (value[side] - mean) ** 2)
+            freedom += int(side.sum()) - 1
+    return max(1.0, misfit / freedom) if freedom else 1.0
+
+
+def breaks_at(evidence: WeeklyEvidence, line: int, at: int) -> bool:
+    """Whether one line surely becomes worse in the window of index ``at``, by clearly more than it varied before."""
+    value, variance = evidence.value[line], evidence.variance[line]
+    change, noise = (float(part[0, at]) for part in changes(value[None], variance[None]))
+    known = np.flatnonzero(np.isfinite(variance[:at]))
+    if not len(known):
+        return bool(change > SURE * noise**0.5)
+    weight = 1 / variance[known]
+    usual = value[known] - float(weight @ value[known] / weight.sum())
+    return bool(change > max(SURE * noise**0.5, LARGER * float(usual.max())))

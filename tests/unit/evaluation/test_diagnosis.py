@@ -1,0 +1,326 @@
+"""What is said of a label from its verdicts, and of a trouble from the windows behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import counts_from_rows
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, NotTold
+from monitor.core.promises import PastWindow, Promise, Segment
+from monitor.core.records import Annotation, Reason, Subject, Verdict
+from monitor.core.windows import day, week
+from monitor.evaluation.diagnosis import diagnose
+from monitor.evaluation.label_facts import LabelFacts
+from monitor.evaluation.shift.onset import Level
+
+UTC = ZoneInfo("UTC")
+ROWS = 400
+FAULT_AT = 9
+WEEKS = [week(f"2026-W{number}", UTC) for number in range(20, 34)]
+LAST = WEEKS[-1]
+ACTS = frozenset({"acts"})
+
+
+def verdict(rule: str = "acts", outcome: str = "breach", **given: Any) -> Verdict:
+    base = Verdict(
+        f"{rule}-id", rule, Subject("mail", "billing"), LAST, "overconfidence", "automated", outcome,  # type: ignore[arg-type]
+        Reason.ABOVE_THRESHOLD, "critical" if rule == "acts" else "warning", 0.05, value=0.1, n=ROWS,
+    )  # fmt: skip
+    return replace(base, **given)
+
+
+def not_judged(reason: Reason = Reason.TOO_FEW_ROWS, **given: Any) -> Verdict:
+    return verdict(outcome="not_evaluated", reason=reason, **given)
+
+
+def facts(*verdicts: Verdict, windows: Sequence[PastWindow] = (), **given: Any) -> LabelFacts:
+    known = {"weekly": windows}
+    return LabelFacts(
+        "mail", "billing", LAST, EvaluationConfig(), verdicts, given.pop("acting", ACTS), windows=known, **given
+    )
+
+
+def promises(share: float, kept: float, claimed: float = 0.9) -> dict[Any, Promise]:
+    rows = round(ROWS * share)
+    return {where: Promise(rows, float(rows), claimed, kept) for where in ("all", "automated")} if rows else {}
+
+
+def world(
+    parts: Mapping[Segment, Sequence[tuple[float, float]]], wobble: float = 0.004, version: Sequence[str] = ()
+) -> list[PastWindow]:
+    """The windows of a label: by segment, the share of the rows and the hit rate of each week.
+
+    The label has the rows of the channels.
+    """
+    rng, found = np.random.default_rng(7), []
+    for at, window in enumerate(WEEKS):
+        noise = rng.normal(0, wobble)
+        known = {segment: (of[at][0], of[at][1] + noise) for segment, of in parts.items()}
+        kept = sum(share * rate for (column, _), (share, rate) in known.items() if column == "channel")
+        segments = {segment: promises(*of) for segment, of in known.items() if of[0] > 0}
+        labels = {"billing": promises(1.0, kept)}
+        found.append(PastWindow(window, labels, version[at] if version else "1", segments={"billing": segments}))
+    return found
+
+
+def steady(share: float, kept: float = 0.9) -> list[tuple[float, float]]:
+    return [(share, kept)] * len(WEEKS)
+
+
+def broken(share: float, kept: float, at: int = FAULT_AT) -> list[tuple[float, float]]:
+    return [(share, 0.9 if k < at else kept) for k in range(len(WEEKS))]
+
+
+EVERYWHERE = {("channel", "web"): broken(0.5, 0.75), ("channel", "email"): broken(0.5, 0.75)}
+IN_ONE = {("channel", "web"): broken(0.3, 0.6), ("channel", "email"): steady(0.7)}
+
+
+def found_in(parts: Mapping[Segment, Sequence[tuple[float, float]]], **given: Any) -> Diagnosis:
+    version = given.pop("version", ())
+    return diagnose(facts(verdict(), windows=world(parts, version=version), **given))
+
+
+# --- the state
+
+
+def test_a_breach_of_a_rule_that_acts_is_unsafe_and_of_another_degraded() -> None:
+    assert diagnose(facts(verdict(), verdict("other", "ok"))).state is DiagnosisState.UNSAFE
+    assert diagnose(facts(verdict(outcome="ok"), verdict("other"))).state is DiagnosisState.DEGRADED
+
+
+def test_an_unconfirmed_verdict_and_a_breach_of_severity_info_are_notes_of_a_fine_label() -> None:
+    told = diagnose(facts(verdict(outcome="unconfirmed"), verdict("shift", severity="info")))
+    assert (told.state, told.notes.unconfirmed, told.notes.info) == (DiagnosisState.FINE, ("acts",), ("shift",))
+    assert told.because == ("acts-id",)
+
+
+def test_a_label_is_fine_only_where_a_rule_that_acts_was_judged() -> None:
+    assert diagnose(facts(not_judged(), verdict("other", "ok"))).state is DiagnosisState.CANNOT_TELL
+    assert diagnose(facts(not_judged(), verdict("other", "ok"), acting=frozenset())).state is DiagnosisState.FINE
+
+
+def test_a_verdict_of_long_ago_says_nothing_of_the_present() -> None:
+    old = replace(LAST, start=LAST.start - timedelta(weeks=3), end=LAST.end - timedelta(weeks=3))
+    assert diagnose(facts(verdict(outcome="ok", window=old))).state is DiagnosisState.CANNOT_TELL
+    yesterday = day("2026-08-15", UTC)
+    assert diagnose(facts(verdict(outcome="ok", window=yesterday))).state is DiagnosisState.FINE
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (Reason.NO_ROWS, NotTold.NO_TRUTH_WHERE_IT_ACTS), (Reason.REJECTED_ROWS, NotTold.REJECTED_ROWS),
+        (Reason.RELATION_ERROR, NotTold.SOURCE_NOT_READ), (Reason.NOT_MATURE, NotTold.NOT_MATURE),
+        (Reason.SCORES_MOVED, NotTold.NO_BASELINE), (Reason.TOO_FEW_ROWS, NotTold.TOO_FEW_ROWS),
+    ],
+)  # fmt: skip
+def test_why_nothing_can_be_told(reason: Reason, told: NotTold) -> None:
+    assert diagnose(facts(not_judged(reason))).reason is told
+
+
+def test_a_label_without_rows_says_when_it_had_some_last_and_how_many_it_had() -> None:
+    told = diagnose(facts(not_judged(Reason.NO_ROWS, n=0), windows=world(EVERYWHERE)[:-1]))
+    assert (told.reason, told.notes.last_rows, told.notes.usual_rows) == (NotTold.NO_ROWS, "2026-W32", ROWS)
+
+
+def test_too_few_rows_say_how_many_weeks_would_do() -> None:
+    few = not_judged(n=20, windows=2, detectable=0.3, detail={"rows_needed": 30, "seen_at_most": 0.1})
+    assert diagnose(facts(few)).notes.weeks == 18
+    assert diagnose(facts(replace(few, detectable=None))).notes.weeks == 3
+
+
+# --- the problem
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, LabelProblem.OVERCONFIDENT),
+        ({"metric": "automated_accuracy"}, LabelProblem.LESS_ACCURATE),
+        ({"metric": "false_negative_rate", "where": "all"}, LabelProblem.MISSES),
+        ({"metric": "roc_auc", "where": "all"}, LabelProblem.LESS_DISCRIMINATING),
+        ({"metric": "ece", "where": "all"}, LabelProblem.OVERCONFIDENT),
+        ({"metric": "ece", "where": "all", "reason": Reason.TRAFFIC_MIX}, LabelProblem.SHIFTED),
+        ({"metric": "ks", "reason": Reason.DISTRIBUTION_SHIFTED}, LabelProblem.SHIFTED),
+    ],
+)
+def test_what_is_wrong(given: dict[str, Any], problem: LabelProblem) -> None:
+    assert diagnose(facts(verdict(**given), windows=world(EVERYWHERE))).problem is problem
+
+
+def test_the_most_harmful_problem_of_the_rules_that_act_leads() -> None:
+    told = diagnose(facts(verdict("other"), verdict(metric="automated_accuracy"), windows=world(EVERYWHERE)))
+    assert (told.problem, set(told.because)) == (LabelProblem.LESS_ACCURATE, {"acts-id", "other-id"})
+
+
+# --- since when, where and why
+
+
+def test_it_began_with_the_break_and_not_when_it_was_found() -> None:
+    told = found_in(EVERYWHERE)
+    assert told.since is not None
+    assert (told.since.window, told.found, told.segment, told.cause) == (WEEKS[FAULT_AT].name, LAST.name, None, None)
+    assert told.since.low <= told.since.window <= told.since.high
+
+
+def test_the_beginning_never_moves_later_while_the_trouble_goes_on() -> None:
+    first = replace(found_in(EVERYWHERE), window=WEEKS[-3], found=WEEKS[-3].name)
+    assert first.since is not None
+    earlier = replace(first, since=replace(first.since, window=WEEKS[5].name))
+    for between in ((), (Diagnosis("mail", "billing", WEEKS[-2], DiagnosisState.CANNOT_TELL),)):
+        told = found_in(EVERYWHERE, past=(earlier, *between))
+        assert (told.since, told.found) == (earlier.since, WEEKS[-3].name)
+    healed = Diagnosis("mail", "billing", WEEKS[-2], DiagnosisState.FINE)
+    again = found_in(EVERYWHERE, past=(earlier, healed))
+    assert again.since is not None
+    assert again.since.window >= WEEKS[-2].name
+    assert again.found == LAST.name
+
+
+def test_a_trouble_that_cannot_be_judged_keeps_its_name_and_its_beginning() -> None:
+    first = replace(found_in(EVERYWHERE), window=WEEKS[-2])
+    told = diagnose(facts(not_judged(), past=(first,)))
+    assert (told.state, told.problem, told.since) == (DiagnosisState.CANNOT_TELL, first.problem, first.since)
+
+
+def test_the_part_is_that_with_the_largest_gap_and_not_that_with_most_rows() -> None:
+    parts = {**IN_ONE, ("model_version", "2.1"): broken(1.0, 0.81)}
+    told = found_in(parts)
+    assert told.segment == ("channel", "web")
+    assert told.since is not None
+    assert told.since.window == WEEKS[FAULT_AT].name
+    assert told.cause is None
+
+
+def test_parts_that_compensate_each_other_are_seen() -> None:
+    parts = {("channel", "web"): broken(0.3, 0.6), ("channel", "email"): broken(0.7, 0.9 + 0.3 * 0.3 / 0.7)}
+    assert found_in(parts).segment == ("channel", "web")
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_it(late: int) -> None:
+    arrives = FAULT_AT + late
+    told = found_in(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
+    assert (told.cause and told.cause.text) == (None if late else "version 2")
+
+
+def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_others() -> None:
+    def arrives(kept: float) -> dict[Segment, list[tuple[float, float]]]:
+        new = [(0.0 if at < FAULT_AT else 0.4, kept) for at in range(len(WEEKS))]
+        old = [(1.0 if at < FAULT_AT else 0.6, 0.9) for at in range(len(WEEKS))]
+        whole = broken(1.0, 0.4 * kept + 0.6 * 0.9)
+        return {("channel", "web"): whole, ("model_version", "2"): new, ("model_version", "1"): old}
+
+    told = found_in(arrives(0.6))
+    assert (told.segment, told.cause and told.cause.text) == (("model_version", "2"), "version 2")
+    everywhere = {**arrives(0.75), ("channel", "web"): broken(1.0, 0.75), ("model_version", "1"): [
+        (1.0 if at < FAULT_AT else 0.6, 0.9 if at < FAULT_AT else 0.75) for at in range(len(WEEKS))
+    ]}  # fmt: skip
+    told = found_in(everywhere)
+    assert (told.segment, told.cause) == (None, None)
+
+
+def test_flapping_has_no_cause() -> None:
+    kept = [0.9 if at < 6 or at % 2 == 0 else 0.75 for at in range(len(WEEKS))]
+    parts = {("channel", "web"): [(0.5, rate) for rate in kept], ("channel", "email"): [(0.5, rate) for rate in kept]}
+    told = found_in(parts, version=["1"] * 13 + ["2"])
+    assert (told.segment, told.cause) == (None, None)
+
+
+def test_more_rows_of_a_part_that_was_always_worse_are_a_mix() -> None:
+    phone = [(0.1 if at < FAULT_AT else 0.6, 0.6) for at in range(len(WEEKS))]
+    email = [(0.9 if at < FAULT_AT else 0.4, 0.9) for at in range(len(WEEKS))]
+    told = found_in({("channel", "phone"): phone, ("channel", "email"): email})
+    assert (told.segment, told.cause and told.cause.text) == (None, "mix channel=phone")
+
+
+@pytest.mark.parametrize(("weeks", "text"), [(0, "annotation prompt v7"), (4, None)])
+def test_an_annotation_is_a_cause_near_the_break_only(weeks: int, text: str | None) -> None:
+    at = WEEKS[FAULT_AT].start + timedelta(weeks=weeks, days=1)
+    note = Annotation("n", "mail", None, at, "prompt v7", at, "ana")
+    told = found_in(EVERYWHERE, annotations=(note,))
+    assert (told.cause and told.cause.text) == text
+
+
+def test_a_metric_without_promises_is_dated_by_its_own_values() -> None:
+    levels = [Level(each.name, 0.9 - 0.1 * (at >= FAULT_AT), 0.0001) for at, each in enumerate(WEEKS)]
+    lead = verdict(metric="roc_auc", where="all", detail={"condition": "decrease"})
+    told = diagnose(facts(lead, windows=world(EVERYWHERE), levels={("roc_auc", "all"): levels}))
+    assert told.since is not None
+    assert told.since.window == WEEKS[FAULT_AT].name
+
+
+# --- what it costs, and what to do
+
+
+def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
+    would = found_in(EVERYWHERE).cost
+    since = WEEKS[FAULT_AT:]
+    assert would is not None
+    assert (would.acted, would.items) == (False, ROWS * len(since))
+    on = {("billing", since[0].name): 1.0, ("billing", since[1].name): 0.5}
+    cost = found_in(EVERYWHERE, time_on=on).cost
+    assert cost is not None
+    assert (cost.acted, cost.items) == (True, 1.5 * ROWS)
+    assert cost.extra_errors == pytest.approx(cost.items * (cost.claimed - cost.correct))
+    assert cost.low < cost.extra_errors < cost.high
+
+
+def drawn(hit_rate_at: Any, rng: np.random.Generator, rows: int = 2_000) -> Any:
+    score = rng.beta(5, 2, rows)
+    return counts_from_rows(score, rng.random(rows) < hit_rate_at(score), automate_at=0.8)
+
+
+def test_scores_that_are_all_too_high_are_recalibrated_measured_on_other_weeks() -> None:
+    rng = np.random.default_rng(1)
+    counts = {each.name: drawn(lambda score: score - 0.2, rng) for each in reversed(WEEKS[-3:])}
+    advice = found_in(EVERYWHERE, counts=counts).advice
+    assert advice is not None
+    assert (advice.step, advice.unseen) == ("recalibrate", "windows")
+    assert advice.before is not None
+    assert advice.after is not None
+    assert advice.after < 0.03
+    assert advice.before > 0.15
+
+
+def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agrees() -> None:
+    rng = np.random.default_rng(2)
+    counts = {
+        each.name: drawn(lambda score: np.where(score >= 0.9, 0.97, 0.7), rng, 6_000) for each in reversed(WEEKS[-3:])
+    }
+    lead = verdict(metric="automated_accuracy", threshold=0.03)
+    advice = diagnose(facts(lead, windows=world(EVERYWHERE), counts=counts)).advice
+    assert advice is not None
+    assert (advice.step, advice.unseen) == ("act_from_score", "windows")
+    assert advice.score == pytest.approx(0.87, abs=0.04)
+    assert advice.low is not None
+    assert advice.after is not None
+    assert advice.low < advice.after
+    alone = diagnose(facts(lead, windows=world(EVERYWHERE), counts=dict([next(iter(counts.items()))]))).advice
+    assert alone is not None
+    assert alone.step == "retrain"
+
+
+def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None:
+    whole = [replace(each, labels={**each.labels, None: each.labels["billing"], "fax": each.labels["billing"]})
+             for each in world(EVERYWHERE)]  # fmt: skip
+    lead = replace(verdict(), subject=Subject("mail", None))
+    known = facts(lead, windows=whole, time_on={("fax", window.name): 1.0 for window in WEEKS})
+    cost = diagnose(replace(known, label=None)).cost
+    assert cost is not None
+    assert cost.items == ROWS * len(WEEKS[FAULT_AT:])
+
+
+def test_the_same_facts_give_the_same_diagnosis() -> None:
+    rng = np.random.default_rng(3)
+    counts = {LAST.name: drawn(lambda score: score - 0.2, rng)}
+    first, second = (found_in(IN_ONE, counts=counts) for _ in range(2))
+    assert first == second
