@@ -18,6 +18,7 @@ from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
+from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.records import Action, Delivery, Window
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
@@ -25,6 +26,7 @@ from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.attribute import with_causes
+from monitor.operations.diagnose import automation_of, diagnoses_of
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
 
@@ -53,6 +55,8 @@ class Run:
     name: str = ""
     collected: Sequence[collect.Collected] = ()
     evaluated: tuple[Evaluated, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
+    automation: tuple[AutomationState, ...] = ()
     actions: tuple[Action, ...] = ()
     ended: bool = False
 
@@ -69,7 +73,8 @@ class Run:
     @property
     def document(self) -> dict[str, Any]:
         """The run as one JSON document."""
-        return run_document(self.name, self.window, self.evaluated, self.actions)
+        labels = zip(self.diagnoses, self.automation, strict=True)
+        return run_document(self.name, self.window, self.evaluated, self.actions, labels)
 
 
 Stage = Callable[[Monitor, Run], Run]
@@ -162,16 +167,23 @@ def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluate
 
 
 def act(monitor: Monitor, run: Run) -> Run:
-    """Store the verdicts, act on them, send; then store that the run is done, and report what was not judged.
+    """Diagnose, store, act on it, send; then store that the run is done, and report what was not judged.
 
     Each step may be repeated.
     """
-    if run.dry_run:
-        return replace(run, actions=tuple(acting.refused(run.evaluated, "not done: dry run")), ended=True)
     window, evaluated = run.window, run.evaluated
+    diagnoses = tuple(
+        diagnosis
+        for part, source in zip(evaluated, run.collected, strict=True)
+        for diagnosis in diagnoses_of(monitor, part, source.data.current)
+    )
+    run = replace(run, diagnoses=diagnoses, ended=True)
+    if run.dry_run:
+        refused = tuple(acting.refused(evaluated, "not done: dry run"))
+        return replace(run, actions=refused, automation=automation_of(monitor, diagnoses))
     sources = [part.source for part in evaluated]
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
-    record(monitor, window, evaluated)
+    record(monitor, window, evaluated, diagnoses)
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
     pending = acting.act(monitor, window, evaluated, refusals, requested=run.mode == "always")
@@ -183,7 +195,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     if run.acts:
         watchdog.watch_data(monitor, sources, window)
         deliver(monitor)
-    return replace(run, actions=tuple(actions), ended=True)
+    return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses))
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
@@ -218,8 +230,10 @@ def _why(error: BaseException) -> str:
     return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
 
 
-def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
-    """Store estimates and verdicts, before anything acts on them."""
+def record(
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
+) -> None:
+    """Store estimates, verdicts and diagnoses, before anything acts on them."""
     restate.record(monitor, evaluated)
     monitor.store.save_evaluation(
         window,
@@ -231,6 +245,7 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
         unread=[part.source for part in evaluated if part.problem],
     )
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
+    monitor.store.save_diagnoses(window, [part.source for part in evaluated], diagnoses, monitor.clock())
 
 
 def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:

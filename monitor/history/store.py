@@ -28,6 +28,7 @@ from monitor.core.redaction import shown_address
 from monitor.history import (
     annotation_rows,
     delivery_rows,
+    diagnosis_rows,
     evaluations,
     evidence_rows,
     identity,
@@ -448,6 +449,12 @@ class Store:
 
     evidence = _reading(evidence_rows.read)
     save_evidence = _claiming(evidence_rows.save)
+
+    # Diagnoses
+
+    save_diagnoses = _writing(diagnosis_rows.save)
+    diagnoses = _reading(diagnosis_rows.of_window)
+    troubled_diagnoses = _reading(diagnosis_rows.of_troubled)
 
     # Thresholds and notes
 

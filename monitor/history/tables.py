@@ -191,6 +191,19 @@ Index("ix_verdicts_label", verdicts.c.source, verdicts.c.label, verdicts.c.sched
 # Every label that was ever estimated or judged: an emergency stop must not wait for what was.
 labels = Table("labels", metadata, _key("source"), _key("label"))
 
+# What is the matter with each label in each window. The columns are for queries; `detail` has the whole diagnosis.
+DIAGNOSED = ("problem", "since", "since_low", "since_high", "found", "cause", "advice", "reason")
+COST_OF_TROUBLE = ("items", "correct", "claimed", "extra_errors", "extra_errors_low", "extra_errors_high")
+diagnoses = Table(
+    "diagnoses", metadata,
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _required("window_end", _TIME),
+    _required("window_name", String(32)), _required("state", String(16)), *(Column(name, Text) for name in DIAGNOSED),
+    *(Column(name, Float(53)) for name in COST_OF_TROUBLE), Column("acted", Boolean), Column("segment", _JSON),
+    _required("because", _JSON), _required("detail", _JSON), _required("diagnosed_at", _TIME),
+)  # fmt: skip
+
+Index("ix_diagnoses_source", diagnoses.c.source, diagnoses.c.window_end)
+
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(
     "incidents", metadata,

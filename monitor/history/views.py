@@ -24,6 +24,11 @@ VIEWS = {
                threshold, value, low, high, plug_in, baseline, change, change_low, change_high, p_value, p_adjusted,
                detectable, n, windows, baseline_version, rules_revision, stored_at
         FROM verdicts WHERE "current" """,
+    "v1_diagnoses": f"""
+        SELECT {_WINDOW}, {_WEEK}, window_end, {_ABOUT}, state, problem, since, since_low, since_high, found, items,
+               correct, claimed, extra_errors, extra_errors_low, extra_errors_high, acted, segment, cause, advice, reason,
+               diagnosed_at
+        FROM diagnoses""",
     "v1_incidents": f"""
         SELECT id, rule, {_ABOUT}, severity, state, schedule, opened_at, opened_window, acknowledged_at,
                acknowledged_by, silenced_until, silenced_by, resolved_at, resolved_window, resolved_by, breaches,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.maturity import Maturity
 from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
 from monitor.evaluation.before_truth import MARK
@@ -22,7 +23,13 @@ def number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: Iterable[Action]) -> dict[str, Any]:
+def run_document(
+    run: str,
+    window: Window,
+    parts: Sequence[Evaluated],
+    actions: Iterable[Action],
+    labels: Iterable[tuple[Diagnosis, AutomationState]] = (),
+) -> dict[str, Any]:
     """The whole document of one evaluation.
 
     The history keeps estimates of every metric. The document has the metrics of the contract, estimates before the
@@ -36,6 +43,7 @@ def run_document(run: str, window: Window, parts: Sequence[Evaluated], actions: 
         "quality": [quality_row(q) for part in parts for q in part.quality],
         "estimates": [estimate_row(e) for part in parts for e in part.estimates if e.metric in shown],
         "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
+        "labels": [label_row(*each) for each in labels],
         **_truths(parts),
         "actions": [{"kind": a.kind, "source": a.source, "label": a.label, "state": a.state} for a in actions],
     }
@@ -88,3 +96,18 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
         subject["segment"] = segment and {segment[0]: segment[1]}
     marked = {MARK: True} if verdict.detail.get(MARK) else {}
     return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes, **marked}
+
+
+def label_row(diagnosis: Diagnosis, automation: AutomationState) -> dict[str, Any]:
+    """What is the matter with one label; ``cause`` and ``advice`` are empty where there is none."""
+    since, cost, segment = diagnosis.since, diagnosis.cost, diagnosis.segment
+    numbers = ("items", "correct", "claimed", "extra_errors")
+    return {
+        "source": diagnosis.source, "label": diagnosis.label, "state": diagnosis.state.value,
+        "problem": diagnosis.problem and diagnosis.problem.value, "since": since and since.window,
+        "found": diagnosis.found or None, "segment": segment and {segment[0]: segment[1]},
+        "cause": diagnosis.cause.text if diagnosis.cause else "",
+        **{name: None if cost is None else number(getattr(cost, name)) for name in numbers}, "automation": automation,
+        "reason": diagnosis.reason.value if diagnosis.reason else "",
+        "advice": diagnosis.advice.text if diagnosis.advice else "", "because": list(diagnosis.because),
+    }  # fmt: skip

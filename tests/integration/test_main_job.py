@@ -87,6 +87,7 @@ def test_the_same_week_twice_gives_the_same_document_and_nothing_grows(world: Wo
         "quality",
         "estimates",
         "verdicts",
+        "labels",
         "actions",
     ]
 
@@ -104,6 +105,17 @@ def test_the_label_that_slips_is_found_reported_and_switched_off_and_no_other(pi
         }  # fmt: skip
         states = {label: monitor.store.switch("tickets", label).state for label in worlds.LABELS}
         assert states == {"rare": "on", "slipping": "off", "steady": "on"}
+        told = {row["label"]: row for row in result.document["labels"]}
+        slipping = told["slipping"]
+        assert (slipping["state"], slipping["problem"], slipping["automation"]) == ("unsafe", "overconfident", "off")
+        assert WEEKS[8] <= slipping["since"] <= WEEKS[10]
+        assert slipping["items"] > 0
+        assert slipping["extra_errors"] > 0
+        assert {told[label]["state"] for label in ("rare", "steady")} <= {"fine", "cannot_tell"}
+        stored = monitor.store.diagnoses(window(monitor, WEEKS[10]))
+        assert {each.label: each.state.value for each in stored} == {label: row["state"] for label, row in told.items()}
+        again = run_window(monitor, window(monitor, WEEKS[10]), dry_run=True).document["labels"]
+        assert again == result.document["labels"]
 
 
 def test_an_older_window_never_acts_unless_asked(pinned: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, inspect, text
 
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem
 from monitor.core.records import Subject
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
@@ -49,6 +50,11 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             found.save_evaluation(week(number), ["tickets"], every, [again], [], NOW)
             found.save_reading(week(number), StoredReading("tickets", rows=10), NOW)
             found.finish_run(week(number), state="done", now=NOW)
+        told = Diagnosis(
+            "tickets", "billing", week(1), DiagnosisState.UNSAFE, LabelProblem.OVERCONFIDENT, segment=("channel", "web")
+        )
+        for _ in range(2):
+            found.save_diagnoses(week(1), ["tickets"], [told], NOW)
         found.apply_incidents([incident()], [], [delivery()], [])
         for label, text_ in (("billing", "prompt v7"), (None, "gone")):
             added, _ = notes.annotate(
@@ -89,6 +95,8 @@ def test_whole_sources_and_all_rows_are_null_and_what_was_judged_again_is_left_o
     assert rows(connection, "SELECT label, text, added_by FROM v1_annotations") == [
         {"label": "billing", "text": "prompt v7", "added_by": "ana"}
     ]
+    (told,) = rows(connection, "SELECT label, state, problem, segment FROM v1_diagnoses")
+    assert (told["label"], told["state"], told["problem"]) == ("billing", "unsafe", "overconfident")
     (opened,) = rows(connection, "SELECT state FROM v1_incidents")
     assert opened["state"] == "open"
 

@@ -1,0 +1,73 @@
+"""Diagnoses: one row for each window and subject. Diagnosing a window again replaces its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, and_, delete, or_, select
+
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, as_json, from_json
+from monitor.core.records import Window
+from monitor.history import tables
+from monitor.history.connect import Row, one_at_a_time
+from monitor.history.values import label_key, label_of, number, plain
+
+table = tables.diagnoses
+_TROUBLES = (DiagnosisState.UNSAFE.value, DiagnosisState.DEGRADED.value)
+
+
+def save(
+    connection: Connection, window: Window, sources: Sequence[str], diagnoses: Sequence[Diagnosis], now: datetime
+) -> None:
+    """Replace the diagnoses of these sources in this window."""
+    one_at_a_time(connection, f"diagnoses {window.schedule} {window.start.isoformat()}")
+    old = and_(table.c.schedule == window.schedule, table.c.window_start == window.start, table.c.source.in_(sources))
+    connection.execute(delete(table).where(old))
+    if diagnoses:
+        connection.execute(table.insert(), [_row(diagnosis, now) for diagnosis in diagnoses])
+
+
+def of_window(connection: Connection, window: Window, source: str | None = None) -> list[Diagnosis]:
+    """The diagnoses of one window, by source and label."""
+    statement = select(table).where(table.c.schedule == window.schedule, table.c.window_start == window.start)
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    return [_diagnosis(row) for row in connection.execute(statement.order_by(table.c.source, table.c.label)).mappings()]
+
+
+def of_troubled(connection: Connection, source: str, before: Window, since: datetime) -> list[Diagnosis]:
+    """The diagnoses of each label that was in trouble after ``since``, oldest first, of windows before ``before``.
+
+    A week comes after the days that end with it. Labels that had no trouble are left out.
+    """
+    same = table.c.source == source
+    earlier = or_(
+        table.c.window_end < before.end, and_(table.c.window_end == before.end, table.c.schedule < before.schedule)
+    )
+    span = and_(same, table.c.window_end > since, earlier)
+    troubled = select(table.c.label).where(span, table.c.state.in_(_TROUBLES)).distinct()
+    statement = select(table).where(span, table.c.label.in_(troubled)).order_by(table.c.window_end, table.c.schedule)
+    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+
+
+def _row(diagnosis: Diagnosis, now: datetime) -> Row:
+    window, since, cost = diagnosis.window, diagnosis.since, diagnosis.cost
+    return {
+        "schedule": window.schedule, "window_start": window.start, "window_end": window.end,
+        "window_name": window.name, "source": diagnosis.source, "label": label_key(diagnosis.label),
+        "state": diagnosis.state.value, "problem": diagnosis.problem and diagnosis.problem.value,
+        "since": since and since.window, "since_low": since and since.low, "since_high": since and since.high,
+        "found": diagnosis.found or None, "cause": diagnosis.cause and diagnosis.cause.text,
+        "advice": diagnosis.advice and diagnosis.advice.step, "reason": diagnosis.reason and diagnosis.reason.value,
+        "items": cost and number(cost.items), "correct": cost and number(cost.correct),
+        "claimed": cost and number(cost.claimed), "extra_errors": cost and number(cost.extra_errors),
+        "extra_errors_low": cost and number(cost.low), "extra_errors_high": cost and number(cost.high),
+        "acted": cost and cost.acted, "segment": diagnosis.segment and dict([diagnosis.segment]),
+        "because": list(diagnosis.because), "detail": plain(as_json(diagnosis)), "diagnosed_at": now,
+    }  # fmt: skip
+
+
+def _diagnosis(row: RowMapping) -> Diagnosis:
+    window = Window(row["window_start"], row["window_end"], row["window_name"], row["schedule"])
+    return from_json(row["source"], label_of(row["label"]), window, row["detail"])

@@ -1,0 +1,204 @@
+"""Diagnose every label of a run: gather what its diagnosis is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+
+from monitor.automation.as_of import Key, by_switch, time_on
+from monitor.automation.state import effective
+from monitor.config.counting import settings_of
+from monitor.config.switching import acting_rules
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.counts import Counts
+from monitor.core.diagnoses import AutomationState, Diagnosis
+from monitor.core.promises import PastWindow, all_promises_of, of_the_same_evidence
+from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.evaluation.diagnosis import NEWEST, diagnose
+from monitor.evaluation.evaluate import Evaluated, WindowCounts
+from monitor.evaluation.label_facts import LabelFacts
+from monitor.evaluation.shift.onset import Level, level_of
+from monitor.inference.sequential import LONGEST
+from monitor.metrics.names import ACCUMULATES
+
+BACK = timedelta(weeks=53)
+"""How far back diagnoses are looked at."""
+COUNTED = 8
+"""Scores are recalibrated on so many of the newest windows, at most."""
+_SPAN: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
+Label = str | None
+
+
+def diagnoses_of(monitor: Monitor, evaluated: Evaluated, current: WindowCounts) -> list[Diagnosis]:
+    """The diagnosis of each label of a source that has a verdict, and of the source as a whole if it has.
+
+    ``current`` are the counts of the judged window; those before it are read from the history.
+    """
+    facts = _SourceFacts(monitor, evaluated, current)
+    return [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
+
+
+@dataclass
+class _SourceFacts:
+    """What is known about one source; what most labels do not need is read when it is asked for first."""
+
+    monitor: Monitor
+    evaluated: Evaluated
+    current: WindowCounts
+    rules: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rules = frozenset(rule.id for rule in self.monitor.config.rules)
+
+    def of(self, label: Label) -> LabelFacts:
+        """The facts of one label."""
+        source, config, verdicts = self.evaluated.source, self.monitor.config, self.verdicts[label]
+        breaches = [v for v in verdicts if v.outcome == "breach" and v.severity != "info"]
+        schedules = {v.window.schedule for v in breaches}
+        if any(v.reason is Reason.NO_ROWS for v in verdicts):
+            schedules.add("weekly")
+        known = {schedule: self.windows(schedule) for schedule in schedules}
+        return LabelFacts(
+            source, label, self.evaluated.window, config.evaluation, verdicts,
+            frozenset(rule.id for rule in acting_rules(config, source, label)), self.past.get(label, ()), known,
+            self._levels(label, breaches), self._counts(label, schedules) if breaches else {},
+            self._time_on(label, known) if breaches else {},
+            self.monitor.store.annotations(source, label) if breaches else (),
+        )  # fmt: skip
+
+    # --- verdicts and diagnoses
+
+    @cached_property
+    def verdicts(self) -> Mapping[Label, list[Verdict]]:
+        """By label, the newest verdict of each rule of alerts.yaml; of a day only weeks that ended before it."""
+        window = self.evaluated.window
+        newest = {(v.subject.label, v.rule): v for v in [*self._elsewhere(), *self.evaluated.verdicts]}
+        found: dict[Label, list[Verdict]] = defaultdict(list)
+        for (label, rule), verdict in sorted(newest.items(), key=lambda item: item[0][1]):
+            if rule in self.rules and verdict.window.end <= window.end:
+                found[label].append(verdict)
+        return found
+
+    def _elsewhere(self) -> list[Verdict]:
+        """The verdicts of the other schedule that still say something of the present, oldest first."""
+        window = self.evaluated.window
+        other: Schedule = "daily" if window.schedule == "weekly" else "weekly"
+        last = (window.end if other == "daily" else window.start) - _SPAN[other]
+        first = window.end - NEWEST[other] - _SPAN[other]
+        found = self.monitor.store.verdicts(schedule=other, source=self.evaluated.source, between=(first, last))
+        return sorted(found, key=lambda verdict: verdict.window.start)
+
+    @cached_property
+    def past(self) -> Mapping[Label, list[Diagnosis]]:
+        """The earlier diagnoses of labels that were in trouble, oldest first."""
+        window, found = self.evaluated.window, defaultdict(list)
+        for diagnosis in self.monitor.store.troubled_diagnoses(self.evaluated.source, window, window.end - BACK):
+            found[diagnosis.label].append(diagnosis)
+        return found
+
+    # --- windows
+
+    def windows(self, schedule: Schedule) -> tuple[PastWindow, ...]:
+        """The windows of a year, oldest first, up to the judged one or the newest that ended before it."""
+        if schedule not in self._windows:
+            self._windows[schedule] = self._read_windows(schedule)
+        return self._windows[schedule]
+
+    @cached_property
+    def _windows(self) -> dict[Schedule, tuple[PastWindow, ...]]:
+        return {}
+
+    def _read_windows(self, schedule: Schedule) -> tuple[PastWindow, ...]:
+        config, source, judged = self.monitor.config, self.evaluated.source, self.evaluated.window
+        here = schedule == judged.schedule
+        until = judged if here else windows.containing(schedule, judged.end, config.zone)
+        past = self.monitor.store.past_promises(source, until, LONGEST, config.zone, segments=True)
+        kept = tuple(reversed(of_the_same_evidence(past, settings_of(config.sources[source]))))
+        return (*kept, _past_window(self.current)) if here else kept
+
+    def _levels(self, label: Label, breaches: Sequence[Verdict]) -> dict[tuple[str, Where], list[Level]]:
+        """The stored values of each metric in breach that is not made of promises, oldest first."""
+        asked = {(v.metric, v.where, v.window.schedule) for v in breaches if v.metric not in ACCUMULATES}
+        return {(metric, where): self._series(label, metric, where, of) for metric, where, of in sorted(asked)}
+
+    def _series(self, label: Label, metric: str, where: Where, schedule: Schedule) -> list[Level]:
+        evaluated = self.evaluated
+        stored = self.monitor.store.estimates(
+            metric=metric, source=evaluated.source, label=label, where=where, schedule=schedule, segments=False,
+            between=(evaluated.window.start - BACK, evaluated.window.end),
+        )  # fmt: skip
+        own = [e for e in evaluated.estimates if (e.metric, e.where, e.subject.segment) == (metric, where, None)]
+        by_window = {
+            e.window.name: e for e in [*stored, *own] if e.subject.label == label and e.window.schedule == schedule
+        }
+        levels = (
+            level_of(name, e.interval) for name, e in sorted(by_window.items()) if e.window.end <= evaluated.window.end
+        )
+        return [level for level in levels if level is not None]
+
+    # --- counts and switches
+
+    def _counts(self, label: Label, schedules: Collection[Schedule]) -> dict[str, Counts]:
+        """The label's counts in the newest windows, newest first."""
+        return {
+            name: counts[label]
+            for schedule in sorted(schedules)
+            for name, counts in self._counted(schedule)
+            if label in counts
+        }
+
+    def _counted(self, schedule: Schedule) -> list[tuple[str, Mapping[Label, Counts]]]:
+        if schedule not in self._read:
+            self._read[schedule] = list(self._read_counts(schedule))
+        return self._read[schedule]
+
+    @cached_property
+    def _read(self) -> dict[Schedule, list[tuple[str, Mapping[Label, Counts]]]]:
+        return {}
+
+    def _read_counts(self, schedule: Schedule) -> Iterator[tuple[str, Mapping[Label, Counts]]]:
+        for past in reversed(self.windows(schedule)[-COUNTED:]):
+            if past.window == self.current.window:
+                yield past.window.name, self.current.labels
+                continue
+            reading = self.monitor.store.load_reading(schedule, past.window.start, self.evaluated.source)
+            if reading is not None:
+                yield past.window.name, reading.labels
+
+    def _time_on(self, label: Label, known: Mapping[Schedule, Sequence[PastWindow]]) -> dict[tuple[Label, str], float]:
+        """The share of each window in which automation was on; of a source as a whole, for each of its labels."""
+        found: dict[tuple[Label, str], float] = {}
+        for past in (past for of in known.values() for past in of[-LONGEST // 2 :]):
+            for name in past.labels if label is None else [label]:
+                if name is not None:
+                    on = time_on(self._events, (self.evaluated.source, name), past.window.start, past.window.end)
+                    found[name, past.window.name] = on.share
+        return found
+
+    @cached_property
+    def _events(self) -> Mapping[Key, Sequence[SwitchEvent]]:
+        store = self.monitor.store
+        return by_switch([*store.switch_events(self.evaluated.source), *store.gate_events()])
+
+
+def _past_window(counts: WindowCounts) -> PastWindow:
+    promises = {label: all_promises_of(part) for label, part in counts.labels.items()}
+    return PastWindow(counts.window, promises, counts.main_version, counts.rejected, counts.segments)
+
+
+def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> list[AutomationState]:
+    """Whether each label may act alone now: on, off, or limited, which is on except for some scores or segments."""
+    stored, now = monitor.store.stored_switches(), monitor.clock()
+    switches = {(each.source, each.label): each for each in stored.switches}
+    found: list[AutomationState] = []
+    for diagnosis in diagnoses:
+        key = (diagnosis.source, diagnosis.label)
+        own, whole = switches.get(key, SwitchState(*key)), switches.get((diagnosis.source, None))
+        allowed = effective(own, now, whole=whole if diagnosis.label is not None else None, identity=stored.identity)
+        limited = bool(allowed.blocked or allowed.segments)
+        found.append("limited" if allowed.allowed and limited else "on" if allowed.allowed else "off")
+    return found
