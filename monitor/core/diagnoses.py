@@ -206,9 +206,9 @@ def from_json(source: str, label: str | None, window: Window, kept: Mapping[str,
 
     notes = {name: _tuples(value) for name, value in kept["notes"].items()}
     return Diagnosis(
-        source, label, window, DiagnosisState(kept["state"]), record("problem", LabelProblem), record("since", Since), kept["found"],
-        record("cost", Cost), record("segment", _tuples), record("cause", LikelyCause), record("advice", NextStep),
-        record("reason", NotTold), tuple(kept["because"]), Notes(**notes),
+        source, label, window, DiagnosisState(kept["state"]), record("problem", LabelProblem), record("since", Since),
+        kept["found"], record("cost", Cost), record("segment", _tuples), record("cause", LikelyCause),
+        record("advice", NextStep), record("reason", NotTold), tuple(kept["because"]), Notes(**notes),
     )  # fmt: skip
 
 

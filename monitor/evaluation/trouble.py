@@ -41,8 +41,9 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     windows = facts.windows.get(lead.window.schedule, ())
     cause = likely_cause(evidence, history, since, named, windows, facts.annotations)
     shown = replace(
-        found, problem=problem, since=since, found=episode.first.window.name if episode else facts.window.name, segment=named,
-        cause=cause, notes=replace(found.notes, segments=tuple(each.segment for each in segments[1:])),
+        found, problem=problem, since=since, segment=named, cause=cause,
+        found=episode.first.window.name if episode else facts.window.name,
+        notes=replace(found.notes, segments=tuple(each.segment for each in segments[1:])),
     )  # fmt: skip
     return _with_numbers(shown, problem, since.window, facts, lead.window.schedule, margin)
 

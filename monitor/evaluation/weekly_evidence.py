@@ -22,8 +22,9 @@ SURE = 3.0
 LARGER = 1.5
 """A break is so many times larger than the worst window before it differs from the mean of those."""
 _USUAL = 4.0  # rows at the usual hit rate that are added to a window's own for its variance: none is never 0
-_SHAPES: Mapping[LabelProblem, tuple[float, float]] = {LabelProblem.LESS_ACCURATE: (1.0, 0.0), LabelProblem.MISSES: (1.0, 0.0),
-                                                  LabelProblem.UNDERCONFIDENT: (-1.0, 1.0)}  # fmt: skip
+_SHAPES: Mapping[LabelProblem, tuple[float, float]] = {
+    LabelProblem.LESS_ACCURATE: (1.0, 0.0), LabelProblem.MISSES: (1.0, 0.0), LabelProblem.UNDERCONFIDENT: (-1.0, 1.0),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
