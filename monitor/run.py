@@ -177,10 +177,10 @@ def act(monitor: Monitor, run: Run) -> Run:
         for part, source in zip(evaluated, run.collected, strict=True)
         for diagnosis in diagnoses_of(monitor, part, source.data.current)
     )
-    run = replace(run, diagnoses=diagnoses, ended=True)
+    run = replace(run, diagnoses=diagnoses)
     if run.dry_run:
         refused = tuple(acting.refused(evaluated, "not done: dry run"))
-        return replace(run, actions=refused, automation=automation_of(monitor, diagnoses))
+        return replace(run, actions=refused, automation=automation_of(monitor, diagnoses), ended=True)
     sources = [part.source for part in evaluated]
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
     record(monitor, window, evaluated, diagnoses)
@@ -195,7 +195,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     if run.acts:
         watchdog.watch_data(monitor, sources, window)
         deliver(monitor)
-    return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses))
+    return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses), ended=True)
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
@@ -230,9 +230,7 @@ def _why(error: BaseException) -> str:
     return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
 
 
-def record(
-    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
-) -> None:
+def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]) -> None:
     """Store estimates, verdicts and diagnoses, before anything acts on them."""
     restate.record(monitor, evaluated)
     monitor.store.save_evaluation(

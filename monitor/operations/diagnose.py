@@ -17,7 +17,7 @@ from monitor.core import windows
 from monitor.core.counts import Counts
 from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.promises import PastWindow, all_promises_of, of_the_same_evidence
-from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
 from monitor.evaluation.diagnosis import NEWEST, diagnose
 from monitor.evaluation.evaluate import Evaluated, WindowCounts
 from monitor.evaluation.label_facts import LabelFacts
@@ -190,7 +190,7 @@ def _past_window(counts: WindowCounts) -> PastWindow:
     return PastWindow(counts.window, promises, counts.main_version, counts.rejected, counts.segments)
 
 
-def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> list[AutomationState]:
+def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> tuple[AutomationState, ...]:
     """Whether each label may act alone now: on, off, or limited, which is on except for some scores or segments."""
     stored, now = monitor.store.stored_switches(), monitor.clock()
     switches = {(each.source, each.label): each for each in stored.switches}
@@ -201,4 +201,4 @@ def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> list[Auto
         allowed = effective(own, now, whole=whole if diagnosis.label is not None else None, identity=stored.identity)
         limited = bool(allowed.blocked or allowed.segments)
         found.append("limited" if allowed.allowed and limited else "on" if allowed.allowed else "off")
-    return found
+    return tuple(found)
