@@ -34,7 +34,7 @@ from monitor.report.explanation import VerdictContext, document, explain, senten
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.markdown import report_markdown
-from monitor.report.summary import summary_html, write_folder
+from monitor.report.summary import summary_html
 from monitor.report.terminal import element_view, history_view, report_view
 from monitor.report.words import listed
 
@@ -185,7 +185,7 @@ def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
 
 @cli.app.command(
     epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
-    "calmon report --html reports/  ·  calmon report --label billing --html billing.html  ·  "
+    "calmon report --label billing --html billing.html  ·  "
     "calmon report --label billing --target 0.98  ·  calmon report --label '*'  ·  calmon report --markdown report.md"
 )
 def report(
@@ -200,11 +200,7 @@ def report(
     ] = TARGET_ACCURACY,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html",
-            help="Write the summary to this file (with --label: all about that label); to a folder: the summary, "
-            "a page for each label and an index of weeks.",
-        ),
+        typer.Option("--html", help="Write the summary to this file; with --label, all about that label."),
     ] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     more: Annotated[
@@ -234,9 +230,7 @@ def report(
         if more:
             _print_more(opened, data, window, json_output=json_output)
             return
-        if html is not None and (html.is_dir() or not (html.suffix or html.exists())):
-            _write_folder(data, html)
-        elif html is not None:
+        if html is not None:
             _write(html, summary_html(data) if label is None else html_report(data))
         if markdown is not None:
             _write(markdown, report_markdown(data))
@@ -274,15 +268,6 @@ def _row(row: Sequence[Cell]) -> list[object]:
 def _write(path: Path, text: str) -> None:
     cli.write(path, text, folders=True)
     cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
-
-
-def _write_folder(data: ReportData, folder: Path) -> None:
-    """Write the folder; exit 1, after a plain error, where that fails."""
-    try:
-        written = write_folder(data, folder)
-    except OSError as error:
-        raise cli.fail(f"{folder} cannot be written: {error.strerror or error}") from error
-    cli.err.print(f"written: {written[0]} and {len(written) - 1} more", markup=False, soft_wrap=True)
 
 
 def _explained(opened: Monitor, data: ReportData, source: str) -> ReportData:

@@ -180,8 +180,8 @@ def _planted(plan: DemoPlan) -> Table:
 _NEXT = """[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
   calmon history --metric ece            every label's trend
   calmon explain {verdict}        why a verdict is what it is
-  calmon report --week {week} --html var/pages
-                                         a page with figures for each label
+  calmon report --week {week} --html var/report.html
+                                         every label on a page, with its figures
   calmon automation status               what may act now, and why
   calmon run weekly --week {week}      the same week: nothing is sent twice
   calmon init                            begin with your own data"""

@@ -81,12 +81,11 @@ class Section:
         return (*elements.apart_from_segments(report), *gains)
 
 
-def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
+def html_report(data: ReportData) -> str:
     """The page as one string; the same data give the same bytes.
 
-    Scripts are allowed by their hash only; ``plotly_file`` is the address of Plotly (None: it is in the page). The
-    numbers of the figures are in the page as JSON: ``#calmon-data`` is the history by subject, ``#calmon-figures`` what
-    Plotly draws, by element id.
+    Scripts are allowed by their hash only. The numbers of the figures are in the page as JSON: ``#calmon-data`` is the
+    history by subject, ``#calmon-figures`` what Plotly draws, by element id.
     """
     scales = data.scales
     sections = [_section(f"s{k}", report, data, scales) for k, report in enumerate(data.by_attention)]
@@ -106,8 +105,7 @@ def html_report(data: ReportData, *, plotly_file: str | None = None) -> str:
         figures_json=Markup(script_json(drawings)),  # noqa: S704 - escaped by script_json
         plotly=Markup(scripts[0]),  # noqa: S704 - Plotly's own bundle
         script=Markup(scripts[1]),  # noqa: S704 - a file of this package
-        plotly_file=plotly_file,
-        policy=content_policy(scripts[1:] if plotly_file else scripts, beside=plotly_file is not None),
+        policy=content_policy(scripts),
     )
 
 
@@ -117,15 +115,10 @@ def page(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=style, **values)
 
 
-def content_policy(scripts: Sequence[str], *, beside: bool = False) -> str:
-    """A policy that allows these inline scripts, inline styles and data images, and nothing else.
-
-    ``beside``: also script files from where the page is.
-    """
+def content_policy(scripts: Sequence[str]) -> str:
+    """A policy that allows these inline scripts, inline styles and data images, and nothing else."""
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
-    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
-    hashes += " 'self' file:" if beside else ""  # for a page on a disk, 'self' allows nothing
-    hashes = hashes or "'none'"
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     allowed = f"script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 

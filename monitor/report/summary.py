@@ -1,28 +1,21 @@
-"""The report as files: a summary of all labels without scripts, a page for each label, an index of weeks."""
+"""The summary of a window: all labels on one page without scripts, with a figure of each breach."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
-from monitor.core.files import write_whole
 from monitor.core.records import Subject, Verdict
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text, only
+from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
 from monitor.report.figures.panels import point_words
 from monitor.report.figures.scale import scale_of
 from monitor.report.figures.svg import Plot, figure, ticks
 from monitor.report.figures.trend import Trend
-from monitor.report.html import content_policy, html_report, page, plotly
+from monitor.report.html import content_policy, page
 
 FIGURES_SHOWN = 60
-PLOTLY = "plotly.js"
-_WEEK = "week.json"
 
 
 def summary_html(data: ReportData, *, links: Mapping[Subject, str] | None = None, index: str | None = None) -> str:
@@ -102,51 +95,3 @@ def _drawn(trend: Trend) -> Iterator[str]:
             yield draw(k, point.value, point_words(point))
     places = sorted({0, len(points) - 1})
     yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
-
-
-def file_name(subject: Subject) -> str:
-    """The file name of a label: the readable part of its name, and a hash of it.
-
-    >>> file_name(Subject("tickets", "a/b <c>"))
-    'tickets-a-b-c-9de85381.html'
-    """
-    name = f"{subject.source}-{subject.label if subject.label is not None else 'all labels'}"
-    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60]
-    digest = hashlib.sha256(repr((subject.source, subject.label)).encode()).hexdigest()[:8]
-    return f"{readable}-{digest}.html"
-
-
-def write_folder(data: ReportData, folder: Path) -> list[Path]:
-    """Write the week into its own folder: index.html and a page for each label; then the index of all weeks.
-
-    The pages of labels share one file of Plotly in ``folder``. Returns the paths of all pages.
-    """
-    place = folder / data.window.name
-    files = {report.subject: place / file_name(report.subject) for report in data.subjects}
-    links = {subject: path.name for subject, path in files.items()}
-    contents: dict[Path, str] = {}
-    for subject, path in files.items():
-        contents[path] = html_report(_of(data, subject), plotly_file=f"../{PLOTLY}")
-    contents[folder / PLOTLY] = plotly()
-    contents[place / _WEEK] = json.dumps({"headline": headline(data)})
-    contents[place / "index.html"] = summary_html(data, links=links, index="../index.html")
-    for path, text in contents.items():
-        write_whole(path, text, folders=True)
-    write_whole(folder / "index.html", weeks_html(folder), folders=True)
-    return [place / "index.html", folder / "index.html", *files.values()]
-
-
-def _of(data: ReportData, subject: Subject) -> ReportData:
-    return only(data, subject.source, "*" if subject.label is None else subject.label)
-
-
-def weeks_html(folder: Path) -> str:
-    """The list of the weeks that are in a folder, newest first."""
-    found: Sequence[tuple[str, str]] = sorted(
-        (
-            (path.parent.name, str(json.loads(path.read_text("utf-8"))["headline"]))
-            for path in folder.glob(f"*/{_WEEK}")
-        ),
-        reverse=True,
-    )
-    return page("weeks.html.j2", weeks=found, policy=content_policy(()))

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page
 from monitor.report.data import ReportData
 from monitor.report.figures.boxes import FiveNumbers
 from monitor.report.html import html_report
-from monitor.report.summary import summary_html, write_folder
-from tests.browser.conftest import CUT_TEXTS, PATIENCE_MS, follow
+from monitor.report.summary import summary_html
+from tests.browser.conftest import CUT_TEXTS, PATIENCE_MS
 from tests.fakes.report_data import HOSTILE, report_data
 
 pytestmark = pytest.mark.browser
@@ -259,20 +259,4 @@ def test_no_text_of_the_summary_s_charts_is_cut_at_the_edge(chromium: Browser, t
     page.goto(path.as_uri())
     assert page.locator("svg text").count() > 0
     assert page.evaluate(CUT_TEXTS) == []
-    page.close()
-
-
-def test_a_label_of_a_folder_is_drawn_by_the_plotly_beside_it(
-    opened: Opened, chromium: Browser, tmp_path: Path
-) -> None:
-    write_folder(opened.data, tmp_path)
-    page, complaints = chromium.new_page(), []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.goto((tmp_path / "index.html").as_uri(), timeout=PATIENCE_MS)
-    follow(page.get_by_role("link", name=opened.data.window.name))
-    label = next(report.subject.label for report in opened.data.by_attention)
-    follow(page.locator("#overview").get_by_role("link", name=str(label), exact=True))
-    page.wait_for_selector("html[data-figures=drawn]", timeout=PATIENCE_MS)
-    assert page.locator(".js-plotly-plot").count() > 3
-    assert complaints == []
     page.close()

@@ -1,25 +1,19 @@
-"""The report as a file: a small summary without a script, a page a label beside it, an index of weeks."""
+"""The summary as a file: small, without a script."""
 
 from __future__ import annotations
 
 import html
-import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from typer.testing import CliRunner
 
-from monitor.cli.history import _write_folder
 from monitor.core.records import Subject
 from monitor.report.data import ReportData
 from monitor.report.figures.panels import point_words
-from monitor.report.summary import breach_figure, changes, file_name, summary_html, weeks_html, write_folder
+from monitor.report.summary import breach_figure, changes, summary_html
 from tests.fakes.report_data import report_data
 
-HOSTILE = "../</td><script>alert(1)</script>"
 MOST_BYTES = 1_000_000
 
 
@@ -80,38 +74,3 @@ def test_what_changed_is_what_is_in_breach_in_one_of_the_two_windows_alone(data:
 def test_a_breach_without_a_trend_has_no_figure(data: ReportData) -> None:
     report = next(report for report in data.subjects if report.breaches)
     assert breach_figure(replace(report, trends=()), report.breaches[0]) is None
-
-
-def test_a_folder_has_the_week_a_page_for_each_label_and_an_index_of_weeks(data: ReportData, tmp_path: Path) -> None:
-    hostile = replace(data.subjects[0], subject=Subject("tickets", HOSTILE))
-    whole = replace(data.subjects[0], subject=Subject("tickets", None))
-    told = replace(data, subjects=(hostile, whole))
-    written = write_folder(told, tmp_path / "reports")
-    write_folder(replace(told, window=replace(told.window, name="2026-W45")), tmp_path / "reports")
-    place = tmp_path / "reports" / data.window.name
-    assert all(path.is_file() for path in written)
-    links = re.findall(r'<th scope="row"><a href="([^"]+)">', (place / "index.html").read_text("utf-8"))
-    assert sorted(links) == sorted(file_name(report.subject) for report in told.subjects)
-    assert {path.parent for path in written} == {place, tmp_path / "reports"}
-    for link in links:
-        page = (place / link).read_text("utf-8")
-        assert len(page.encode()) < MOST_BYTES
-        assert '<script src="../plotly.js">' in page
-        assert "<script>alert" not in page
-    index = (tmp_path / "reports" / "index.html").read_text("utf-8")
-    assert re.findall(r'href="([^"]+index.html)"', index) == [f"{data.window.name}/index.html", "2026-W45/index.html"]
-    assert index == weeks_html(tmp_path / "reports")
-    assert json.loads((place / "week.json").read_text("utf-8"))["headline"] in html.unescape(index)
-
-
-def test_two_labels_that_read_alike_have_two_files() -> None:
-    names = {file_name(Subject("tickets", label)) for label in ("a/b", "a b", "a-b", None, "all labels", "x" * 900)}
-    assert len(names) == 6
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]+\.html", name) and len(name) < 90 for name in names)
-
-
-def test_a_folder_that_cannot_be_written_is_a_plain_error(data: ReportData, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("x", "utf-8")
-    with pytest.raises(Exception, match="1"), CliRunner().isolation():
-        _write_folder(data, file / "inside")
