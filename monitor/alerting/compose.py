@@ -329,7 +329,7 @@ class _Composer:
         over = [each for each in _ended_by_time(findings) if not self._is_reported_elsewhere(root, each)]
         if not over:
             return []
-        known = reported_ends(self.monitor.store.thread(root, operations=["reply"]), over, root)
+        known = reported_ends(self.monitor.store.thread(root, operations=["reply"]))
         new = [each for each in over if ended_key(each, root) not in known]
         if not new:
             return []

@@ -138,5 +138,4 @@ def _began(began: Began | None) -> dict[str, Any] | None:
 def _began_of(stored: Mapping[str, Any] | None) -> Began | None:
     if stored is None:
         return None
-    grown = stored.get("gradual", False), stored.get("earliest", "")  # verdicts of older versions have neither
-    return Began(stored["window"], stored["low"], stored["high"], tuple(stored["events"]), *grown)
+    return Began(**{**stored, "events": tuple(stored["events"])})

@@ -248,12 +248,11 @@ class Estimate:
 class DecisionCheck:
     """One question in the decision of a verdict, and its answer. docs/explain.md lists the questions.
 
-    ``numbers`` names the verdict's columns and details that the answer used. ``passed`` is None only if the check was
-    derived later, for a verdict that was stored without checks.
+    ``numbers`` names the verdict's columns and details that the answer used.
     """
 
     name: str
-    passed: bool | None
+    passed: bool
     numbers: tuple[str, ...] = ()
 
 

@@ -66,5 +66,5 @@ def _evidence(row: RowMapping) -> RuleEvidence:
 
 def _outcome(stored: dict[str, Any]) -> WindowOutcome:
     end, blocked = datetime.fromisoformat(stored["window_end"]), tuple(map(tuple, stored["blocked"]))
-    segments = tuple(map(tuple, stored.get("segments", ())))  # older rows have no segments
+    segments = tuple(map(tuple, stored["segments"]))
     return WindowOutcome(**{**stored, "window_end": end, "blocked": blocked, "segments": segments})

@@ -138,9 +138,6 @@ def confirm(connection: Connection, *, beyond: int, why: str, by: str, now: date
     """Store that an operator confirms this history. Starts a new epoch, higher than ``beyond`` and any earlier one."""
     epoch, before = _next_epoch(connection, beyond, now), read(connection)
     if not before.confirmed:
-        at, actor = before.changed_at or now, before.changed_by
-        # stored by now, unless an earlier program has closed them
-        switches.note_gates(connection, GATES_CLOSED, before.mark.epoch, at=at, by=actor, why=before.why)
         switches.note_gates(connection, GATES_CONFIRMED, epoch, at=now, by=by, why=why)
     values = {"confirmed": True, "epoch": epoch, "newest_at": now}
     return _set(connection, values | {"why": why, "changed_by": by, "changed_at": now})

@@ -60,17 +60,13 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class ErrorText(TypeDecorator[str]):
-    """The text of an error. Secrets are hidden when it is written, and again when it is read, for older rows."""
+    """The text of an error. Secrets are hidden when it is written."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """The text to store."""
-        return None if value is None else without_secrets(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """The text that is read."""
         return None if value is None else without_secrets(value)
 
 

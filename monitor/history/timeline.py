@@ -5,8 +5,8 @@ Only annotations are stored for it; the others are derived from stored readings,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, select
@@ -15,9 +15,6 @@ from monitor.core.records import Schedule, TimelineEvent
 from monitor.history import annotation_rows, tables
 from monitor.history.thresholds import ThresholdChange
 from monitor.history.values import ANY, LabelFilter, label_key, label_of
-
-_TOGETHER = timedelta(minutes=10)
-"""How far apart baselines of one pin were stored, label by label, before a pin had one time for all."""
 
 
 def events(
@@ -82,21 +79,9 @@ def _pins(
     statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
     by_pin: dict[tuple[Any, ...], list[Any]] = {}
     for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(table.c.pinned_at)):
-        key = row.source, row.first_window, row.last_window, row.pinned_by, row.reason
+        key = row.source, row.first_window, row.last_window, row.pinned_at, row.pinned_by, row.reason
         by_pin.setdefault(key, []).append(row)
-    return [_pin(together) for rows in by_pin.values() for together in _together(rows)]
-
-
-def _together(rows: Sequence[Any]) -> Iterator[list[Any]]:
-    """The baselines of each pin: one a label, each stored soon after the one before it."""
-    found: list[Any] = []
-    for row in rows:
-        if found and (row.pinned_at - found[-1].pinned_at > _TOGETHER or row.label in {each.label for each in found}):
-            yield found
-            found = []
-        found.append(row)
-    if found:
-        yield found
+    return [_pin(rows) for rows in by_pin.values()]
 
 
 def _pin(rows: Sequence[Any]) -> TimelineEvent:

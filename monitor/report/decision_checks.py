@@ -1,13 +1,12 @@
 """The checks that led to a verdict, in words.
 
 The questions, their order and their answers are stored with the verdict: ``comparisons.gates`` and
-``verdicts.decision_of`` record them while they decide. Nothing is decided here. Older versions stored verdicts without
-their checks; :func:`derived` derives these from the named reason and the stored numbers.
+``verdicts.decision_of`` record them while they decide. Nothing is decided here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from monitor.config.model import TestName
@@ -19,13 +18,12 @@ from monitor.core.wording import (
     changed_settings,
     count_of,
     missing_part,
-    only_newest_beyond,
     out_of_reach,
     reference,
     title,
     waits_for,
 )
-from monitor.metrics.names import ACCUMULATES, EXPECTED
+from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS, WHOLE
 
 TESTS: tuple[str, ...] = get_args(TestName)
@@ -36,21 +34,14 @@ ROW: Mapping[Where, str] = {"all": "row", "predicted": "predicted row", "automat
 
 def checks_of(verdict: Verdict) -> tuple[DecisionCheck, ...]:
     """The checks that were made, up to the one that decided."""
-    if not has_checks(verdict):
-        return tuple(derived(verdict))
-    return tuple(DecisionCheck(name, passed, tuple(numbers)) for name, passed, numbers in verdict.detail["checks"])
-
-
-def has_checks(verdict: Verdict) -> bool:
-    """Whether the checks were stored with the verdict."""
-    return "checks" in verdict.detail
+    stored = verdict.detail.get("checks", ())
+    return tuple(DecisionCheck(name, passed, tuple(numbers)) for name, passed, numbers in stored)
 
 
 def text_of(verdict: Verdict, check: DecisionCheck) -> str:
     """A check as one line: the question with its answer."""
     question, answer = _WORDS[check.name](verdict, check)
-    result = {True: "Yes", False: "No", None: "Not known"}[check.passed]
-    return f"{question} {result}: {answer}."
+    return f"{question} {'Yes' if check.passed else 'No'}: {answer}."
 
 
 _RECORDS = {"accepted": "rejected", "mature": "maturity"}
@@ -282,10 +273,9 @@ def _sure(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
         return question, f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
     if adjusted is None:
         return question, "these rows give no p-value"
-    against = "the false discovery rate, which was not stored" if rate is None else number(rate)
+    against = "the false discovery rate" if rate is None else number(rate)
     p_text = number(adjusted) if adjusted >= _LEAST else f"({chance(adjusted)})"
-    how = {True: "below", False: "not below", None: "compared with"}[check.passed]
-    return question, f"the adjusted p-value {p_text} is {how} {against}"
+    return question, f"the adjusted p-value {p_text} is {'' if check.passed else 'not '}below {against}"
 
 
 def _enough_evidence(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
@@ -368,70 +358,3 @@ _WORDS: Mapping[str, Callable[[Verdict, DecisionCheck], tuple[str, str]]] = {
     words.__name__.removeprefix("_"): words for words in (*_GATES, *_DECISIONS)
 }
 """Each check's question and answer; a function has the name of its check."""
-
-
-# --- verdicts that were stored without their checks
-
-_STOPPED_BY = {
-    Reason.RELATION_ERROR: "readable",
-    Reason.WAREHOUSE_FAILED: "readable",
-    Reason.REJECTED_ROWS: "accepted",
-    Reason.NOT_MATURE: "mature",
-    Reason.UNRESOLVED_FAILED: "readable",
-    Reason.NO_ROWS: "rows",
-    Reason.IN_BASELINE: "outside_baseline",
-    Reason.NO_BASELINE: "baseline",
-    Reason.SETTINGS_CHANGED: "same_settings",
-    Reason.SCORES_MOVED: "comparable",
-}
-
-
-def derived(verdict: Verdict) -> Iterator[DecisionCheck]:
-    """The checks that follow from a verdict's reason and numbers; ``passed`` is None where they do not say."""
-    test, reason = verdict.metric in TESTS, verdict.reason
-    stopped = _STOPPED_BY.get(reason, "test_result" if test and verdict.value is None else None)
-    gates = {
-        "readable": (),
-        **({"accepted": ("rejected",)} if stopped == "accepted" else {}),
-        **({"mature": ("maturity",)} if stopped == "mature" else {}),
-        "rows": ("n",),
-        "outside_baseline": ("baseline_version",),
-        **({"same_settings": ("settings",)} if stopped == "same_settings" else {}),
-        **({"baseline": ("baseline_version",)} if test or compares(verdict) or verdict.metric in EXPECTED else {}),
-        **({"comparable": ("moved_share", "comparable")} if rises(verdict) and verdict.metric in BINNED else {}),
-        **({"test_result": ("value",)} if test else {}),
-    }
-    for name, numbers in gates.items():
-        yield DecisionCheck(name, name != stopped, numbers)
-        if name == stopped:
-            return
-    yield from _derived_decision(verdict)
-
-
-def _derived_decision(verdict: Verdict) -> Iterator[DecisionCheck]:
-    detail, reason, breach = verdict.detail, verdict.reason, verdict.outcome == "breach"
-    value, incomplete = measured(verdict), reason == Reason.STREAK_INCOMPLETE
-    past = value is not None and (value < verdict.threshold if is_floor(verdict) else value > verdict.threshold)
-    yield DecisionCheck("beyond", detail.get("beyond", past), ("change" if compares(verdict) else "value", "threshold"))
-    if detail.get("asks", 1) > 1 or incomplete:
-        yield DecisionCheck("every_window", detail.get("streak", _passed(yes=breach, no=incomplete)), ("groups",))
-    not_significant = reason == Reason.NOT_SIGNIFICANT_IN_FAMILY
-    if verdict.metric == "psi":
-        passed = _passed(yes=breach, no=reason == Reason.TOO_FEW_ROWS)
-        yield DecisionCheck("sure", detail.get("adequate", passed), ("n", "rows_needed"))
-    else:
-        passed = _passed(yes=breach, no=not_significant or verdict.p_adjusted is None)
-        if verdict.p_adjusted is not None and "rate" in detail:
-            passed = verdict.p_adjusted < detail["rate"]
-        yield DecisionCheck("sure", passed, ("p_value", "p_adjusted", "rate"))
-    if not breach:
-        could = detail.get("adequate", reason != Reason.TOO_FEW_ROWS)
-        yield DecisionCheck("could_be_seen", could, ("n", "rows_needed", "detectable", "seen_at_most"))
-        if only_newest_beyond(verdict):
-            yield DecisionCheck("newest_within", False, ("groups",))
-    elif rises(verdict) and detail.get("p_rate", "not stored") is not None:
-        yield DecisionCheck("behaviour", reason in (Reason.INCREASED, Reason.CLASS_MIX), ("p_rate", "rate"))
-
-
-def _passed(*, yes: bool, no: bool) -> bool | None:
-    return True if yes else False if no else None

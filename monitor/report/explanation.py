@@ -45,7 +45,6 @@ from monitor.report.decision_checks import (
     compares,
     equals,
     falls,
-    has_checks,
     is_accumulated,
     is_floor,
     measured,
@@ -148,11 +147,6 @@ def _notes(context: VerdictContext) -> Iterator[str]:
         )
     if context.newer is not None:
         yield f"this window has been judged again since, on other rows or rules: see {context.newer}."
-    if not has_checks(verdict):
-        yield (
-            "an older version of this program stored this verdict without its checks: they were derived afterwards "
-            "from its reason and its numbers."
-        )
 
 
 # --- the steps

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import re
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from monitor.core.windows import week
 from monitor.evaluation.evaluate import evaluate
 from monitor.history import archive
 from monitor.history.errors import NotFound
-from monitor.history.store import Store
 from monitor.report.collect import collect_report
 from monitor.run import run_window
 from tests.fakes.in_process import in_process
@@ -164,15 +161,3 @@ def test_a_report_made_by_a_run_under_an_unconfirmed_history_says_that_automatio
     assert (then["steady"], now["steady"]) == (f"off ({WHY})", "on")
 
 
-def test_a_history_that_an_earlier_program_has_closed_says_so_once_it_is_confirmed(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
-    with Store.from_url(url):
-        pass
-    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as connection, connection:
-        values = "confirmed = 0, epoch = 7, why = 'restored', changed_by = 'ann', changed_at = '2026-08-19 00:00:00'"
-        connection.execute(f"UPDATE history SET {values}")
-    with Store.from_url(url) as store:
-        store.confirm(why="looked at", by="bob", now=CONFIRMED)
-        store.confirm(why="once more", by="bob", now=NOW)
-        noted = [(e.kind, e.at, e.actor, e.reason) for e in store.gate_events()]
-    assert noted == [("gates_closed", RESTORED, "ann", "restored"), ("gates_confirmed", CONFIRMED, "bob", "looked at")]

@@ -503,16 +503,6 @@ def _newer(reader: Reader, text: str, row: Row, id: str) -> None:
     reader.check(bool(found["current"]) and not row["current"], "judged again", text, found["current"])
 
 
-@EXPLAINED.add(
-    fixed(
-        "Note: an older version of this program stored this verdict without its checks: they were derived afterwards from "
-        "its reason and its numbers."
-    )
-)
-def _derived(reader: Reader, text: str, row: Row) -> None:
-    reader.check("checks" not in row["detail"], "checks not stored", text, row["detail"].get("checks"))
-
-
 ADVICE: dict[str, tuple[str, ...]] = {}
 
 

@@ -30,7 +30,7 @@ LISTED = {
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
     "a field of the service's answer, in its description": {"blocked_scores"},
     "read by its name, as a setting or a condition of the handbook": {"ece_today", "ece_yesterday", "gate_token"},
-    "kept in the history and shown to people who look there": {"first_verdict", "usual_rows"},
+    "kept in the history and shown to people who look there": {"changed_by", "first_verdict", "usual_rows"},
     "documents, examples and tests make counts with it": {"counts_from_rows"},
     "the parts that docs/curves.md explains, by the library's own function": {"brier_parts"},
     "what the restarted process of rules is proved with": {"e_process"},

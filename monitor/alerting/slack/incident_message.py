@@ -257,15 +257,9 @@ def ended_key(label: LabelFindings, root: str) -> str:
     return hashed("ended", root, *map(str, label.key), _switch_words(label))
 
 
-def reported_ends(thread: Iterable[Delivery], labels: Iterable[LabelFindings], root: str) -> set[str]:
-    """The keys of ends that a message said when it was written, or that a reply of its ``thread`` reports.
-
-    A reply of earlier versions was about one label, and had the end in its id.
-    """
-    stored = list(thread)
-    found = {key for each in stored for key in each.payload.get("ended", ())}
-    earlier = {each.id for each in stored if "ended" not in each.payload}
-    return found | {ended_key(each, root) for each in labels if hashed("ended", root, _switch_words(each)) in earlier}
+def reported_ends(thread: Iterable[Delivery]) -> set[str]:
+    """The keys of ends that a message said when it was written, or that a reply of its ``thread`` reports."""
+    return {key for each in thread for key in each.payload.get("ended", ())}
 
 
 def _ended_lines(label: LabelFindings, *, advised: bool) -> list[str]:

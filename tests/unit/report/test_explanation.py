@@ -28,7 +28,7 @@ from monitor.core.wording import ending
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain
-from monitor.report.decision_checks import checks_of, derived
+from monitor.report.decision_checks import checks_of
 from monitor.report.explanation import Explanation, VerdictContext, document, explain, sentences
 
 CASES = Path(__file__).parents[2] / "cases" / "explain"
@@ -155,7 +155,6 @@ NEWEST = {**TWO, "groups": [
     {"windows": 1, "n": 714, "value": value, "beyond": value > 0.08} for value in (0.117, 0.004)
 ]}  # fmt: skip
 ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
-OLD = judged(RISE, risen(detail={}))
 
 MINUS_ONE = Rejection(Why.SHARE, RejectionCause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
 
@@ -317,9 +316,6 @@ KNOWN: dict[str, VerdictContext] = {
     "unresolved_failed": known(OVERCONFIDENCE, nothing(Reason.UNRESOLVED_FAILED, n=620)),
     "relation_error": known(RISE, nothing(Reason.RELATION_ERROR)),
     "warehouse_failed": known(RISE, nothing(Reason.WAREHOUSE_FAILED)),
-    "increased--stored_long_ago": VerdictContext(
-        replace(OLD, rules_revision="0ld", detail={"condition": "increase"}), REVISION, newer="77aa77aa77aa77aa"
-    ),
     "increased--of_a_hostile_label": VerdictContext(
         replace(judged(RISE, risen()), subject=Subject("tickets", "[/red] \u202ebilling\n*bold*\x07")), REVISION
     ),
@@ -435,13 +431,6 @@ def test_changed_rules_are_reported_and_the_stored_threshold_is_used() -> None:
     assert "alerts.yaml has changed" not in text_of(KNOWN["increased"])
 
 
-def test_checks_that_were_not_stored_are_derived_and_the_explanation_says_so() -> None:
-    assert "they were derived afterwards from its reason and its numbers" in text_of(
-        KNOWN["increased--stored_long_ago"]
-    )
-    assert "derived afterwards" not in text_of(KNOWN["increased"])
-
-
 def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers_are() -> None:
     verdict = KNOWN["increased"].verdict
     checks = [[name, name != "sure" and passed, numbers] for name, passed, numbers in verdict.detail["checks"]]
@@ -550,25 +539,6 @@ def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], o
     assert explain(VerdictContext(verdict, REVISION)).notes == ()
 
 
-@given(evidences(), st.lists(SMALL, max_size=4))
-def test_checks_derived_afterwards_are_those_that_were_made(case: tuple[Rule, Comparison], others: list[float]) -> None:
-    rule, evidence = case
-    verdict = judged(rule, evidence, others=tuple(others))
-    assert tuple(derived(verdict)) == checks_of(verdict)
-
-
-@given(evidences())
-def test_old_verdicts_that_stored_less_are_never_contradicted(case: tuple[Rule, Comparison]) -> None:
-    rule, evidence = case
-    verdict = judged(rule, replace(evidence, detail={}))
-    kept = {"condition", *evidence.detail.keys()} - set(behind(1, 1, 1)) - {"seen_at_most"}
-    old = replace(verdict, detail={name: value for name, value in verdict.detail.items() if name in kept})
-    assert leads_to(rule, checks_of(old)) in (None, verdict.reason)
-    text = text_of(VerdictContext(old, REVISION))
-    assert f"Therefore: {verdict.outcome} ({verdict.reason.value})" in text
-    assert text.count("Note:") == text.count("derived afterwards") == 1
-
-
 @given(evidences())
 def test_only_the_last_check_of_what_was_not_measured_fails(case: tuple[Rule, Comparison]) -> None:
     rule, evidence = case
@@ -632,6 +602,7 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
     few = replace(
         judged(TWO_DAYS, level(TWO_DAYS, **ECE_DAYS, p_value=2e-6, n=1428, windows=4, streak=False)),
         detail={
+            "checks": [["every_window", False, ["groups"]]],
             "asks": 2,
             "groups": [
                 {"windows": 2, "n": 20, "value": 0.3, "beyond": True, "too_few": True},
