@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.selective import threshold_for
 from monitor.report.figures.curves import Curve, precision_recall_data, risk_coverage_data, roc_data
-from monitor.report.figures.drawings import BLUE, GREY, VERMILION
+from monitor.report.figures.png import BLUE, GREY, VERMILION
 from monitor.report.figures.reliability import reliability_data
 
 TARGET = Path(__file__).parents[1] / "docs" / "pictures"

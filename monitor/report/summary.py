@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from markupsafe import Markup
 
 from monitor.core.records import Subject, Verdict
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
-from monitor.report.figures.panels import point_words
+from monitor.report.figures.panels import trend_svg
 from monitor.report.figures.scale import scale_of
-from monitor.report.figures.svg import Plot, figure, ticks
-from monitor.report.figures.trend import Trend
-from monitor.report.html import content_policy, page
+from monitor.report.html import page
 
 FIGURES_SHOWN = 60
 
@@ -39,7 +37,6 @@ def summary_html(data: ReportData, *, links: Mapping[Subject, str] | None = None
         ended=ended,
         figures=shown,
         further=len(breaches) - len(shown),
-        policy=content_policy(()),
     )
 
 
@@ -73,25 +70,6 @@ def breach_figure(report: SubjectReport, verdict: Verdict) -> Markup | None:
     trend = report.trend(verdict.metric, verdict.where)
     if trend is None or trend.empty:
         return None
-    return figure(400, 150, _drawn(trend), f"{words.metric_name(trend.metric, trend.where)} of {report.subject.name}")
-
-
-def _drawn(trend: Trend) -> Iterator[str]:
-    points = list(enumerate(trend.points))
     values = [v for p in trend.points for v in (p.value, p.low, p.high)]
     scale = scale_of(trend.metric, [*values, trend.baseline], [line.level for line in trend.thresholds])
-    plot = Plot(44, 8, 346, 112, -0.5, len(points) - 0.5, scale.low, scale.high)
-    marks = ticks(plot.y0, plot.y1, 4)
-    yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
-    yield plot.upright(len(points) - 1, "chosen")
-    yield plot.area([(k, p.low, p.high) for k, p in points])
-    if trend.baseline is not None:
-        yield plot.level(trend.baseline, "base")
-    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
-    yield plot.line([(k, p.value) for k, p in points], "value")
-    for k, point in points:
-        if point.value is not None:
-            draw = plot.diamond if point.breach else plot.point
-            yield draw(k, point.value, point_words(point))
-    places = sorted({0, len(points) - 1})
-    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
+    return trend_svg(trend, scale, f"{words.metric_name(trend.metric, trend.where)} of {report.subject.name}")

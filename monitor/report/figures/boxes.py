@@ -1,4 +1,4 @@
-"""Boxplots of the scores of right and of wrong decisions: five numbers each, as text and as a drawing."""
+"""Boxplots of the scores of right and of wrong decisions: five numbers each, and as text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import numpy as np
 
 from monitor.core.counts import CELLS, Counts, Floats, Ints
 from monitor.metrics.selective import looked_at
-from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout
 
 WIDTH = 32
-HEIGHT = 270
-"""The height of the drawing, in pixels."""
 REACH = 1.5
 """How many interquartile ranges beyond a quartile a score is not yet an outlier (Tukey 1977)."""
 MOST_OUTLIERS = 50
@@ -105,33 +102,3 @@ def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
     line[lower : upper + 1] = "▒" * (upper - lower + 1)
     line[median] = "┃"
     return "".join(line)
-
-
-def boxes_drawing(boxes: ScoreBoxes) -> Drawing:
-    """Both boxes over the scores, as ``Plotly.newPlot`` takes them; the traces are named ``right`` and ``wrong``.
-
-    Whiskers end at the fences; outliers are points of a trace of their own.
-    """
-    look = {"type": "box", "orientation": "h", "line": {"width": 1.5}, "hoverinfo": "x", "width": 0.5}
-    traces = []
-    for name, box in reversed(boxes.named):
-        low, high = box.fences or (box.least, box.largest)
-        drawn = (low, box.lower, box.median, box.upper, high)
-        numbers = zip(("lowerfence", "q1", "median", "q3", "upperfence"), drawn, strict=True)
-        color = BLUE if name == "right" else VERMILION
-        places = {key: [score] for key, score in numbers}
-        traces.append(look | {"name": name, "y": [name], "marker": {"color": color}} | places)
-        if box.outliers:
-            marks = {
-                "mode": "markers",
-                "marker": {"color": color, "symbol": "circle-open", "size": 5},
-                "hoverinfo": "x",
-            }
-            at = {"x": list(box.outliers), "y": [name] * len(box.outliers)}
-            traces.append({"type": "scatter", "name": f"{name}, outliers"} | marks | at)
-    layout = base_layout(height=HEIGHT, legend=False) | {
-        "xaxis": axis("score") | {"range": [-0.02, 1.02]},
-        "yaxis": {"type": "category", "showgrid": False},
-        "hovermode": "closest",
-    }
-    return {"data": traces, "layout": layout}

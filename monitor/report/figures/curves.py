@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from monitor.core.counts import Counts, Floats, Ints
 from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.selective import risk_coverage
-from monitor.report.figures.drawings import BLUE, GREY, VERMILION, Drawing, axis, base_layout, lines
+from monitor.report.figures.svg import Plot, figure, text, ticks
 
 POINTS = 200
+SIDE = 330.0
+"""The width and height of a drawing, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,44 +86,21 @@ def risk_coverage_data(counts: Counts, *, points: int = POINTS, threshold: float
     return Curve(*names, _thinned(places, points), "oracle", oracle, found.aurc, _at(places, threshold))
 
 
-def curve_drawing(curve: Curve) -> Drawing:
-    """The curve, its reference (dashed) and the chosen threshold, as ``Plotly.newPlot`` takes them.
-
-    The trace named ``curve`` has the threshold of each point as ``customdata``.
-    """
-    hover = f"score ≥ %{{customdata:.4f}}<br>{curve.x_title} %{{x:.4f}}<br>{curve.y_title} %{{y:.4f}}<extra></extra>"
-
-    def trace(name: str, points: Sequence[CurvePoint], **look: Any) -> Drawing:
-        x, y, thresholds = [p.x for p in points], [p.y for p in points], [p.threshold for p in points]
-        return {
-            "type": "scatter",
-            "name": name,
-            "x": x,
-            "y": y,
-            "customdata": thresholds,
-            "hovertemplate": hover,
-        } | look
-
-    x, y = ([*part] for part in zip(*curve.reference, strict=True))
-    mode = "lines+markers" if len(curve.points) < 30 else "lines"
-    traces = [
-        lines(curve.reference_name, x, y, {"color": GREY, "width": 1, "dash": "dash"}),
-        trace("curve", curve.points, mode=mode, line={"color": BLUE, "width": 2}, marker={"color": BLUE, "size": 5}),
-    ]
-    if curve.chosen is not None:
-        diamond = {"symbol": "diamond", "color": VERMILION, "size": 10}
-        traces.append(trace("threshold", [curve.chosen], mode="markers", marker=diamond))
-    return {"data": traces, "layout": _layout(curve)}
-
-
-def _layout(curve: Curve) -> Drawing:
+def curve_svg(curve: Curve, label: str) -> Markup:
+    """The curve, its reference (dashed) and, as a diamond, the chosen threshold."""
     highest = max([p.y for p in curve.points] + [y for _, y in curve.reference])
-    top = 1.02 if curve.name != "risk-coverage" else max(1.08 * highest, 0.02)
-    return base_layout(height=330) | {
-        "xaxis": axis(curve.x_title) | {"range": [-0.02, 1.02]},
-        "yaxis": axis(curve.y_title) | {"range": [-0.02 * top, top]},
-        "hovermode": "closest",
-    }
+    top = 1.0 if curve.name != "risk-coverage" else max(1.08 * highest, 0.02)
+    plot = Plot(44.0, 20.0, SIDE - 58.0, SIDE - 62.0, 0.0, 1.0, 0.0, top)
+    fifths, marks = [k / 5 for k in range(6)], ticks(0.0, top)
+    parts = [plot.y_axis(marks, [f"{v:g}" for v in marks]), plot.x_axis(fifths, [f"{v:g}" for v in fifths])]
+    parts += [plot.line(curve.reference, "base"), plot.line([(p.x, p.y) for p in curve.points], "value")]
+    if (chosen := curve.chosen) is not None:
+        name = "no score" if chosen.threshold is None else f"score ≥ {chosen.threshold:.4f}"
+        title = f"{name}: {curve.x_title} {chosen.x:.4f}, {curve.y_title} {chosen.y:.4f}"
+        parts.append(plot.diamond(chosen.x, chosen.y, title))
+    parts.append(text(plot.left + plot.width / 2, SIDE - 8, curve.x_title, "middle"))
+    parts.append(text(4.0, 11.0, curve.y_title))
+    return figure(SIDE, SIDE, parts, label)
 
 
 def _points(threshold: Floats, x: Floats, y: Floats) -> tuple[CurvePoint, ...]:

@@ -12,7 +12,6 @@ from monitor.core.records import Verdict
 from monitor.core.wording import count_of
 from monitor.report import words
 from monitor.report.decision_checks import size
-from monitor.report.figures.drawings import BLUE, VERMILION, Drawing, axis, base_layout, lines
 from monitor.report.figures.svg import Plot, figure, text
 
 LEAST = 0.1
@@ -56,34 +55,6 @@ def evidence_data(verdicts: Iterable[Verdict]) -> list[EvidenceLine]:
     ]
 
 
-def evidence_drawing(line: EvidenceLine) -> Drawing:
-    """The evidence by window on a logarithmic scale, and the level that it must reach.
-
-    The trace named ``evidence`` has windows as ``x``, evidence as ``y`` and, for each window, rows, mean score, hit
-    rate and the evidence itself as ``customdata``.
-    """
-    windows = [point.window for point in line.points]
-    trace = {
-        "type": "scatter",
-        "name": "evidence",
-        "x": windows,
-        "y": [max(p.evidence, LEAST) for p in line.points],
-        "mode": "lines+markers",
-        "line": {"color": BLUE, "width": 2},
-        "marker": {"color": BLUE, "size": 5},
-        "customdata": [[p.n, p.promised, p.kept, p.evidence] for p in line.points],
-        "hovertemplate": "%{x}: evidence %{customdata[3]:,.3g}<br>n = %{customdata[0]:,}<extra></extra>",
-    }
-    ends = [windows[0], windows[-1]]
-    needed = lines("needed", ends, [line.needed, line.needed], {"width": 1.5, "color": VERMILION, "dash": "dot"})
-    layout = base_layout(height=190, legend=False) | {
-        "xaxis": axis("") | {"type": "category", "nticks": 4},
-        "yaxis": axis("evidence") | {"type": "log", "nticks": 5},
-        "hovermode": "x",
-    }
-    return {"data": [trace, needed], "layout": layout}
-
-
 def evidence_summary(line: EvidenceLine) -> str:
     """The figure in one sentence, for those who cannot see it."""
     first, last = line.points[0], line.points[-1]
@@ -94,7 +65,7 @@ def evidence_summary(line: EvidenceLine) -> str:
 
 
 def evidence_svg(line: EvidenceLine) -> Markup:
-    """The evidence by window on a logarithmic scale, and the level that it must reach, for the dashboard."""
+    """The evidence by window on a logarithmic scale, and the level that it must reach."""
     highest = max(line.needed, *(point.evidence for point in line.points))
     low, high = log10(LEAST), float(ceil(log10(highest) + 0.2))
     places = range(len(line.points))

@@ -16,7 +16,7 @@ from monitor.core.wording import count_of
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
-from monitor.report.figures.scale import scale_of
+from monitor.report.figures.scale import Scale, scale_of
 from monitor.report.figures.svg import Plot, figure, text, ticks
 from monitor.report.figures.trend import Trend, TrendPoint
 
@@ -142,6 +142,30 @@ def _panel(trend: Trend, missing: AbstractSet[str], plot: Plot, half: float, cho
             draw = plot.diamond if point.breach else plot.point
             yield draw(at[point.window], point.value, point_words(point))
     yield text(plot.left, plot.top - 6, words.metric_name(trend.metric, trend.where), look="ink")
+
+
+def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:
+    """One metric over its windows: value, interval, thresholds, baseline; the upright line is the newest window."""
+    return figure(400, 150, _trend(trend, scale), label)
+
+
+def _trend(trend: Trend, scale: Scale) -> Iterator[str]:
+    points = list(enumerate(trend.points))
+    plot = Plot(44, 8, 346, 112, -0.5, len(points) - 0.5, scale.low, scale.high)
+    marks = ticks(plot.y0, plot.y1, 4)
+    yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
+    yield plot.upright(len(points) - 1, "chosen")
+    yield plot.area([(k, p.low, p.high) for k, p in points])
+    if trend.baseline is not None:
+        yield plot.level(trend.baseline, "base")
+    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
+    yield plot.line([(k, p.value) for k, p in points], "value")
+    for k, point in points:
+        if point.value is not None:
+            draw = plot.diamond if point.breach else plot.point
+            yield draw(k, point.value, point_words(point))
+    places = sorted({0, len(points) - 1})
+    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
 
 
 def point_words(point: TrendPoint) -> str:

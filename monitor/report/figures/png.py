@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monitor.report.figures.drawings import BLUE, GREY, VERMILION
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
 from monitor.report.figures.trend import Trend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
+"""Three colours that colour-blind people can distinguish (Okabe & Ito)."""
 SIZE, DPI = (9.6, 3.8), 110  # inches, dots per inch: about as wide as Slack shows a picture
 _TICKS = 6
 _TITLE, _PANEL_TITLE = 90, 38  # letters

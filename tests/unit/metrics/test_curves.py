@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
@@ -14,7 +13,7 @@ from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_ece, gap
 from monitor.metrics.cost import Costs
 from monitor.metrics.discrimination import factor_correlations, point_biserial, pr_auc, roc_auc
 from monitor.metrics.selective import aurc
-from monitor.report.figures.curves import Curve, curve_drawing, precision_recall_data, risk_coverage_data, roc_data
+from monitor.report.figures.curves import Curve, curve_svg, precision_recall_data, risk_coverage_data, roc_data
 
 Data = Callable[..., Curve | None]
 CURVES: dict[str, tuple[Data, Callable[[Counts], float | None]]] = {
@@ -45,16 +44,18 @@ def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points(name: str) -> No
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_plotly_accepts_every_curve_with_its_reference_and_its_threshold(name: str) -> None:
+def test_a_drawn_curve_has_its_points_its_reference_and_its_threshold(name: str) -> None:
     data, _ = CURVES[name]
     for counts, threshold in ((many(), 0.8), (counts_from_rows([0.9, 0.6, 0.2], [1, 0, 1]), None)):
         curve = data(counts, threshold=threshold)
         assert curve is not None
-        drawing = curve_drawing(curve)
-        traces = [trace["name"] for trace in drawing["data"]]
-        assert traces == [curve.reference_name, "curve", *(["threshold"] if threshold else [])]
-        assert drawing["data"][1]["y"] == [p.y for p in curve.points]
-        assert len(go.Figure(json.loads(json.dumps(drawing, allow_nan=False))).data) == len(traces)
+        drawn = curve_svg(curve, "a curve")
+        (line,) = re.findall(r'class="value" d="([^"]*)"', drawn)
+        assert line.count("L") == len(curve.points) - 1
+        assert drawn.count('class="base"') == 1
+        chosen = [] if curve.chosen is None else [f"{curve.chosen.threshold:.4f}"]
+        assert re.findall("<title>score ≥ ([0-9.]+):", drawn) == chosen
+        assert bool(chosen) == (threshold is not None)
 
 
 @pytest.mark.parametrize("name", CURVES)

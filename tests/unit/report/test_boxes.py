@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.cbook import boxplot_stats
 
 from monitor.core.counts import counts_from_rows
-from monitor.report.figures.boxes import FiveNumbers, ScoreBoxes, box_text, boxes_drawing, score_boxes
-from monitor.report.figures.drawings import BLUE, VERMILION
+from monitor.report.figures.boxes import FiveNumbers, box_text, score_boxes
 
 CELLS = st.integers(0, 10_000)
 
@@ -69,15 +68,6 @@ def test_a_box_of_one_score_is_one_mark() -> None:
     assert box_text(FiveNumbers(0.98, 0.98, 0.98, 0.98, 0.98, 3), 18).strip() == "┃"
 
 
-def test_the_drawing_has_the_five_numbers_of_both_and_colours_that_differ() -> None:
-    found = score_boxes(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 1, 0, 0]))
-    traces = {trace["name"]: trace for trace in boxes_drawing(found)["data"]}
-    for name, box in found.named:
-        drawn = [traces[name][key][0] for key in ("lowerfence", "q1", "median", "q3", "upperfence")]
-        assert drawn == list(box.scores)
-    assert (traces["right"]["marker"]["color"], traces["wrong"]["marker"]["color"]) == (BLUE, VERMILION)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_fences_and_outliers_are_those_of_matplotlib(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -91,9 +81,6 @@ def test_fences_and_outliers_are_those_of_matplotlib(seed: int) -> None:
     assert (box.least, box.largest) == (expected["whislo"], expected["whishi"])
     assert box.outlying == 88 - len(inside)
     assert set(box.outliers) == set(score) - set(inside)
-    drawn = boxes_drawing(ScoreBoxes(right=box))["data"]
-    assert drawn[0]["lowerfence"] == [box.fences[0]]
-    assert sorted(drawn[1]["x"]) == sorted(box.outliers)
 
 
 def test_tied_scores_have_no_outliers_and_of_many_fifty_are_drawn() -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from scipy.stats import binomtest
 
 from monitor.config.model import Rule
 from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
-from monitor.report.figures.drawings import reliability_drawing, trend_drawing
+from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import BARS, sparkline
 from monitor.report.figures.trend import Trend, trend_data
-from tests.fakes.report_data import RULES, STORIES, UTC_ZONE, Story, history, windows
+from tests.fakes.report_data import RULES, STORIES, Story, history, windows
 
 SPANS = windows(26)
 
@@ -35,14 +33,16 @@ def billing() -> tuple[Trend, list[object]]:
 UNIT = Scale(0.0, 1.0)
 
 
-def drawn_on(trend: Trend) -> Scale:
-    return scale_of(trend.metric, [*trend.values, trend.baseline], [line.level for line in trend.thresholds])
-
-
-def trace(drawing: dict[str, object], name: str) -> dict[str, object]:
-    data = drawing["data"]
-    assert isinstance(data, list)
-    return next(entry for entry in data if entry["name"] == name)
+def test_a_drawn_trend_has_every_number_and_a_band_torn_where_windows_are_missing() -> None:
+    _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
+    trend = report.trend("ece")
+    assert trend is not None
+    drawn = trend_svg(trend, UNIT, "ECE of gap")
+    assert re.findall("<title>([^<]*)</title>", drawn) == [
+        point_words(point) for point in trend.points if point.value is not None
+    ]
+    (band,) = re.findall(r'class="band" d="([^"]*)"', drawn)
+    assert (band.count("M"), band.count("Z")) == (2, 2)
 
 
 def test_a_sparkline_rises_with_its_values_and_shows_the_lowest_and_the_highest() -> None:
@@ -106,10 +106,7 @@ def test_an_increase_threshold_is_above_the_baseline_and_a_level_where_it_is() -
 def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS, rules=RULES)
     assert [line.level for line in trend.thresholds] == [None]
-    assert [entry["name"] for entry in trend_drawing(trend, UTC_ZONE, drawn_on(trend))["data"]] == [
-        "95% interval",
-        "value",
-    ]
+    assert 'class="limit"' not in trend_svg(trend, UNIT, "ECE")
 
 
 def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
@@ -121,64 +118,10 @@ def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
     assert {point.window: point.verdicts for point in trend.points if point.breach} == wanted
 
 
-def test_a_drawn_trend_carries_the_numbers_unchanged() -> None:
-    trend, _ = billing()
-    value = trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "value")
-    assert value["y"] == list(trend.values)
-    assert value["customdata"] == [[p.window, p.low, p.high, p.n, ", ".join(p.verdicts)] for p in trend.points]
-    assert trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "baseline")["y"] == [trend.baseline, trend.baseline]
-
-
-def test_the_interval_band_is_torn_where_windows_are_missing() -> None:
-    _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
-    trend = report.trend("ece")
-    assert trend is not None
-    outline = trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "95% interval")["y"]
-    assert isinstance(outline, list)
-    assert outline.count(None) == 1
-    assert len(outline) == 2 * 24 + 2 + 1
-
-
-def test_days_of_a_trend_are_those_of_the_configured_time_zone() -> None:
-    trend = trend_data("ece", "all", [], [], windows=SPANS)
-    berlin, auckland = (trend_drawing(trend, ZoneInfo(z), UNIT) for z in ("UTC", "Pacific/Honolulu"))
-    assert trace(berlin, "value")["x"][-1] == "2026-11-09"  # type: ignore[index]
-    assert trace(auckland, "value")["x"][-1] == "2026-11-08"  # type: ignore[index]
-
-
-def test_ticks_name_the_weeks_and_say_the_year_once() -> None:
-    trend = trend_data("ece", "all", [], [], windows=SPANS)
-    texts = trend_drawing(trend, UTC_ZONE, drawn_on(trend))["layout"]["xaxis"]["ticktext"]
-    assert texts[-1] == "W46"
-    assert [text for text in texts if "2026" in text] == texts[:1]
-    assert len(texts) <= 9
-
-
-def test_the_value_axis_holds_every_value_and_every_reference() -> None:
-    trend, _ = billing()
-    low, high = trend_drawing(trend, UTC_ZONE, drawn_on(trend))["layout"]["yaxis"]["range"]
-    shown = [v for v in (*trend.values, trend.baseline, *(t.level for t in trend.thresholds)) if v is not None]
-    assert low <= min(shown)
-    assert high >= max(shown)
-
-
-@pytest.mark.parametrize("missing", [(), tuple(range(26)), tuple(range(1, 26))])
-def test_plotly_accepts_every_drawing(missing: tuple[int, ...]) -> None:
-    kept = [e for e in history(Story("x"), 3, SPANS)[0] if SPANS.index(e.window) not in missing]
-    trend = trend_data("ece", "all", kept, [], windows=SPANS, baseline=0.02, rules=RULES)
-    span = (SPANS[0].start, SPANS[4].start)
-    on = drawn_on(trend)
-    for drawing in (
-        trend_drawing(trend, UTC_ZONE, on, baseline_span=span), trend_drawing(trend, UTC_ZONE, on, small=True),
-    ):  # fmt: skip
-        assert len(go.Figure(json.loads(json.dumps(drawing, allow_nan=False))).data) == len(drawing["data"])
-
-
 def test_a_trend_without_windows_is_drawn_empty_and_not_an_error() -> None:
     trend = trend_data("ece", "all", [], [], windows=[])
     assert trend.empty
     assert trend.last is None
-    assert trace(trend_drawing(trend, UTC_ZONE, drawn_on(trend)), "value")["y"] == []
 
 
 def test_reliability_points_are_bin_means_with_exact_binomial_intervals() -> None:
@@ -223,19 +166,6 @@ def test_a_baseline_on_other_edges_is_refused() -> None:
     counts = counts_from_rows([0.2, 0.9], [0, 1])
     with pytest.raises(ValueError, match="other bin edges"):
         reliability_data(bin_counts(counts, (5000, 10000)), bin_counts(counts, (4000, 10000)))
-
-
-def test_a_drawn_reliability_diagram_carries_points_limits_and_sizes() -> None:
-    _, _, report = history(STORIES[1], 101, SPANS)
-    data = report.reliability
-    assert data is not None
-    drawing = reliability_drawing(data)
-    window = trace(drawing, "window")
-    assert window["x"] == [p.score for p in data.points]
-    assert window["y"] == [p.rate for p in data.points]
-    assert window["customdata"] == [[p.lower, p.upper, p.low, p.high, p.n] for p in data.points]
-    assert trace(drawing, "rows")["y"] == [p.n for p in data.points]
-    assert trace(drawing, "baseline")["x"] == [p.score for p in data.baseline]
 
 
 def test_estimates_of_another_population_do_not_enter_a_trend() -> None:
