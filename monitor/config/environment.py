@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from monitor.core.redaction import remember
@@ -26,9 +25,6 @@ SECRETS = (
 STORE_URL = "sqlite:///var/history.sqlite"
 GATE_TTL_S = 30
 _LONGEST_TTL_S = 3600
-
-Scans = Literal["quickest", "fewest", "several"]
-"""By how many scans of a window a reading counts: as suits the engine, the fewest, or one for each thing counted."""
 
 
 class SettingsError(Exception):
@@ -158,17 +154,6 @@ def header_name(value: str) -> str:
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", value):
         raise ValueError("is no name of a header; write it like X-Forwarded-User")
-    return value
-
-
-def scans(value: str) -> str:
-    """Check by how many scans a warehouse is read, one of :data:`Scans`. Raises ValueError.
-
-    >>> scans("fewest")
-    'fewest'
-    """
-    if value not in get_args(Scans):
-        raise ValueError(f"is none of {', '.join(get_args(Scans))}")
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 
 from monitor.config import environment
-from monitor.config.environment import GATE_TTL_S, SECRETS, STORE_URL, Scans, SettingsError, given, variable
+from monitor.config.environment import GATE_TTL_S, SECRETS, STORE_URL, SettingsError, given, variable
 from monitor.core.redaction import shown_address
 
 __all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "variable", "variables"]
@@ -61,7 +61,6 @@ class Settings(BaseModel):
 
     warehouse_url: _Database = SecretStr("duckdb:///var/warehouse.duckdb")
     warehouse_timeout_s: Annotated[int, BeforeValidator(_seconds_of_a_day)] = 900
-    warehouse_scans: Annotated[Scans, BeforeValidator(environment.scans)] = "quickest"
     store_url: _Database = SecretStr(STORE_URL)
     config: Path = Path("alerts.yaml")
     public_url: _Web | None = None

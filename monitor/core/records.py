@@ -187,21 +187,6 @@ class ScorePlace(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """Whether a window is expected to have rejected rows, rows that repeat an (item, label), and items that are apart.
-
-    An item is apart if its rows are of several clusters, or only some of them of one. By default, as for a first
-    reading, a window has rejected rows, and neither of the others. ``labels`` are those that rows were seen to have,
-    () if none are known: of a window with others it may seem at first that rows repeat.
-    """
-
-    rejects: bool = True
-    repeats: bool = False
-    apart: bool = False
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RejectedCell:
     """The number of rejected rows of a window with the same properties. ``label`` is None if it cannot be read.
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, exists, func, null, select
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, null, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import (
     IN_NO_WINDOW,
     ROWS_GONE,
     SCHEDULES,
-    Expected,
     RejectedCell,
     RejectedRows,
     RejectReason,
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 COUNTS_REMOVED = "counts_removed"
 """The state of a reading whose counts were removed because they were old."""
-LABELS_SEEN = timedelta(weeks=8)
-"""So long before the newest window a label is expected to come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class StoredReading:
     by segment, ``segment_counts`` their counts: None if they are not stored or were not requested. ``settings`` are
     those of the source by which it was read; None if an older version read it, which stored none. ``last_read`` is what
     was read of the window before, where this reading has less than half of these rows, so that a later one can say that
-    they are gone. ``apart`` says whether rows of one item were of several clusters, for :func:`last_found`.
+    they are gone.
     """
 
     source: str
@@ -86,7 +83,6 @@ class StoredReading:
     fingerprint: str | None = None
     settings: Settings | None = None
     last_read: LastRead | None = None
-    apart: bool = False
 
 
 Prepared = tuple[Row, Mapping[Table, list[Row]]]
@@ -104,7 +100,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         "versions": plain(reading.versions),
         "digest": reading.digest,
         "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read) | _of_apart(reading)),
+        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)),
         "fingerprint": reading.fingerprint,
         "settings": None if reading.settings is None else dict(reading.settings),
     }
@@ -138,15 +134,6 @@ def _as_json(found: LastRead | None) -> Row:
     """What was read before, beside the rejected rows that a reading has instead; {} if there is nothing to remember."""
     settings = None if found is None or found.settings is None else dict(found.settings)
     return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": settings}}
-
-
-def _of_apart(reading: StoredReading) -> Row:
-    """That items were apart, beside the rejected rows: {} if none were, as of older readings, which stored neither."""
-    return {"apart": True} if reading.apart else {}
-
-
-def _is_apart(kept: Row | None) -> bool:
-    return bool((kept or {}).get("apart", False))
 
 
 def _last_read(kept: Row | None) -> LastRead | None:
@@ -189,7 +176,6 @@ def load(
         fingerprint=row["fingerprint"],
         settings=row["settings"],
         last_read=_last_read(row["rejected"]),
-        apart=_is_apart(row["rejected"]),
     )
     if not stored:
         return replace(reading, segment_counts={} if segment_counts else None)
@@ -272,33 +258,6 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
         select(tables.readings.c.rejected).where(_is_reading(tables.readings, schedule, window_start, source))
     ).scalar()
     return from_json(kept)[1]
-
-
-def last_found(connection: Connection, schedule: Schedule, source: str) -> Expected | None:
-    """Whether the newest window that was read of a source has rejected and repeated rows, and items that are apart.
-
-    With the labels of the windows of :data:`LABELS_SEEN` up to it. None if no window was read.
-    """
-    table, bad = tables.readings, tables.quality
-    is_read = and_(table.c.schedule == schedule, table.c.source == source, table.c.state == "ok")
-    same = (bad.c.schedule == schedule, bad.c.source == source, bad.c.window_start == table.c.window_start)
-    repeats = exists().where(*same, bad.c.reason == RejectReason.DUPLICATE.value)
-    newest = select(table.c.rejected, repeats, table.c.window_start).where(is_read)
-    found = connection.execute(newest.order_by(table.c.window_start.desc()).limit(1)).first()
-    if found is None:
-        return None
-    labels = _labels_between(connection, schedule, source, found[2] - LABELS_SEEN, found[2])
-    return Expected(bool(from_json(found[0])[0]), bool(found[1]), _is_apart(found[0]), labels)
-
-
-def _labels_between(
-    connection: Connection, schedule: Schedule, source: str, first: datetime, last: datetime
-) -> tuple[str, ...]:
-    """The labels that have counts in the windows from ``first`` to ``last``, sorted."""
-    table = tables.counts
-    within = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(first, last))
-    found = connection.execute(select(table.c.label).where(*within).distinct()).scalars()
-    return tuple(sorted(filter(None, map(label_of, found))))
 
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:

@@ -355,7 +355,6 @@ class Store:
             readings.save(connection, *rows)
 
     load_reading = _reading(readings.load)
-    last_found = _reading(readings.last_found)
     past_promises = _reading(past_promise_rows.load)
     readings_seen = _reading(readings.seen)
     rejections = _reading(readings.rejected)

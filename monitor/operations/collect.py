@@ -90,7 +90,7 @@ class WindowRead:
 def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
     """Read all that is needed to judge a window. Raises what ``Warehouse.read`` raises."""
     truths, failed = _truths(config, warehouse, window, name, now)
-    reading = warehouse.read(name, config.sources[name], window, now=now, fingerprint=True)
+    reading = warehouse.read(name, config.sources[name], window, now=now)
     return WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
 
 
@@ -291,10 +291,7 @@ def read(
     """
     if reading is None:
         source, now = monitor.config.sources[name], monitor.clock()
-        expected = monitor.store.last_found(window.schedule, name)
-        reading = monitor.warehouse.read(
-            name, source, window, now=now, whole=whole, fingerprint=store, expected=expected
-        )
+        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole)
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     known = None
@@ -411,7 +408,6 @@ def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = Non
         quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, counts.labels, rows),
         cells=reading.rejected, segments=counts.segments, segment_counts=counts.segment_counts if with_parts else None,
         fingerprint=reading.fingerprint, settings=settings_of(monitor.config.sources[reading.source]),
-        apart=reading.apart,
     )  # fmt: skip
 
 

@@ -57,9 +57,7 @@ def warehouse_of(settings: Settings, relations: frozenset[str]) -> Warehouse:
     from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - imports NumPy, which a stop does not need
 
     url = settings.warehouse_url.get_secret_value()
-    return Warehouse.from_url(
-        url, timeout_s=settings.warehouse_timeout_s, relations=relations, scans=settings.warehouse_scans
-    )
+    return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
 
 
 @contextmanager

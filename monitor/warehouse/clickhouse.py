@@ -7,28 +7,15 @@ read NULL, casts and names as the other engines do; ``readonly`` refuses every w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.expression import FromClause
 
-from monitor.config.relation import Relation
-from monitor.warehouse.dialects import (
-    DAY_S,
-    FIXED_POINT,
-    Dialect,
-    Expression,
-    FewScans,
-    Kind,
-    as_it_is,
-    everything,
-    utc_text,
-)
+from monitor.warehouse.dialects import DAY_S, FIXED_POINT, CountsBits, Expression, Kind, as_it_is, nearest, utc_text
 
 _AFTER_CANCEL_S = 1
 _DRIVER = "clickhousedb+connect"
@@ -39,35 +26,20 @@ _SETTINGS = {
     "join_use_nulls": 1,
     "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
-_LENGTHS = {"max_ast_elements": 1_000_000, "max_expanded_ast_elements": 10_000_000}
-"""Limits of a statement's length, which one for all questions is above by default. It takes little to read."""
-_SHARES = "enable_materialized_cte"
-"""The setting by which newer servers read the rows of ``WITH ... AS MATERIALIZED`` once; others lack it."""
 _READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
 """Codes of errors that would come again: unknown names, wrong types, syntax, no right to read."""
 
 
-class ClickHouse(Dialect):
+class ClickHouse(CountsBits):
     """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
-    one_state: ClassVar[bool] = False
-    segments_at_once: ClassVar[int] = 20  # it makes the rows anew to count the values of each
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
-    def of(self, connection: sa.Connection) -> ClickHouse:
-        """With shared rows, where the server has them, and nothing else was chosen."""
-        driver: Any = connection.connection.driver_connection
-        settings = driver.client.server_settings
-        if "shares_rows" in vars(self) or _SHARES not in settings:
-            return self
-        return _sharing(type(self).__name__, vars(self).get("few_scans", "beyond counts"), takes_long(settings))
-
-    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
-        """The columns of the relation, in order, with their kinds."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        return [(column[0], clickhouse_kind(str(column[1]))) for column in described]
+    def kind(self, type_name: str) -> Kind:
+        """The kind of a type of ClickHouse."""
+        return clickhouse_kind(type_name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The database of the address."""
@@ -90,16 +62,16 @@ class ClickHouse(Dialect):
         """The value as an instant; a day begins in UTC."""
         return _instant(column) if kind == "date" else column
 
-    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
-        """Its text with microseconds, which the driver would drop from a date."""
-        return sa.literal(utc_text(when), sa.Text)
-
-    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
-        """The instant of a text."""
-        return _instant(bound)
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """The instant of a text with microseconds, which the driver would drop from a date."""
+        return _instant(sa.literal(utc_text(when), sa.Text))
 
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """All are: they lie between the years 1900 and 2299."""
+        return instant
+
+    def nearest_of_python(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant itself."""
         return instant
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
@@ -112,19 +84,13 @@ class ClickHouse(Dialect):
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In whole numbers of 128 or 256 bits: a sum of 64 bits would overflow without an error."""
         # a NULL may hide a NaN, which cannot be cast to a whole number
-        nearest = sa.func.coalesce(
-            sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5")), sa.literal_column("0")
-        )
-        whole = sa.func.toInt128(nearest) if bounded else sa.func.toInt256(nearest)
+        number = sa.func.coalesce(nearest(value), sa.literal_column("0"))
+        whole = sa.func.toInt128(number) if bounded else sa.func.toInt256(number)
         return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
 
     def bit_count(self, number: Expression) -> Expression:
         """How many bits of a whole number of 64 bits are set."""
         return sa.func.bitCount(number)
-
-    def ordered(self, text: Expression) -> Expression:
-        """ClickHouse compares bytes anyway."""
-        return text
 
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8: ClickHouse's length() counts bytes."""
@@ -143,9 +109,6 @@ class ClickHouse(Dialect):
         driver: Any = connection.connection.driver_connection
         driver.client.set_client_setting("max_execution_time", math.ceil(seconds) + _AFTER_CANCEL_S)
 
-    def cancel(self, driver: Any) -> None:
-        """Do nothing: the driver cannot cancel. See :meth:`limit`."""
-
     def bytes_read(self, connection: sa.Connection) -> int | None:
         """Bytes that the statements of this connection read, from the summary that comes with each result."""
         return int(connection.info.get(_READ, 0))
@@ -163,19 +126,6 @@ class ChDB(ClickHouse):
         counter = sa.table("events", sa.column("event"), sa.column("value"), schema="system")
         read = sa.select(sa.func.sum(counter.c.value)).where(counter.c.event == sa.literal("SelectedBytes", sa.Text))
         return int(connection.execute(read).scalar() or 0)
-
-
-def takes_long(settings: Mapping[str, Any]) -> bool:
-    """Whether a session may set how long a statement is, by the settings of its server."""
-    return all(name in settings and not int(settings[name].readonly) for name in _LENGTHS)
-
-
-@lru_cache
-def _sharing(kind: str, few: FewScans, asks_at_once: bool) -> ClickHouse:
-    """A dialect that shares rows, by the name of its class: one object, since statements are kept by their dialect."""
-    found = ChDB() if kind == ChDB.__name__ else ClickHouse()
-    found.shares_rows, found.few_scans, found.asks_at_once = True, few, asks_at_once
-    return found
 
 
 def _whole_microseconds(instant: Expression) -> Expression:
@@ -231,11 +181,6 @@ def _settle(connection: Any, _: Any) -> None:
     client = connection.client
     for name, value in _SETTINGS.items():
         client.set_client_setting(name, value)
-    if _SHARES in client.server_settings:
-        client.set_client_setting(_SHARES, 1)
-    if takes_long(client.server_settings):
-        for name, most in _LENGTHS.items():
-            client.set_client_setting(name, most)
     known = client.server_settings.get("readonly")
     if known is None or known.value == "0":
         client.set_client_setting("readonly", 2)  # 1 would refuse settings as well, such as the time limit

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
-from sqlalchemy.sql.expression import CTE, FromClause
+from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
@@ -23,9 +23,11 @@ from monitor.warehouse.dialects import (
     as_it_is,
     everything,
     microseconds_of,
+    nearest,
     utc_text,
 )
 
+_AFTER_LIMIT_S = 1  # the time limit of a reading is noticed first, so that it is named
 _ALL_BUT_30: Expression = sa.literal_column("34")
 """How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows; overflow is an error."""
 
@@ -37,46 +39,20 @@ class _Cloud(Dialect):
     zoned: ClassVar[str]
     utc: ClassVar[str]
     bare: ClassVar[Kind] = "timestamp"
-    counts_bits: ClassVar[bool] = False
-    one_state: ClassVar[bool] = False
-    few_scans = "always"
-    segments_at_once = 20  # more were not tried
 
-    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
-        """The columns of the relation, in order, with their kinds."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        return [(column[0], cloud_kind(str(column[1]), self.bare)) for column in described]
+    def kind(self, type_name: str) -> Kind:
+        """The kind of a type by its name."""
+        return cloud_kind(type_name, self.bare)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, Named(self.naive)) if kind == "date" else column
 
-    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
-        """Its text, in UTC."""
-        text = utc_text(when)
-        return sa.literal(text if kind in ("timestamp", "date") else text + self.utc, sa.Text)
-
-    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+    def moment(self, when: datetime, kind: Kind) -> Expression:
         """A constant, so that partitions are left out by it."""
-        return sa.cast(bound, Named(self.naive if kind in ("timestamp", "date") else self.zoned))
-
-    def ordered(self, text: Expression) -> Expression:
-        """These engines compare bytes anyway."""
-        return text
-
-    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
-        """A plain CTE: none of these engines can be made to keep its rows."""
-        return rows.cte(name)
-
-    def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Do nothing: the owner sets the server's time limit."""
-
-    def cancel(self, driver: Any) -> None:
-        """Do nothing: the statement goes on, and nobody waits for its result."""
-
-    def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the statement was refused: syntax, names, or no right to read."""
-        return isinstance(error, exc.ProgrammingError)
+        if kind in ("timestamp", "date"):
+            return sa.cast(sa.literal(utc_text(when), sa.Text), Named(self.naive))
+        return sa.cast(sa.literal(utc_text(when) + self.utc, sa.Text), Named(self.zoned))
 
 
 class _Ieee(_Cloud):
@@ -92,8 +68,8 @@ class _Ieee(_Cloud):
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In decimals: over many rows a sum of 64 bits would overflow, which is an error."""
-        nearest = sa.func.floor(value * FIXED_POINT + sa.literal_column("0.5"))
-        return sa.cast(sa.func.sum(sa.cast(nearest, self.digits(bounded=bounded))), sa.Double) / FIXED_POINT
+        whole = sa.cast(nearest(value), self.digits(bounded=bounded))
+        return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""
@@ -101,10 +77,9 @@ class _Ieee(_Cloud):
 
 
 class BigQuery(_Ieee):
-    """A relation is ``dataset.table`` or ``project.dataset.table``."""
+    """A relation is ``dataset.table`` or ``project.dataset.table``. BigQuery ends a job by its own timeout."""
 
     name: ClassVar[str] = "bigquery"
-    asks_at_once = True  # a relation is billed once for a statement, however often that names it
     date_remedy: ClassVar[str] = "make it a timestamp in a view: SAFE_CAST(... AS TIMESTAMP)"
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
@@ -117,6 +92,20 @@ class BigQuery(_Ieee):
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""
         return Named("NUMERIC" if bounded else "BIGNUMERIC")
+
+    def nearest_of_python(self, instant: Expression, kind: Kind) -> Expression:
+        """The instant itself."""
+        return instant
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The timeout of the jobs that the connection's client starts."""
+        from google.cloud.bigquery import QueryJobConfig  # noqa: PLC0415 - of the extra
+
+        driver: Any = connection.connection.driver_connection
+        client = driver._client
+        config = client.default_query_job_config or QueryJobConfig()
+        config.job_timeout_ms = (math.ceil(seconds) + _AFTER_LIMIT_S) * 1000
+        client.default_query_job_config = config
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
@@ -141,11 +130,16 @@ class BigQuery(_Ieee):
 
 
 class Trino(_Ieee):
-    """The catalog is that of the address; a relation is ``table`` or ``schema.table``."""
+    """The catalog is that of the address; a relation is ``table`` or ``schema.table``. A session limits its queries."""
 
     name: ClassVar[str] = "trino"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_CAST(... AS TIMESTAMP(6) WITH TIME ZONE)"
     naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The time from the start of a query to its end, in queues and all."""
+        allowed = math.ceil(seconds) + _AFTER_LIMIT_S
+        connection.exec_driver_sql(f"SET SESSION query_max_run_time = '{allowed}s'")
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By seconds with their fractions."""
@@ -173,7 +167,6 @@ class Redshift(_Cloud):
     """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
 
     name: ClassVar[str] = "redshift"
-    asks_at_once = True  # "it may be possible to evaluate a WITH subquery once", by its documentation
     naive, zoned, utc = "TIMESTAMP", "TIMESTAMPTZ", "+00:00"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -189,6 +182,10 @@ class Redshift(_Cloud):
         """The value as the longest text type of Redshift."""
         return sa.cast(column, sa.VARCHAR(65535))
 
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The server's limit for statements of the session, in milliseconds."""
+        connection.exec_driver_sql(f"SET statement_timeout TO {(math.ceil(seconds) + _AFTER_LIMIT_S) * 1000}")
+
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """The hash of the hashes of all values, as text. Decimals hold the sum.
 
@@ -198,10 +195,6 @@ class Redshift(_Cloud):
         texts: Iterator[Expression] = (sa.cast(each, sa.VARCHAR(20)) for each in hashes)
         row = reduce(lambda one, other: one.concat(sa.literal_column("','", sa.VARCHAR())).concat(other), texts)
         return sa.func.fnv_hash(row, type_=sa.BigInteger)
-
-    def wide(self, nearest: Expression) -> Expression:
-        """A whole number of 38 digits."""
-        return sa.cast(nearest, sa.Numeric(38, 0))
 
 
 def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:

@@ -17,9 +17,12 @@ from monitor.core.date_style import use_iso_dates
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
-from monitor.warehouse.dialects import BINARY, DIALECTS, Dialect, add_functions
+from monitor.warehouse.dialects import Dialect
+from monitor.warehouse.duckdb import DuckDB
+from monitor.warehouse.postgresql import BINARY, PostgreSQL
 from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
+from monitor.warehouse.sqlite import SQLite, add_functions
 from monitor.warehouse.sqlite_files import check_at_rest, open_for_reading
 
 CONNECT_TIMEOUT_S = 10
@@ -44,15 +47,14 @@ class EngineKind:
 
 
 def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
-    from monitor.warehouse.remembering import DRIVER  # noqa: PLC0415 - as duckdb
+    import duckdb_engine  # noqa: PLC0415 - takes long to import, as duckdb does
 
+    duckdb_engine.Dialect.supports_statement_cache = True  # else long statements are compiled again for each window
     in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
     file = None if in_memory else url.database
     url = url.set(database=":memory:") if in_memory else url
     # No pool: an open file locks its one writer out, so it is open only while it is read
-    engine = sa.create_engine(
-        url.set(drivername=DRIVER), poolclass=NullPool, connect_args={} if in_memory else {"read_only": True}
-    )
+    engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
 
     def prepared(connection: Any, record: Any) -> None:
         connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on the output of a worker process
@@ -117,9 +119,9 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
 
 
 ENGINES: Mapping[str, EngineKind] = {
-    "duckdb": EngineKind(DIALECTS["duckdb"], _duckdb_engine),
-    "sqlite": EngineKind(DIALECTS["sqlite"], _sqlite_engine),
-    "postgresql": EngineKind(DIALECTS["postgresql"], _postgres_engine),
+    "duckdb": EngineKind(DuckDB(), _duckdb_engine),
+    "sqlite": EngineKind(SQLite(), _sqlite_engine),
+    "postgresql": EngineKind(PostgreSQL(), _postgres_engine),
     "clickhouse": EngineKind(ClickHouse(), clickhouse_engine, extra="clickhouse"),
     "spark": EngineKind(Spark(), spark_engine, extra="spark"),
     "databricks": EngineKind(Spark(), databricks_engine, extra="spark"),

@@ -17,7 +17,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.row_levels import ONE, ZERO, built_once, false_or_null, identified
+from monitor.warehouse.row_levels import ONE, ZERO, false_or_null, identified
 from monitor.warehouse.statements import Statements
 
 RANKS = (1, 3, 5)
@@ -31,9 +31,7 @@ class RankedStatements(Statements):
     """Statements for ``top_k`` sources: an item's labels are ranked by score, highest first, then by name."""
 
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
-    items_of_all_rows: ClassVar[bool] = False
 
-    @built_once
     def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.
 
@@ -48,7 +46,6 @@ class RankedStatements(Statements):
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
         return sa.select(*named, *self._sums(facts)).group_by(*named)
 
-    @built_once
     def ranked_dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
         """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.
 
@@ -61,7 +58,6 @@ class RankedStatements(Statements):
         parts = {part: (sa.case((within_rank, r)), sa.case((within_rank, w))) for part, within_rank in chosen.items()}
         return self._cluster_sums(facts, within, parts)
 
-    @built_once
     def _item_facts(self, *, latest: bool) -> Subquery:
         """The rows with their rank, and with ``best``, their rank if the true labels came first."""
         facts = self._facts(latest=latest)
@@ -102,20 +98,18 @@ class RankedStatements(Statements):
 class WholeStatements(RankedStatements):
     """Statements for ``multiclass`` sources: unless exactly one label of an item is true, its rows are rejected."""
 
-    @built_once
     def untrue(self, *, latest: bool) -> sa.Select[Any]:
         """As :meth:`rejected`, for the rows of items with no true label or with several."""
         rows = self._with_truth(latest=latest)
         return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
-    def _set_aside_for(self, reasons: Collection[RejectReason], *, in_window: bool) -> Iterator[sa.Select[Any]]:
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
         """Also the rows of items with no true label or with several."""
-        yield from Statements._set_aside_for(self, reasons, in_window=in_window)
+        yield from Statements._set_aside_for(self, reasons)
         if any(reason in reasons for reason in ITEM_BAD_ROWS):
             rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
-    @built_once
     def truths(self, *, latest: bool) -> sa.Select[Any]:
         """(items, true_labels, scored_labels): how many items there are, and labels true or scored for at least one."""
         facts = self._facts(latest=latest)
@@ -156,7 +150,6 @@ class WholeStatements(RankedStatements):
         joined = rows.join(chosen, rows.c.item == chosen.c.item)
         return sa.select(*columns, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
-    @built_once
     def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows of the items of which exactly one label is true.
 
@@ -173,33 +166,6 @@ class WholeStatements(RankedStatements):
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
         return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
 
-    def _judged_once(self) -> Subquery:
-        """Also the rows of items with no true label or with several are rejected."""
-        rows = Statements._judged_once(self)
-        sound = rows.c.reason.is_(None)
-        item, actual = self.dialect.text(rows.c.raw_item), sa.case((sound, rows.c.actual))
-        within = [item, sa.case((sound, ONE), else_=ZERO)]
-        top = sa.func.max(actual).over(partition_by=within).label("top")
-        total = sa.func.sum(actual).over(partition_by=within).label("total")
-        known = sa.select(rows, top, total).subquery("truths")
-        untrue = sa.and_(known.c.reason.is_(None), sa.not_(_one_truth(known)))
-        reason = sa.case((untrue, _how_untrue(known)), else_=known.c.reason).label("reason")
-        kept = [column for column in known.c if column.name not in ("reason", "top", "total")]
-        judged = sa.select(*kept, reason).subquery("judged_with_items")
-        return judged if self.layout.has("predicted") else self._with_largest_predicted(judged)
-
-    def _with_largest_predicted(self, rows: Subquery) -> Subquery:
-        """The rows; of those that count, the label with the item's largest score was predicted."""
-        sound = rows.c.reason.is_(None)
-        within = [self.dialect.text(rows.c.raw_item), sa.case((sound, ONE), else_=ZERO)]
-        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
-        place = sa.func.row_number().over(partition_by=within, order_by=order).label("score_place")
-        placed = sa.select(rows, place).subquery("placed_scores")
-        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO)
-        predicted = sa.case((placed.c.reason.is_(None), largest), else_=placed.c.predicted).label("predicted")
-        kept = [column for column in placed.c if column.name not in ("predicted", "score_place")]
-        return sa.select(*kept, predicted).subquery("judged_with_predicted")
-
     def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
         rows = self._kept(latest=latest, features=features)
@@ -212,14 +178,10 @@ class WholeStatements(RankedStatements):
 class NumberStatements(Statements):
     """Statements for ``regression`` sources: an item has a predicted number, its deviation and the true number."""
 
-    items_of_all_rows: ClassVar[bool] = False
-
-    @built_once
     def total(self, *, latest: bool) -> sa.Select[Any]:
         """(n): the number of rows that count."""
         return sa.select(sa.func.count().label("n")).select_from(self._sound(latest=latest))
 
-    @built_once
     def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
         """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
         rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
@@ -241,9 +203,8 @@ class NumberStatements(Statements):
         return nothing, nothing, sa.cast(sa.null(), sa.Double)
 
     def _identity(self) -> list[sa.Label[Any]]:
-        label = self._text("label") if self.layout.has("label") else sa.cast(sa.null(), sa.Text)
-        names = {"item": "item", "score_text": "predicted", "date_text": self.source.window_on}
-        return [label.label("label"), *(self._text(column).label(name) for name, column in names.items())]
+        names = {"label": "label", "item": "item", "score_text": "predicted", "date_text": self.source.window_on}
+        return [self._text_or_none(column).label(name) for name, column in names.items()]
 
     def _values(self) -> list[sa.Label[Any]]:
         names = ("predicted", "deviation", "actual", *(("weight",) if self.layout.has("weight") else ()))

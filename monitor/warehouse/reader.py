@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from monitor.config.environment import Scans
 from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
     UNRESOLVED_FAILED,
-    Expected,
     Reason,
     RejectedCell,
     RejectedRows,
@@ -41,14 +39,13 @@ from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed
 from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import COUNTED_BY_BITS, NUMERIC, Arrays, Dialect, FewScans
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS, NumberStatements
-from monitor.warehouse.kept_statements import statements_of
 from monitor.warehouse.privileges import beyond_select
-from monitor.warehouse.reading import Reader, Reading, fingerprint_of, has_fingerprint, unresolved_rows
+from monitor.warehouse.reading import Reader, Reading, Rows, has_fingerprint, unresolved_rows
 from monitor.warehouse.relation import (
     RelationError,
     RelationProblem,
@@ -59,7 +56,6 @@ from monitor.warehouse.relation import (
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
-from monitor.warehouse.statements import Statements
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
@@ -77,8 +73,6 @@ __all__ = [
 ]
 
 TIMEOUT_S = 900.0
-_SCANS: Mapping[Scans, FewScans] = {"fewest": "always", "several": "never"}
-"""When few scans are taken, for the values of ``CALMON_WAREHOUSE_SCANS`` that the engine does not decide."""
 CANDIDATES = 8
 """A sample is drawn from at least this many times its number of items."""
 
@@ -104,20 +98,15 @@ class Warehouse:
         self._bytes_read: int | None = None
         self._unreadable: dict[str, UnreadableLines] = {}
         self._lines_of_window = 0
-        self._found: dict[str, Expected] = {}
 
     @classmethod
-    def from_url(
-        cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = (), scans: Scans = "quickest"
-    ) -> Warehouse:
+    def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
         """The warehouse at an SQLAlchemy address: ``duckdb:///``, ``sqlite:///`` or ``postgresql://``.
 
         ``timeout_s`` is how long one reading (of one source in one window) may take; then its statement is
         cancelled. ``relations`` are those of all sources: DuckDB may read the files that they name, and no others. The
         relation of a source is added when it is read. Nothing is opened yet, so a database that is down is noticed at
         the first reading.
-        ``scans``: "fewest" takes at most two for most readings, also where more take less of a processor; "several"
-        takes one for each thing that is counted, so that no statement keeps rows.
         Raises :class:`WrongWarehouseAddress` if the text is no such address.
         """
         try:
@@ -129,9 +118,7 @@ class Warehouse:
         if kind not in ENGINES:
             kinds = ", ".join(ENGINES)
             raise WrongWarehouseAddress(f"CALMON_WAREHOUSE_URL cannot be of kind {kind!r}; use one of {kinds}")
-        dialect = ENGINES[kind].dialect
-        dialect = dialect.reading_by(_SCANS[scans]) if scans in _SCANS else dialect
-        return cls(address, None, dialect, timeout_s, set(relations))
+        return cls(address, None, ENGINES[kind].dialect, timeout_s, set(relations))
 
     def __enter__(self) -> Self:
         return self
@@ -242,34 +229,17 @@ class Warehouse:
         with self._session("") as connection:
             return beyond_select(connection)
 
-    def read(
-        self,
-        name: str,
-        source: SourceConfig,
-        window: Window,
-        *,
-        now: datetime,
-        whole: bool = True,
-        fingerprint: bool = False,
-        expected: Expected | None = None,
-    ) -> Reading:
+    def read(self, name: str, source: SourceConfig, window: Window, *, now: datetime, whole: bool = True) -> Reading:
         """The counts of ``source`` in ``window``. Dates after ``now`` (time zone aware) lie in the future.
 
-        Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. With ``fingerprint`` the
-        reading has the fingerprint of the rows that it read. If only the rows without a truth cannot be read, the rest
-        is returned, and ``quality`` says why.
-        ``expected`` is by default what this object found last, with the labels that it has seen. It decides by how many
-        scans the window is read, and changes no result.
+        Without ``whole``, ranks, rows of probabilities and rows without a truth are not read. If only the rows without
+        a truth cannot be read, the rest is returned, and ``quality`` says why.
         Raises :class:`RelationError` if the relation does not meet the contract, and :class:`WarehouseFailed` if the
         warehouse does not answer.
         """
-        with self._statements(name, source, window, now) as (connection, statements):
-            hashed = fingerprint and has_fingerprint(source)
-            known = expected or self._found.get(name, Expected())
-            reader = Reader(connection, name, statements, whole, hashed, known)
-            found = reader.numbers() if isinstance(statements, NumberStatements) else reader.reading()
-            repeats = any(each.reason == RejectReason.DUPLICATE.value for each in found.quality)
-            self._found[name] = Expected(bool(found.rejected), repeats, found.apart, _together(known, found))
+        with self._rows(name, source, window, now) as (rows, outside):
+            reader = Reader(name, rows, outside, whole)
+            found = reader.numbers() if isinstance(rows.statements, NumberStatements) else reader.reading()
             found = with_lines(found, self._lines_of_window, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)
@@ -298,8 +268,8 @@ class Warehouse:
         """
         if not has_fingerprint(source):
             return None
-        with self._statements(name, source, window, now) as (connection, statements):
-            return fingerprint_of(connection, statements)
+        with self._rows(name, source, window, now) as (rows, _):
+            return rows.fingerprint()[1]
 
     def unresolved(
         self, name: str, source: SourceConfig, window: Window, *, known_at: datetime | None = None
@@ -344,9 +314,8 @@ class Warehouse:
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
-        with self._statements(name, source, window, now) as (connection, statements):
-            repeated = statements.result(connection, statements.repeated()).scalar_one()
-            return statements.arrays(connection, statements.pairs(most, latest=repeated > 0))
+        with self._rows(name, source, window, now) as (rows, _):
+            return rows.fetch(rows.statements.pairs(most, latest=rows.repeated() > 0))
 
     def by_segment(
         self, name: str, source: SourceConfig, window: Window, edges: Mapping[str, Sequence[int]], *, now: datetime
@@ -357,13 +326,13 @@ class Warehouse:
         than :data:`COMBINED_VALUES` values in the window is left out. Design effects are not measured: they are 1.
         Raises as :meth:`read` does.
         """
-        with self._statements(name, source, window, now) as (connection, statements):
-            segments = statements.source.segments
-            if statements.layout.has("model_version") and "model_version" not in segments:
+        segments = source.segments
+        with self._rows(name, source, window, now) as (rows, outside):
+            if rows.statements.layout.has("model_version") and "model_version" not in segments:
                 segments = (*segments, "model_version")
-            combined = statements.source.model_copy(update={"segments": segments})
-            reader = Reader(connection, name, replace(statements, source=combined), whole=False)
-            return reader.by_segment(edges)
+            combined = rows.statements.source.model_copy(update={"segments": segments})
+            statements = replace(rows.statements, source=combined)
+            return Reader(name, Rows(rows.connection, statements), outside, whole=False).by_segment(edges)
 
     def feature_sample(
         self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0
@@ -377,15 +346,16 @@ class Warehouse:
         """
         import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
-        with self._statements(name, source, window, window.end) as (connection, statements):
+        with self._rows(name, source, window, window.end) as (rows, _):
             if not source.features:
                 return pd.DataFrame()
+            execute, sample = rows.connection.execute, rows.statements.feature_sample
             halvings = max(0, (at_least // (CANDIDATES * limit)).bit_length() - 1)
-            rows = statements.result(connection, statements.feature_sample(limit, halvings)).all()
-            if halvings and len(rows) < limit:  # ``at_least`` counted repeated rows as items
-                rows = statements.result(connection, statements.feature_sample(limit)).all()
-            frame = pd.DataFrame([tuple(row) for row in rows], columns=list(source.features))
-        columns = statements.layout.columns
+            items = execute(sample(limit, halvings)).all()
+            if halvings and len(items) < limit:  # ``at_least`` counted repeated rows as items
+                items = execute(sample(limit)).all()
+            frame = pd.DataFrame([tuple(item) for item in items], columns=list(source.features))
+        columns = rows.statements.layout.columns
         numbers = [feature for feature in source.features if columns[feature].kind in NUMERIC]
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
@@ -399,10 +369,10 @@ class Warehouse:
         """
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
-        with self._statements(name, source, window, now) as (connection, statements):
-            repeated = statements.result(connection, statements.repeated()).scalar_one()
-            rows = statements.result(connection, statements.behind(query, latest=repeated > 0)).mappings()
-            return [example_row({**row}, tuple(source.segments)) for row in rows]
+        with self._rows(name, source, window, now) as (rows, _):
+            statement = rows.statements.behind(query, latest=rows.repeated() > 0)
+            behind = rows.connection.execute(statement).mappings()
+            return [example_row({**row}, tuple(source.segments)) for row in behind]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
         """The date of the newest row that is not in the future; None if the source has no row.
@@ -419,20 +389,18 @@ class Warehouse:
             return self._dialect.aware(connection.execute(statements.newest(near)).scalar())
 
     @contextmanager
-    def _statements(
-        self, name: str, source: SourceConfig, window: Window, now: datetime
-    ) -> Iterator[tuple[sa.Connection, Statements]]:
-        """The statements about a source, and their connection: the warehouse, or a copy of the rows with new scores."""
+    def _rows(self, name: str, source: SourceConfig, window: Window, now: datetime) -> Iterator[tuple[Rows, Rows]]:
+        """The rows of a window, and those of the warehouse: the same, unless the first are a copy with new scores."""
         self._relations.update(source.relations)
         with self._session(name) as connection:
             layout = self._layout(connection, name, source)
             self._lines_of_window = self._lines_between(connection, source, window)
-            plain = statements_of(source, layout, self._dialect.of(connection), window, now)
+            outside = Rows(connection, STATEMENTS[source.kind](source, layout, self._dialect, window, now))
             if source.score is None:
-                yield connection, plain
+                yield outside, outside
             else:
-                with localised(connection, plain) as (local, statements):
-                    yield local, statements
+                with localised(connection, outside.statements) as (local, statements):
+                    yield Rows(local, statements), outside
 
     def _lines_between(self, connection: sa.Connection, source: SourceConfig, window: Window) -> int:
         """The lines of the window that are no rows, of the files that this connection has read for the source."""
@@ -586,7 +554,7 @@ def _what_to_do(message: str) -> str:
     if "does not exist" in text or "unable to open" in text:
         return "is not there (create or mount it, or correct CALMON_WAREHOUSE_URL; the monitor never creates it)"
     if any(each in text for each in _NO_ROOM):
-        return "has no room for a statement (give it more, or set CALMON_WAREHOUSE_SCANS=several, which needs less)"
+        return "has no room for a statement (give it more memory, or more disk for temporary files)"
     if "lock" in text:
         return "is held by another process (a DuckDB file has one writer: try again when it is done)"
     return "does not answer (check that it runs and that CALMON_WAREHOUSE_URL is right)"
@@ -595,12 +563,6 @@ def _what_to_do(message: str) -> str:
 def _first_line(error: exc.DBAPIError) -> str:
     lines = str(error.orig).strip().splitlines()
     return lines[0] if lines else type(error.orig).__name__
-
-
-def _together(known: Expected, found: Reading) -> tuple[str, ...]:
-    """The labels that were known and those that were found: a rare label has rows in some windows only."""
-    every = tuple(sorted({*known.labels, *found.labels}))
-    return every if len(every) <= COUNTED_BY_BITS else tuple(found.labels)
 
 
 def _address(url: sa.URL) -> str:

@@ -8,22 +8,16 @@ GROUP BY::
     facts    y, w, s, cell, predicted and automated of each sound row
     groups   one row per (label, predicted, automated, cell), or a similar key
 
-Statements over all rows of the window have one level instead of judged and sound::
-
-    every    all rows of the window with their hash; ``actual`` is NULL in rejected rows
-
-Names come from the relation itself and are quoted by SQLAlchemy; values are bound. Those of ``WITH`` begin with
-``calmon_``: SQLite would take a table of the same name for a circular reference. What is built on these levels is in
+Names come from the relation itself and are quoted by SQLAlchemy; values are bound. What is built on these levels is in
 ``cluster_sums.py``, ``count_statements.py`` and ``statements.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
@@ -31,11 +25,9 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression, Kind
+from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression
 
 NO_VALUE = "(none)"
-PLACE = "calmon_place"
-"""The place of a row among the sound ones of its (item, label): 1 is the latest. Of a rejected row it is 1."""
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
@@ -55,116 +47,43 @@ LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
 _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, infinite, or NaN, which engines sort last
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
 
-LEVELS = 200
-"""With so many levels and statements of one source the next window begins anew. A reading has twenty to forty."""
-
-Options = ParamSpec("Options")
-Level = TypeVar("Level")
-
-
-def built_once(build: Callable[Options, Level]) -> Callable[Options, Level]:
-    """Decorate a method of :class:`RowLevels` so that its result is kept.
-
-    Statements of one reading share levels, and readings of several windows share statements.
-    """
-
-    @wraps(build)
-    def built(*arguments: Options.args, **options: Options.kwargs) -> Level:
-        levels = cast("RowLevels", arguments[0]).levels
-        named = ((name, _hashable(value)) for name, value in sorted(options.items()))
-        key = (build.__qualname__, *map(_hashable, arguments[1:]), *named)
-        found = levels.get(key)
-        if found is None:
-            found = levels[key] = build(*arguments, **options)
-        return cast("Level", found)
-
-    return built
-
-
-def _hashable(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
 
 @dataclass(frozen=True, slots=True)
 class RowLevels:
-    """What every statement about one source in one window is built on. Dates after ``now`` lie in the future.
-
-    With ``named`` the window and ``now`` are not in the statements: they are executed with :attr:`parameters`, and
-    :meth:`of_window` gives the same statements about another window. ``placed``: the relation has a column
-    :data:`PLACE`, from which they know the latest rows; else they look for these.
-    """
+    """What every statement about one source in one window is built on. Dates after ``now`` lie in the future."""
 
     source: SourceConfig
     layout: Layout
     dialect: Dialect
     window: Window
     now: datetime
-    named: bool = field(default=False, kw_only=True)
-    placed: bool = field(default=False, kw_only=True)
-    levels: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    # --- the window
-
-    def of_window(self, window: Window, now: datetime) -> Self:
-        """The same statements about another window. They share all that was built.
-
-        Raises ValueError unless they are ``named``, and :attr:`sees_future` is the same.
-        """
-        found = replace(self, window=window, now=now)
-        if not self.named or found.sees_future != self.sees_future:
-            raise ValueError("these statements are about one window only")
-        if len(self.levels) >= LEVELS:  # never within a reading, which knows its statements by their identity
-            object.__setattr__(self, "levels", {})
-        object.__setattr__(found, "levels", self.levels)
-        return found
 
     @property
     def sees_future(self) -> bool:
         """Whether a row of the window may lie in the future."""
         return self.window.end > self.now
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The values of the statements' parameters, by name; none unless they are ``named``."""
-        if not self.named:
-            return {}
-        kinds = tuple(self.layout.columns[name].kind for name in self._dates())
-        return _bound_values(self.dialect, kinds, self.window, self.now)
-
-    def _moment(self, name: str, kind: Kind) -> Expression:
-        """The window's start or end, or now, to compare with columns of this kind."""
-        bound = self.dialect.bound(_moments(self.window, self.now)[name], kind)
-        if self.named:  # it has no value, so that a missing one is an error
-            bound = sa.bindparam(_parameter(name, kind), type_=bound.type)
-        return self.dialect.moment_of(bound, kind)
-
-    def _dates(self) -> dict[str, None]:
-        """The columns that are compared with the moments, in order."""
-        return dict.fromkeys((self.source.window_on, "resolved_at"))
-
-    def result(self, connection: sa.Connection, statement: sa.Executable) -> sa.CursorResult[Any]:
-        """The result of one of these statements."""
-        return connection.execute(statement, self.parameters)
+    def _dates(self) -> tuple[str, ...]:
+        """The columns that are compared with the window and with ``now``."""
+        return tuple(dict.fromkeys((self.source.window_on, "resolved_at")))
 
     def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
         """The columns of the result of one of these statements as arrays of one length."""
-        return self.dialect.arrays(connection, statement, self.parameters)
+        return self.dialect.arrays(connection, statement)
 
     # --- the levels
 
-    @built_once
     def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
         """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`.
 
         With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
         """
-        columns = [*self._identity(), *self._values(), *self._dated(), *self._extras(), *self._known_place()]
+        columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
         if features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
         judgment = (sound_unless if sound else first_reason)(self._window_reasons())
         return self._select(*columns, judgment).where(self._in_window()).subquery("judged")
 
-    @built_once
     def _undated(self) -> Subquery:
         """The rows outside the window that belong to no window, or not yet, because of their date."""
         dates = self._date_reasons(in_window=False)
@@ -177,35 +96,14 @@ class RowLevels:
         """The rows that count."""
         return self._kept(latest=latest, features=features)
 
-    @built_once
     def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
         if latest:
-            ranked = self._placed_before() if self.placed else self._ranked()
+            ranked = self._ranked()
             return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
         judged = self._judged(features=features, sound=True)
         kept = [column for column in judged.c if column.name != "sound"]
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
-
-    def _placed_before(self) -> Subquery:
-        """As :meth:`_ranked`, from a relation that has the places."""
-        judged = self._judged(sound=True)
-        kept = [column for column in judged.c if column.name not in ("sound", PLACE)]
-        return sa.select(*kept, judged.c[PLACE].label("place")).where(judged.c.sound.is_not(None)).subquery("ranked")
-
-    def _known_place(self) -> list[Expression]:
-        """The column of the relation that has the places, if there is one."""
-        return [sa.column(PLACE, sa.Integer, _selectable=self.layout.relation)] if self.placed else []
-
-    def _with_places(self, columns: Sequence[sa.Label[Any]]) -> sa.Select[Any]:
-        """These columns of the rows of the window, and :data:`PLACE`."""
-        identity = [column for column in self._identity() if column.name in ("item", "label")]
-        values = [*identity, *self._values(), *self._dated(), *self._extras(), sound_unless(self._window_reasons())]
-        rows = self._select(*columns, *values).where(self._in_window()).subquery("judged")
-        counts = sa.case((rows.c.sound.is_not(None), ONE), else_=ZERO)
-        place = self._place(rows, [rows.c.item, rows.c.label, counts], []).element
-        known = sa.case((rows.c.sound.is_not(None), place), else_=ONE).label(PLACE)
-        return sa.select(*(rows.c[column.name] for column in columns), known)
 
     def _ranked(self) -> Subquery:
         """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
@@ -223,50 +121,17 @@ class RowLevels:
         order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
         return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
 
-    @built_once
-    def _every(self, *, hashed: bool) -> Subquery:
-        """All rows of the window; ``actual`` is NULL in rejected rows only. ``hashed``: with hash and coming.
-
-        The other columns of a rejected row have its values, whatever these are: whoever uses them checks ``actual``
-        first. PostgreSQL would repeat a condition for each column wherever that is used.
-        """
-        more = [(self._hash() if hashed else None, "hash"), (self._coming() if hashed else None, "coming")]
-        of_row = [value.label(name) for value, name in more if value is not None and value is not ZERO]
-        item, label, *_ = self._identity()
-        values = {value.name: value for value in self._values() if value.name != "resolved"}
-        values["actual"] = sound_unless(self._window_reasons(), values["actual"].element).element.label("actual")
-        clusters = [extra for extra in self._extras() if extra.name == "cluster"]
-        columns = [item, label, *values.values(), *clusters, *of_row]
-        return self.dialect.computed_once(self._select(*columns).where(self._in_window())).subquery("every_row")
-
-    @built_once
     def _facts(self, *, latest: bool) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which they are grouped."""
-        return self._facts_of(self._sound(latest=latest)).subquery("facts")
-
-    @built_once
-    def _facts_of_every(self, *, hashed: bool) -> Subquery:
-        """The same for all rows of the window, ``hashed`` with ``hash`` and ``coming``.
-
-        In rejected rows y and w are NULL and ``automated`` is 0. The other columns may be anything.
-        """
-        rows = self._every(hashed=hashed)
-        more = [rows.c[name] for name in ("hash", "coming") if name in rows.c]
-        return self._facts_of(rows, more, [rows.c.actual.is_not(None)]).subquery("facts")
-
-    def _facts_of(
-        self, rows: Subquery, more: Sequence[Expression] = (), counts: Sequence[Expression] = ()
-    ) -> sa.Select[Any]:
-        """The facts about the rows that fulfil all conditions of ``counts``."""
+        rows = self._sound(latest=latest)
         decided = rows.c.predicted == ONE
-        automated = sa.and_(*counts, decided, rows.c.score >= self._automate_at(rows.c.label))
+        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
         decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
         cell = self.dialect.cell(rows.c.score)
-        weight = rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double)
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
-            "w": sa.case((sa.and_(*counts), weight)) if counts else weight,
+            "w": rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double),
             "predicted": sa.case((decided, ONE), else_=ZERO),
             "automated": sa.case((automated, ONE), else_=ZERO),
             "cell": cell,
@@ -276,13 +141,10 @@ class RowLevels:
         if "cluster" in rows.c:  # some exports write "none" as an empty text: such rows are no cluster
             kept.append(sa.func.nullif(rows.c.cluster, EMPTY).label("cluster"))
         kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
-        kept += [rows.c.version] if "version" in rows.c else []
-        computed = [column.label(name) for name, column in columns.items()]
-        return sa.select(*kept, *computed, *more)
+        return sa.select(*kept, *(column.label(name) for name, column in columns.items())).subquery("facts")
 
     # --- whether rows have changed
 
-    @built_once
     def _hash(self) -> Expression:
         """A hash of each row over every column that a reading uses, which ``Statements.fingerprint`` sums up."""
         return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
@@ -326,20 +188,20 @@ class RowLevels:
         return self.dialect.text(self._column(name))
 
     def _in_window(self) -> Expression:
-        kind = self.layout.columns[self.source.window_on].kind
-        return self._dated_within(self._moment("window_start", kind), self._moment("window_end", kind))
+        return self._between(self.window.start, self.window.end)
 
     def _between(self, start: datetime, end: datetime) -> Expression:
-        kind = self.layout.columns[self.source.window_on].kind
-        return self._dated_within(self.dialect.moment(start, kind), self.dialect.moment(end, kind))
-
-    def _dated_within(self, start: Expression, end: Expression) -> Expression:
-        name = self.source.window_on
-        return self.dialect.within(self._column(name), self.layout.columns[name].kind, start, end)
+        name, moment = self.source.window_on, self.dialect.moment
+        kind = self.layout.columns[name].kind
+        return self.dialect.within(self._column(name), kind, moment(start, kind), moment(end, kind))
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}
-        return [self._text(column).label(name) for name, column in names.items()]
+        return [self._text_or_none(column).label(name) for name, column in names.items()]
+
+    def _text_or_none(self, name: str) -> Expression:
+        """A column as text; NULL without it, as of a score that is computed elsewhere."""
+        return self._text(name) if self.layout.has(name) else sa.cast(sa.null(), sa.Text)
 
     def _values(self) -> list[sa.Label[Any]]:
         score = self._share("score")
@@ -362,10 +224,6 @@ class RowLevels:
         if self.layout.has("model_version"):
             named["version"] = "model_version"
         return extras + [sa.func.coalesce(self._text(name), NO_VALUE).label(key) for key, name in named.items()]
-
-    def _plainly(self, name: str) -> Expression:
-        number = name in ("actual", "predicted", "weight")
-        return self._number(name) if number else self._column(name)
 
     def _feature(self, name: str) -> Expression:
         kind = self.layout.columns[name].kind
@@ -420,7 +278,7 @@ class RowLevels:
         missing = [self._column(name).is_(None) for name in doubtful]
         malformed = [self.dialect.undatable(self._instant(name), self.layout.columns[name].kind) for name in doubtful]
         future = [
-            self._instant(name) > self._moment("now", self.layout.columns[name].kind)
+            self._instant(name) > self.dialect.moment(self.now, self.layout.columns[name].kind)
             for name in (coming if in_window else names)
         ]
         found = (
@@ -448,21 +306,6 @@ class RowLevels:
     def _whole_outcomes(self) -> bool:
         """Whether every outcome of a sound row is 0 or 1 by the type of its column. Decisions always are."""
         return self.layout.columns["actual"].kind in ("integer", "boolean")
-
-
-def _moments(window: Window, now: datetime) -> dict[str, datetime]:
-    return {"window_start": window.start, "window_end": window.end, "now": now}
-
-
-def _parameter(name: str, kind: Kind) -> str:
-    return f"{name}_{kind}"
-
-
-@lru_cache(16)
-def _bound_values(dialect: Dialect, kinds: tuple[Kind, ...], window: Window, now: datetime) -> Mapping[str, Any]:
-    """The values of the moments by parameter, for columns of these kinds."""
-    moments = _moments(window, now).items()
-    return {_parameter(name, kind): dialect.bound(when, kind).value for kind in kinds for name, when in moments}
 
 
 def whole_number(number: int) -> Expression:

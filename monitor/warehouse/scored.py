@@ -21,7 +21,9 @@ from sqlalchemy.pool import NullPool
 from monitor.config.model import ScoreFrom, SourceConfig
 from monitor.config.relation import TableName
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import DIALECTS, NUMERIC, Dialect, Kind
+from monitor.warehouse.dates import instant_of
+from monitor.warehouse.dialects import FIRST, NUMERIC, Kind
+from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.ragged import BadArray
 from monitor.warehouse.relation import from_clause
 from monitor.warehouse.score_construction import scores
@@ -46,19 +48,13 @@ def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa
             local.exec_driver_sql("SET TimeZone = 'UTC'")
             local.exec_driver_sql(_create(layout))
             chunked = connection.execution_options(yield_per=CHUNK)
-            result = plain.result(chunked, plain.raw(tuple(plain.layout.columns)))
+            result = chunked.execute(plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
-            yield local, replace(plain, source=config, layout=layout, dialect=_local_dialect(plain.dialect))
+            yield local, replace(plain, source=config, layout=layout, dialect=DuckDB())
     finally:
         engine.dispose()
-
-
-def _local_dialect(of_warehouse: Dialect) -> Dialect:
-    """DuckDB's dialect, which keeps no rows for several SELECTs if that of the warehouse does not."""
-    local = DIALECTS["duckdb"]
-    return local.reading_by("never") if of_warehouse.few_scans == "never" else local
 
 
 def _layout_of_copy(plain: Statements) -> Layout:
@@ -109,11 +105,14 @@ def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[
 
 
 def _date_text(value: Any) -> str | None:
-    """A date as ISO text. A number is seconds since 1970, as SQLite stores dates."""
+    """A date as ISO text, of seconds since 1970 too, as SQLite stores dates. The first date stands for earlier ones."""
+    if isinstance(value, datetime) and value.replace(tzinfo=UTC) == FIRST:
+        return "before the year 1"
     if isinstance(value, datetime | date):
         return value.isoformat()
-    if isinstance(value, int | float) and -62_135_596_800 <= value < 253_402_300_800:
-        return datetime.fromtimestamp(value, UTC).isoformat()
+    moment = instant_of(value) if isinstance(value, int | float) else None
+    if moment is not None:
+        return moment.isoformat()
     return None if value is None else str(value)
 
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
-from sqlalchemy.sql.expression import CTE, FromClause, quoted_name
+from sqlalchemy.sql.expression import FromClause, quoted_name
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
@@ -38,11 +37,6 @@ class Snowflake(Dialect):
     name: ClassVar[str] = "snowflake"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_TO_TIMESTAMP_TZ(...)"
     name_parts: ClassVar[int] = 3
-    counts_bits: ClassVar[bool] = False
-    one_state: ClassVar[bool] = False
-    few_scans = "always"
-    segments_at_once = 20  # more were not tried
-    asks_at_once = True  # it usually makes the rows of a CTE once that a statement names several times
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
@@ -57,14 +51,11 @@ class Snowflake(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
-        """Its text, with the time zone where the column has one."""
-        text = utc_text(when)
-        return sa.literal(text if kind in ("timestamp", "date") else f"{text} +00:00", sa.Text)
-
-    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
-        """The instant of a text."""
-        return sa.cast(bound, _NAIVE if kind in ("timestamp", "date") else _ZONED)
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """The instant of a text, with the time zone where the column has one."""
+        if kind in ("timestamp", "date"):
+            return sa.cast(sa.literal(utc_text(when), sa.Text), _NAIVE)
+        return sa.cast(sa.literal(f"{utc_text(when)} +00:00", sa.Text), _ZONED)
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
@@ -72,18 +63,6 @@ class Snowflake(Dialect):
             sa.literal_column("epoch_microsecond"), instant
         )
         return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
-
-    def wide(self, nearest: Expression) -> Expression:
-        """A whole number of 38 digits."""
-        return sa.cast(nearest, sa.Numeric(38, 0))
-
-    def ordered(self, text: Expression) -> Expression:
-        """Snowflake compares bytes anyway."""
-        return text
-
-    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
-        """A plain CTE: Snowflake decides by itself whether it keeps the rows."""
-        return rows.cte(name)
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """32 bits of Snowflake's hash, which takes values of any type and NULL. Doubles hold the sum."""
@@ -93,13 +72,6 @@ class Snowflake(Dialect):
         """The server ends a statement by itself."""
         allowed = math.ceil(seconds) + _AFTER_CANCEL_S
         connection.exec_driver_sql(f"ALTER SESSION SET STATEMENT_TIMEOUT_IN_SECONDS = {allowed}")
-
-    def cancel(self, driver: Any) -> None:
-        """Do nothing: :meth:`limit` ends a statement."""
-
-    def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the statement was refused: syntax, names, or no right to read."""
-        return isinstance(error, exc.ProgrammingError)
 
 
 def snowflake_kind(code: int) -> Kind:

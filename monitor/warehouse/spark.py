@@ -11,21 +11,18 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql.expression import CTE, FromClause
 
-from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_MICROSECONDS,
     FIXED_POINT,
     Arrays,
-    Dialect,
+    CountsBits,
     Expression,
     Kind,
     Named,
-    everything,
     microseconds_of,
+    rows_as_arrays,
     utc_text,
 )
 
@@ -34,23 +31,16 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _NUMBERS = ("double", "decimal")
 
 
-class Spark(Dialect):
+class Spark(CountsBits):
     """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
 
     name: ClassVar[str] = "spark"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
-    one_state: ClassVar[bool] = False
-    few_scans = "beyond counts"
-    shares_rows = True
-    asks_at_once = True
-    segments_at_once = 20  # more were not measured
-    sums_within_cells = "whole numbers"
 
-    def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
-        """The columns of the relation, in order, with their kinds."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        return [(column[0], spark_kind(str(column[1]))) for column in described]
+    def kind(self, type_name: str) -> Kind:
+        """The kind of a type of Spark."""
+        return spark_kind(type_name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema of the address."""
@@ -60,12 +50,9 @@ class Spark(Dialect):
         """The value as an instant; a day begins in UTC."""
         return sa.cast(column, _NAIVE) if kind == "date" else column
 
-    def bound(self, when: datetime, kind: Kind) -> sa.BindParameter[Any]:
-        """Its text, in UTC."""
-        return sa.literal(utc_text(when), sa.Text)
-
-    def moment_of(self, bound: sa.BindParameter[Any], kind: Kind) -> Expression:
+    def moment(self, when: datetime, kind: Kind) -> Expression:
         """A constant, so that partitions and files are left out by it."""
+        bound = sa.literal(utc_text(when), sa.Text)
         if kind in ("timestamp", "date"):
             return sa.cast(bound, _NAIVE)
         return sa.cast(sa.func.concat(bound, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
@@ -85,25 +72,18 @@ class Spark(Dialect):
         """
         up = value * FIXED_POINT + sa.literal_column("0.5D")
         if not bounded:
-            whole = up - sa.func.pmod(up, sa.literal_column("1.0D"))
-            return sa.cast(sa.func.sum(sa.cast(whole, sa.Numeric(38, 0))), sa.Double) / FIXED_POINT
-        whole = sa.func.floor(up)
-        upper, lower = (
-            sa.cast(sa.func.sum(part), sa.Double)
-            for part in (
-                sa.func.shiftright(whole, sa.literal_column("20")),
-                whole.bitwise_and(sa.literal_column("1048575")),
-            )
+            return sa.cast(sa.func.sum(sa.cast(_floor(up), self.whole)), sa.Double) / FIXED_POINT
+        number = sa.func.floor(up)
+        parts = (
+            sa.func.shiftright(number, sa.literal_column("20")),
+            number.bitwise_and(sa.literal_column("1048575")),
         )
+        upper, lower = (sa.cast(sa.func.sum(part), sa.Double) for part in parts)
         return (upper * sa.literal_column("1048576.0D") + lower) / FIXED_POINT
 
-    def bit_count(self, number: Expression) -> Expression:
-        """Spark counts the bits of a number."""
-        return sa.func.bit_count(number)
-
-    def ordered(self, text: Expression) -> Expression:
-        """Spark compares bytes anyway."""
-        return text
+    def exact_sum_of_few(self, value: Expression) -> Expression:
+        """In doubles, as other engines do it, with a floor that gives one."""
+        return sa.func.sum(_floor(value * FIXED_POINT + sa.literal_column("0.5D"))) / FIXED_POINT
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """30 bits, so that the sum fits into 64 for 17 billion rows, since Spark sums decimals slowly.
@@ -113,28 +93,23 @@ class Spark(Dialect):
         values = (each for column, _ in columns for each in (column, column.is_(None)))
         return sa.func.shiftright(sa.func.xxhash64(*values), sa.literal_column("34"), type_=sa.BigInteger)
 
-    def shared(self, rows: sa.Select[Any], name: str) -> CTE:
-        """With a random column: Spark would make rows without one anew for each SELECT; these it shuffles once."""
-        return rows.add_columns(sa.func.rand(sa.literal_column("0")).label("calmon_once")).cte(name)
-
-    def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """Do nothing. :meth:`cancel` ends a statement."""
-
     def cancel(self, driver: Any) -> None:
         """End the statements of the driver's connection; called from another thread."""
         driver.cancel()
 
-    def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the statement was understood and its names were found."""
-        return isinstance(error, exc.ProgrammingError)
-
-    def fetch(self, result: sa.CursorResult[Any]) -> Arrays:
+    def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
         """Straight into numpy, through Arrow."""
+        result = connection.execute(statement)
         table = getattr(result.cursor, "table", None)
         if table is None:  # the driver of Databricks
-            return super().fetch(result)
+            return rows_as_arrays(result)
         names = list(result.keys())
         return {name: column.to_numpy() for name, column in zip(names, table.columns, strict=True)}
+
+
+def _floor(value: Expression) -> Expression:
+    """The floor of a double as a double."""
+    return value - sa.func.pmod(value, sa.literal_column("1.0D"))
 
 
 def spark_kind(type_name: str) -> Kind:

@@ -7,120 +7,72 @@ in ``cluster_sums.py``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
-from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import Expression
+from monitor.warehouse.count_statements import CountStatements
+from monitor.warehouse.dialects import DATED, Expression
 from monitor.warehouse.examples import ExampleQuery
-from monitor.warehouse.row_levels import (
-    EMPTY,
-    ONE,
-    PLACE,
-    ZERO,
-    built_once,
-    feature_key,
-    identified,
-    whole_number,
-)
-from monitor.warehouse.shared_scan import SharedScanStatements
-from monitor.warehouse.shown_rows import EXAMPLES, SHOWN, packed
+from monitor.warehouse.row_levels import EMPTY, ONE, ZERO, feature_key, identified, whole_number
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("predicted", "automated", "cell")
+EXAMPLES = 20
+"""So many rows are shown of each reason."""
 _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Statements(SharedScanStatements):
+class Statements(CountStatements):
     """Every statement about one source in one window."""
-
-    items_of_all_rows: ClassVar[bool] = True
-
-    # --- the rows of the window, kept for several statements
-
-    def over_kept_rows(self, *, placed: bool = False) -> Self:
-        """The same statements over the rows of the window, which several that are asked as one read by one scan.
-
-        See ``asked_at_once.py``. They know no row outside the window. If they are ``placed``, which of the rows are the
-        latest is found once for all of them; their :meth:`in_shared_scan` leaves out the others.
-        """
-        made = self._over_kept_rows(placed=placed)
-        return made.of_window(self.window, self.now) if self.named else made
-
-    @built_once
-    def _over_kept_rows(self, *, placed: bool) -> Self:
-        read = {*self._read(), "deviation"}
-        names = [name for name in self.layout.columns if name in read or name not in self.source.features]
-        columns = [self._column(name).label(f"c{place}") for place, name in enumerate(names)]
-        rows = self._with_places(columns) if placed else self._select(*columns).where(self._in_window())
-        kept = self.dialect.shared(rows, "calmon_kept_rows")
-        named = {name: Column(f"c{place}", self.layout.columns[name].kind) for place, name in enumerate(names)}
-        return replace(self, layout=Layout(kept, named), placed=placed)
 
     # --- rows set aside
 
-    @built_once
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
         return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
 
-    @built_once
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
-        if self.placed:
-            (place,) = self._known_place()
-            return self._select(sa.cast(sa.func.count(), sa.BigInteger).label("n")).where(place > ONE)
         rows = self._kept(latest=False)
         pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
-    @built_once
-    def examples(self, reasons: Collection[RejectReason], *, in_window: bool = True) -> sa.Select[Any]:
-        """(reason, place, item, label, score, date) of at most 20 rejected rows for each of the reasons, as text.
+    def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
+        """(reason, item, label, score, date) of at most 20 rejected rows of the window for each reason, as text.
 
-        ``place`` is the position of a row among those of its reason, from 1. Rows of other reasons may be included.
-        Without ``in_window`` only of duplicates, and of rows outside the window.
+        Rows of other reasons may be included.
         """
-        rows = sa.union_all(*self._set_aside_for(reasons, in_window=in_window)).subquery("examples")
+        return self._first_of(sa.union_all(*self._set_aside_for(reasons)).subquery("examples"))
+
+    def undated_examples(self) -> sa.Select[Any]:
+        """The same for the rows outside the window that :meth:`undated` counts."""
+        rows = self._undated()
+        return self._first_of(identified(rows, rows.c.reason).subquery("examples"))
+
+    def _first_of(self, rows: Subquery) -> sa.Select[Any]:
         texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
         order = [self.dialect.ordered(text).nulls_last() for text in texts]
         place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
         placed = sa.select(rows, place).subquery("placed")
-        names = {"reason": "reason", "place": "place", "item": "item", "label": "label", "score": "score_text"}
-        columns = (placed.c[column].label(name) for name, column in (names | {"date": "date_text"}).items())
+        names = {"reason": "reason", "item": "item", "label": "label", "score": "score_text", "date": "date_text"}
+        columns = (placed.c[column].label(name) for name, column in names.items())
         return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
-    @built_once
-    def shown(self, *, rejected: bool, repeated: bool) -> sa.Select[Any]:
-        """(reason, example): at most 20 rows for each reason, each as :func:`packed`.
-
-        Of rows that are ``rejected`` (not for what other rows of their item have), ``repeated``, or both. Over the rows
-        of the window alone (:meth:`over_kept_rows`).
-        """
-        reasons = [reason for _, reason in self._window_reasons()] if rejected else []
-        reasons += [RejectReason.DUPLICATE] if repeated else []
-        rows = self.examples(tuple(dict.fromkeys(reasons)), in_window=rejected).subquery("shown_rows")
-        return sa.select(rows.c.reason, packed([rows.c[name] for name in SHOWN], self.dialect).label("example"))
-
-    def _set_aside_for(self, reasons: Collection[RejectReason], *, in_window: bool) -> Iterator[sa.Select[Any]]:
-        """The rejected rows, one SELECT for each level at which one of the reasons can occur."""
-        levels = ((self._judged, self._window_reasons()), (self._undated, self._date_reasons(in_window=False)))
-        for level, known in levels if in_window else levels[1:]:
-            if any(reason in reasons for _, reason in known):
-                rows = level()
-                yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+        """The rejected rows of the window, one SELECT for each level at which one of the reasons can occur."""
+        rows = self._judged()
+        yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
         if RejectReason.DUPLICATE in reasons:
-            rows = self._judged() if self.placed else self._ranked_of(self._of_repeated())
-            place = rows.c[PLACE if self.placed else "place"]
-            yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(place > ONE)
+            rows = self._ranked_of(self._of_repeated())
+            yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
 
     def _of_repeated(self) -> Subquery:
         """The sound rows of the first items with a repeated (item, label): enough to show, and few to sort."""
@@ -132,7 +84,6 @@ class Statements(SharedScanStatements):
 
     # --- whether rows have changed, and dates
 
-    @built_once
     def fingerprint(self) -> sa.Select[Any]:
         """(n, hash, coming): one scan that shows whether the rows of the window, or which of them count, have changed.
 
@@ -172,7 +123,6 @@ class Statements(SharedScanStatements):
         keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
         return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
-    @built_once
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
         rows = self._sound(latest=latest)
@@ -266,11 +216,16 @@ class Statements(SharedScanStatements):
         return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
-        """The columns ``names`` as c0, c1 ... of every row that a reading of the window may use."""
-        instant = self._instant(self.source.window_on)
-        troubled = [condition for condition, _ in self._date_reasons(in_window=False)]
-        usable = sa.or_(self._in_window(), instant.is_(None), *troubled)
-        return self._select(*(self._plainly(name).label(f"c{i}") for i, name in enumerate(names))).where(usable)
+        """The columns ``names`` as c0, c1 ... of every row of the window."""
+        columns = (self._plainly(name).label(f"c{place}") for place, name in enumerate(names))
+        return self._select(*columns).where(self._in_window())
+
+    def _plainly(self, name: str) -> Expression:
+        """A column as a driver can fetch it: of dates that Python does not have, the first or the last that it has."""
+        kind = self.layout.columns[name].kind
+        if name in ("actual", "predicted", "weight"):
+            return self._number(name)
+        return self.dialect.nearest_of_python(self._instant(name), kind) if kind in DATED else self._column(name)
 
 
 def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:

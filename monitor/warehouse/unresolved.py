@@ -19,7 +19,7 @@ from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dialects import Expression
-from monitor.warehouse.row_levels import ONE, ZERO, built_once, first_reason, sound_unless
+from monitor.warehouse.row_levels import ONE, ZERO, first_reason, sound_unless
 from monitor.warehouse.statements import Statements
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
@@ -89,7 +89,6 @@ class UnresolvedStatements(Statements):
         unusable = sa.select(rows.c.reason, sa.func.count().label("n")).where(rows.c.reason.is_not(None))
         return unusable.group_by(rows.c.reason)
 
-    @built_once
     def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
         """The rows of the window of both relations, with the reason to reject each, or with ``sound``."""
         if self.more is None:

@@ -16,8 +16,8 @@ from monitor.config.model import SourceConfig
 from monitor.config.relation import parse_relation
 from monitor.core import windows
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
+from monitor.warehouse.postgresql import PostgreSQL
 from monitor.warehouse.reader import Warehouse, WarehouseTimeout
 from monitor.warehouse.relation import from_clause
 from monitor.warehouse.statements import Statements
@@ -179,7 +179,7 @@ def test_what_was_asked_for_is_bound_and_never_part_of_the_statement() -> None:
         from_clause(parse_relation("resolved_tickets")),
         {name: Column(name, kind) for name, kind in kinds.items()},  # type: ignore[arg-type]
     )
-    statements = Statements(source(segments=()), layout, DIALECTS["postgresql"], WEEK, NOW)
+    statements = Statements(source(segments=()), layout, PostgreSQL(), WEEK, NOW)
     wanted = ExampleQuery(HOSTILE, least=0.123456, most=0.654321, limit=17)
     compiled = statements.behind(wanted, latest=True).compile(dialect=postgresql.dialect())
     assert {HOSTILE, 0.123456, 0.654321, 17} <= set(compiled.params.values())

@@ -30,9 +30,10 @@ PARTITIONED = (
 def plan(warehouse: Warehouse, relation: str) -> str:
     """How the engine means to group the rows of the window."""
     config = SourceConfig(relation=relation, score_is="probability_of_label")
-    with warehouse._statements("tickets", config, WEEK, NOW) as (connection, statements):
-        made = statements.groups(latest=False).compile(connection.engine)
-        values = made.construct_params({**statements.parameters})
+    with warehouse._rows("tickets", config, WEEK, NOW) as (rows, _):
+        connection = rows.connection
+        made = rows.statements.groups(latest=False).compile(connection.engine)
+        values = made.construct_params()
         found = connection.exec_driver_sql(f"EXPLAIN {made}", values if connection.engine.name != "duckdb" else
                                            tuple(values[name] for name in made.positiontup or ()))  # fmt: skip
         return "\n".join(str(text) for row in found for text in row)

@@ -19,13 +19,12 @@ from monitor.alerting.health.issues import WatchReason, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core import windows
-from monitor.core.records import Expected, Window
+from monitor.core.records import Window
 from monitor.core.rejection_records import RejectionCause, Why
 from monitor.evaluation.label_state import State
 from monitor.report.collect import collect_report
 from monitor.report.markdown import report_markdown
 from monitor.run import Run, run_window
-from monitor.warehouse.reader import Reading, Warehouse
 from tests.fakes import forked
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
 
@@ -261,33 +260,3 @@ def test_the_rows_that_leave_the_warehouse_are_few_however_many_are_rejected(tmp
         reading = monitor.warehouse.read("tickets", monitor.config.sources["tickets"], week(WEEK), now=NOW)
     assert sum(cell.rows for cell in reading.rejected) > 190_000
     assert len(reading.rejected) < 5 * 60
-
-
-def test_a_run_expects_what_the_newest_window_before_had_of_rejected_and_repeated_rows_and_items_of_several_clusters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    weeks = ("2026-W32", "2026-W33", "2026-W34", WEEK)
-    rows = frame(weeks)
-    starts = [week(name).start for name in weeks]
-    rows["cluster"] = np.where(rows["resolved_at"] < starts[1], rows["label"], "one")
-    parts = [rows[rows["resolved_at"].between(start, start + timedelta(days=6))] for start in starts]
-    parts[1:3] = [minus_one(parts[1]), pd.concat([parts[2], parts[2].head(20)])]
-    world = world_of(tmp_path, "duckdb", pd.concat(parts), None)
-    expected: list[Expected | None] = []
-    read = Warehouse.read
-
-    def noted(self: Warehouse, *given: Any, **options: Any) -> Reading:
-        expected.append(options.get("expected"))
-        return read(self, *given, **options)
-
-    monkeypatch.setattr(Warehouse, "read", noted)
-    found = []
-    for name in weeks:
-        expected.clear()
-        run(world, name, week(name).end)
-        found.append(expected[0])
-    labels = tuple(sorted(rows["label"].unique()))
-    assert found == [
-        None, Expected(rejects=False, apart=True, labels=labels), Expected(rejects=True, labels=labels),
-        Expected(rejects=False, repeats=True, labels=labels),
-    ]  # fmt: skip

@@ -60,7 +60,7 @@ def source(**settings: Any) -> SourceConfig:
 
 
 def read(warehouse: Warehouse, config: SourceConfig) -> Reading:
-    return warehouse.read("tickets", config, WEEK, now=NOW, fingerprint=True)
+    return warehouse.read("tickets", config, WEEK, now=NOW)
 
 
 def found(reading: Reading) -> dict[str, Any]:

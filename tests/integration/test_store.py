@@ -37,12 +37,10 @@ from monitor.core.records import (
     LABEL_BYTES,
     Delivery,
     Estimate,
-    Expected,
     Incident,
     Interval,
     Note,
     Reason,
-    RejectedCell,
     RejectedRows,
     ShiftResult,
     Subject,
@@ -457,32 +455,6 @@ def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
     assert (found.versions, found.quality, found.rows, found.digest) == ({"v2": 3}, (bad,), 3, "d1")
     assert store.quality("weekly", START) == [bad]
     assert store.load_reading("daily", START, "tickets") is None
-
-
-def test_what_the_newest_reading_found_is_expected_of_the_next(store: Store):
-    repeated = (RejectedRows("tickets", "duplicate", 1),)
-    cells = (RejectedCell("a", "score_missing", None, 1, 2, 1.0),)
-    assert store.last_found("weekly", "tickets") is None
-    for number, (reading, expected) in enumerate([
-        (StoredReading("tickets", apart=True), Expected(rejects=False, apart=True)),
-        (StoredReading("tickets", cells=cells, apart=True), Expected(rejects=True, apart=True)),
-        (StoredReading("tickets", quality=repeated), Expected(rejects=False, repeats=True)),
-        (StoredReading("tickets"), Expected(rejects=False)),
-    ]):  # fmt: skip
-        store.save_reading(week(number), reading, NOW)
-        kept = store.load_reading("weekly", week(number).start, "tickets")
-        assert kept is not None
-        assert (kept.apart, kept.cells) == (reading.apart, reading.cells)
-        assert store.last_found("weekly", "tickets") == expected
-    labelled = StoredReading("tickets", labels={name: counts_from_rows([], []) for name in ("b", "a", None)})
-    store.save_reading(week(-1), labelled, NOW)
-    assert store.last_found("weekly", "tickets") == Expected(rejects=False, labels=("a", "b"))
-    store.save_reading(week(-6), replace(labelled, labels={"c": counts_from_rows([], [])}), NOW)
-    assert store.last_found("weekly", "tickets") == Expected(rejects=False, labels=("a", "b"))
-    store.save_reading(week(-1), StoredReading("tickets"), NOW)
-    store.save_reading(week(4), StoredReading("tickets", "relation_error", error="no column score"), NOW)
-    assert store.last_found("weekly", "tickets") == Expected(rejects=False)
-    assert store.last_found("daily", "tickets") is None
 
 
 def test_reading_again_replaces_only_that_source_in_that_window(store: Store):

@@ -68,7 +68,6 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "a reading": lambda s: s.load_reading("weekly", WINDOW.start, "tickets"),
     "promises of a year": lambda s: s.past_promises("tickets", WINDOW, 51, ZoneInfo("UTC")),
     "the newest evaluated window": lambda s: s.newest_evaluated("weekly", "tickets"),
-    "what was found last": lambda s: s.last_found("weekly", "tickets"),
     "the newest window of a source": lambda s: s.newest_window("weekly", "tickets"),
     "what was judged": lambda s: s.judged("weekly", WINDOW.start),
     "what was not judged": lambda s: s.not_judged("weekly", WINDOW.start, Reason.NO_ROWS),

@@ -1,9 +1,9 @@
-"""What PostgreSQL sends in its binary form is what it sends as text, and kept statements read what new ones do."""
+"""What PostgreSQL sends in its binary form is what it sends as text."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.warehouse import kept_statements
-from monitor.warehouse.dialects import Dialect, PostgreSQL
+from monitor.warehouse.dialects import Arrays, Dialect
+from monitor.warehouse.postgresql import BINARY, PostgreSQL
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import Loader
 
@@ -34,7 +34,6 @@ class AsText(PostgreSQL):
     """PostgreSQL, asked for text as every other driver is."""
 
     arrays = Dialect.arrays
-    fetch = Dialect.fetch
 
 
 def rows(number: int = 240) -> list[dict[str, Any]]:
@@ -86,7 +85,7 @@ def plain(value: Any) -> Any:
 
 
 def read(warehouse: Warehouse, config: SourceConfig, window: Window = WEEK) -> Reading:
-    return warehouse.read("tickets", config, window, now=NOW, fingerprint=True)
+    return warehouse.read("tickets", config, window, now=NOW)
 
 
 @contextmanager
@@ -139,14 +138,15 @@ def test_only_types_that_are_loaded_alike_are_asked_for_in_binary(
 ) -> None:
     warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
     seen: set[int] = set()
-    fetch = PostgreSQL.fetch
+    arrays = PostgreSQL.arrays
 
-    def noted(self: PostgreSQL, result: sa.CursorResult[Any]) -> Any:
-        assert result.cursor.format == 1
-        seen.update(column[1] for column in result.cursor.description)
-        return fetch(self, result)
+    def noted(self: PostgreSQL, connection: sa.Connection, statement: sa.Executable) -> Arrays:
+        cursor: Any = connection.execute(statement, execution_options={BINARY: True}).cursor
+        assert cursor.format == 1
+        seen.update(column[1] for column in cursor.description)
+        return arrays(self, connection, statement)
 
-    monkeypatch.setattr(PostgreSQL, "fetch", noted)
+    monkeypatch.setattr(PostgreSQL, "arrays", noted)
     for config in SOURCES.values():
         read(warehouse, config)
     with warehouse._session("") as connection:
@@ -158,28 +158,8 @@ def test_null_among_numbers_of_postgresql_stays_apart_from_zero(load_once: Loade
     warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
     with warehouse._session("") as connection:
         statement = sa.text("SELECT x::float8 AS f, x::int4 AS i, x::text AS t FROM (VALUES (1), (NULL)) AS v(x)")
-        found = warehouse._dialect.arrays(connection, statement, {})
+        found = warehouse._dialect.arrays(connection, statement)
     assert found["f"].tolist()[0] == 1.0
     assert np.isnan(found["f"][1])
     assert found["i"].tolist() == [1, None]
     assert found["t"].tolist() == ["1", None]
-
-
-@pytest.mark.parametrize("of", sorted({*SOURCES} - {"odd types"}))
-def test_kept_statements_read_each_window_as_new_ones_do(load_once: Loader, of: str) -> None:
-    for engine, warehouse in load_once(rows(), then=()).items():
-        kept = [plain(read(warehouse, SOURCES[of], window)) for window in (BEFORE, WEEK, BEFORE)]
-        kept_statements._first_of.cache_clear()
-        anew = plain(read(warehouse, SOURCES[of], WEEK))
-        kept_statements._first_of.cache_clear()
-        assert kept == [plain(read(warehouse, SOURCES[of], BEFORE)), anew, kept[0]], engine
-
-
-def test_a_table_that_has_gained_a_column_is_read_with_it(load: Loader) -> None:
-    made: Sequence[dict[str, Any]] = rows(40)
-    bare = [{name: value for name, value in row.items() if name != "cluster"} for row in made]
-    more = load(made)
-    for engine, warehouse in load(bare).items():
-        without, found = (read(each, source()) for each in (warehouse, more[engine]))
-        assert without.labels["access"].design_effect == 1.0, engine
-        assert found.labels["access"].design_effect > 1.0, engine

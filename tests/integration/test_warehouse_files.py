@@ -303,9 +303,9 @@ def test_lines_that_were_corrected_are_no_longer_counted(tmp_path: Path) -> None
     path = written(tmp_path / "tickets.csv", [*ROWS, LONG])
     config = SourceConfig(relation=str(path), score_is="probability_of_label")
     with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
-        first = warehouse.read("tickets", config, WEEK, now=NOW, fingerprint=True)
+        first = warehouse.read("tickets", config, WEEK, now=NOW)
         written(path, [*ROWS, LONG.replace(", partly", "")])
-        second = warehouse.read("tickets", config, WEEK, now=NOW, fingerprint=True)
+        second = warehouse.read("tickets", config, WEEK, now=NOW)
     assert (first.rows, bad(first)) == (4, {"line_unreadable": 1})
     assert (second.rows, bad(second)) == (5, {})
     assert first.fingerprint != second.fingerprint
@@ -551,10 +551,10 @@ def test_only_the_files_that_are_named_are_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_other_engines_read_no_files(engine: str, tmp_path: Path) -> None:
     from monitor.warehouse.checks import parsed
-    from monitor.warehouse.dialects import DIALECTS
+    from monitor.warehouse.engines import ENGINES
 
     config = SourceConfig(relation="data/*.csv", score_is="probability_of_label")
-    problem = parsed("tickets", config, DIALECTS[engine])
+    problem = parsed("tickets", config, ENGINES[engine].dialect)
     assert str(problem) == f"tickets: {engine} cannot read CSV files; use DuckDB, or name a table"
 
 

@@ -19,7 +19,7 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import RejectReason, ScorePlace, Window
-from monitor.warehouse.dialects import BITS, COUNTED_BY_BITS
+from monitor.warehouse.dialects import BITS, LABELS_BY_BITS
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 
@@ -298,7 +298,7 @@ def test_a_fingerprint_is_another_one_where_rows_have_changed(engine: str, load:
     assert len(set(others)) == len(others)
 
 
-@pytest.mark.parametrize("labels", [BITS, BITS + 1, COUNTED_BY_BITS, COUNTED_BY_BITS + 1])
+@pytest.mark.parametrize("labels", [BITS, BITS + 1, LABELS_BY_BITS, LABELS_BY_BITS + 1])
 def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader, labels: int) -> None:
     plain, repeated = (windows.week(name, ZoneInfo("UTC")) for name in ("2026-W45", "2026-W46"))
     rows = [
@@ -312,9 +312,6 @@ def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader, labels: 
     for engine, warehouse in load(rows).items():
         asked: list[str] = []
         sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        with warehouse._session("") as connection:
-            dialect = warehouse._dialect.of(connection)
-        apart = labels > COUNTED_BY_BITS and dialect.counts_bits and not dialect.shares_rows
         with warehouse.kept_open():
             for week, duplicates in ((plain, 0), (repeated, 2)):
                 for whole in (True, False):
@@ -324,25 +321,8 @@ def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader, labels: 
                         {"duplicate": duplicates} if duplicates else {}
                     )
                     assert reading.rows == labels + 3
-                    assert duplicates or len(scans(asked)) == (3 if apart else 2), engine
+                    assert duplicates or len(scans(asked)) == (4 if labels > LABELS_BY_BITS else 3), engine
                     assert (reading.labels["label 0"].ws.sum() < 1.5) == bool(duplicates)
-
-
-@pytest.mark.parametrize(("count", "known"), [(1, True), (8, True), (20, True), (BITS, False)])
-def test_postgresql_has_a_hash_by_which_few_labels_have_a_bit_each(load: Loader, count: int, known: bool) -> None:
-    names = ["ä", "Z", "a", "b'", "100% :sure", "фишинг", *(f"label {n}" for n in range(BITS))][:count]
-    rows = [row("t1", name) for name in names]
-    (warehouse,) = load([*rows, row("t2", names[-1])], engines=("postgresql",)).values()
-    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
-        hashing = statements.dialect.hashing(connection, names)
-        assert (hashing is not None) == known
-        items = statements.items_of_every_row(names, hashed=False, hashing=hashing)
-        found = statements.arrays(connection, items)
-    assert (int(found["seen"][0]), int(found["again"][0])) == (count + 1, 0)
-    (warehouse,) = load([*rows, row("t2", names[-1]), row("t2", names[-1], 0.4)], engines=("postgresql",)).values()
-    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
-        again = statements.items_of_every_row(names, hashed=False, hashing=hashing)
-        assert int(statements.arrays(connection, again)["again"][0]) == 1
 
 
 def test_rows_are_not_grouped_by_label_to_find_that_none_repeats(load: Loader) -> None:
@@ -351,16 +331,6 @@ def test_rows_are_not_grouped_by_label_to_find_that_none_repeats(load: Loader) -
     sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
     assert warehouse.read("tickets", source(), WEEK, now=NOW).rows == 3
     assert not [statement for statement in asked if "GROUP BY sound.item, sound.label" in statement]
-
-
-def test_an_engine_that_counts_distinct_labels_is_not_asked_again_how_many_rows_repeat(load: Loader) -> None:
-    rows = [row("a"), row("a", score=0.5), row("a", score=0.4), *(row("b", f"label {n}") for n in range(70))]
-    (warehouse,) = load([*rows, row("c", actual=None), row("c")], engines=("sqlite",)).values()
-    asked: list[str] = []
-    sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
-    reading = warehouse.read("tickets", source(), WEEK, now=NOW)
-    assert (reading.rows, bad(reading)) == (72, {"duplicate": 2, "outcome_missing": 1})
-    assert not [statement for statement in asked if "AS repeated" in statement]
 
 
 def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None:
@@ -375,11 +345,12 @@ def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None
 
 def test_postgresql_hashes_an_instant_the_same_whatever_the_time_zone_of_the_session(load: Loader) -> None:
     (warehouse,) = load([row("t1"), row("t2", resolved_at=WEEK.start)], engines=("postgresql",)).values()
-    with warehouse._statements("tickets", source(), WEEK, NOW) as (connection, statements):
+    with warehouse._rows("tickets", source(), WEEK, NOW) as (rows_of, _):
+        connection, statements = rows_of.connection, rows_of.statements
         hashed = []
         for zone in ("UTC", "Asia/Tokyo", "America/New_York"):  # where it is summer time for some of the year
             connection.exec_driver_sql(f"SET TIME ZONE '{zone}'")
-            hashed.append(statements.result(connection, statements.fingerprint()).all())
+            hashed.append(connection.execute(statements.fingerprint()).all())
         assert hashed[0] == hashed[1] == hashed[2]
 
 
@@ -391,7 +362,7 @@ def test_every_engine_has_fingerprints(load: Loader) -> None:
             for segments in ((), ("channel",), ("channel",))
         ]
         assert found[0] != found[1] == found[2], engine
-        reading = warehouse.read("tickets", source(segments=("channel",)), WEEK, now=NOW, fingerprint=True)
+        reading = warehouse.read("tickets", source(segments=("channel",)), WEEK, now=NOW)
         assert reading.fingerprint == found[1]
 
 
@@ -404,7 +375,7 @@ def scans(asked: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize(
     "more", [{}, {"actual": "INTEGER"}, {"weight": "DOUBLE PRECISION"}], ids=["", "whole", "weights"]
 )
-def test_a_reading_scans_the_window_twice_where_no_row_repeats_and_none_is_set_aside(
+def test_a_reading_is_three_scans_and_one_of_versions_where_no_row_repeats_and_none_is_set_aside(
     load: Loader, more: Mapping[str, str]
 ) -> None:
     weights = {"weight": 2.0} if "weight" in more else {}
@@ -413,31 +384,9 @@ def test_a_reading_scans_the_window_twice_where_no_row_repeats_and_none_is_set_a
     for engine, warehouse in load(rows, types=dict(more)).items():
         asked: list[str] = []
         sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        for fingerprint in (True, False):
-            asked.clear()
-            found = warehouse.read("tickets", source(), WEEK, now=NOW, fingerprint=fingerprint)
-            assert (found.rows, found.quality, found.versions) == (6, (), {"v1": 6})
-            assert len(scans(asked)) == 2, (engine, asked)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_clusters_and_segments_take_no_scan_more_unless_the_engine_is_quicker_by_several(
-    load: Loader, weighted: bool
-) -> None:
-    more = {"channel": "web", "language": "en"} | ({"weight": 2.0} if weighted else {})
-    rows = [row(f"t{n}", name, cluster=f"c{n // 2}", **more) for n in range(5) for name in "ab"]
-    for engine, warehouse in load(rows).items():
-        asked: list[str] = []
-        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        for segments, checks in ((), 0), (("channel", "language"), 1):
-            found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW)
-            assert (found.rows, len(found.segments), found.quality) == (10, len(segments), ())
-            with warehouse._session("") as connection:
-                few = warehouse._dialect.of(connection).few_scans
-            asked.clear()
-            found = warehouse.read("tickets", source(segments=segments), WEEK, now=NOW)
-            more = 1 + checks if few == "never" else 0
-            assert len(scans(asked)) == 2 + more, (engine, asked)
+        found = warehouse.read("tickets", source(), WEEK, now=NOW)
+        assert (found.rows, found.quality, found.versions) == (6, (), {"v1": 6})
+        assert len(scans(asked)) == 4, (engine, asked)
 
 
 def test_a_pair_that_repeats_thousands_of_times_ends_no_statement(load: Loader) -> None:
@@ -479,37 +428,6 @@ def test_a_session_of_postgresql_has_memory_for_the_sums_of_items_unless_its_own
     with psycopg.connect(plain, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE \"{url.database}\" SET work_mem = '8MB'".encode())
     assert memory() == "8MB"
-
-
-def test_what_the_scan_for_the_fingerprint_says_is_not_asked_again(load: Loader) -> None:
-    weeks = [windows.week(name, ZoneInfo("UTC")) for name in ("2026-W43", "2026-W44", "2026-W45", "2026-W46")]
-    empty, sound, twice, dirty = weeks
-    rows = [row(f"t{n}", name, resolved_at=week.start) for week in weeks[1:] for n in range(3) for name in "ab"]
-    odd: tuple[dict[str, Any], ...] = (
-        {"label": None}, {"label": ""}, {"label": "x" * 2000}, {"label": "c", "score": None}, {"actual": 2.0},
-    )  # fmt: skip
-    rows += [row("t1", "a", 0.4, resolved_at=week.start + timedelta(hours=1)) for week in (twice, dirty)]
-    rows += [row("t9", resolved_at=dirty.start) | wrong for wrong in odd]
-    for engine, warehouse in load(rows).items():
-        asked: list[str] = []
-        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        with warehouse._session("") as connection:
-            dialect = warehouse._dialect.of(connection)
-        at_once = dialect.shares_rows and dialect.asks_at_once  # once more with rejected rows, where some repeat
-        for week, kept, repeated in ((empty, 0, 0), (sound, 6, 0), (twice, 6, 1), (dirty, 6, 1)):
-            plain = warehouse.read("tickets", source(), week, now=NOW)
-            asked.clear()
-            found = warehouse.read("tickets", source(), week, now=NOW, fingerprint=True)
-            spared = dialect.few_scans == "always" or (week is not dirty and not (repeated and at_once))
-            assert spared is not any("rejected" in statement for statement in asked), (engine, week.name, asked)
-            assert not any("DISTINCT sound.label" in statement for statement in asked), engine
-            assert found.fingerprint == warehouse.fingerprint("tickets", source(), week, now=NOW)
-            assert found.rows == plain.rows == kept
-            assert (found.quality, found.rejected) == (plain.quality, plain.rejected)
-            assert bad(found).get("duplicate", 0) == repeated
-            assert {k: c.digest() for k, c in found.labels.items()} == {k: c.digest() for k, c in plain.labels.items()}
-            assert {k: c.digest() for k, c in found.items.items()} == {k: c.digest() for k, c in plain.items.items()}
-            assert found.whole_design_effect == plain.whole_design_effect
 
 
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:
@@ -567,7 +485,7 @@ def test_decimals_that_no_double_holds_are_rejected_rows(load: Loader, scale: in
     warehouses = load(rows, types={"score": "NUMERIC", "actual": "NUMERIC"}, then=then, engines=("postgresql",))
     for settings in ({}, {"kind": "top_k"}, {"segments": ["cluster"]}):
         config = source(score_scale=scale, **settings)
-        reading = warehouses["postgresql"].read("tickets", config, WEEK, now=NOW, fingerprint=True)
+        reading = warehouses["postgresql"].read("tickets", config, WEEK, now=NOW)
         assert bad(reading) == {"score_not_a_number": 1, "score_out_of_range": 4}
         counts = reading.labels["billing"]
         assert counts.rows == 15

@@ -21,10 +21,10 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.warehouse import csv_lines
-from monitor.warehouse.dialects import DIALECTS
 from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from monitor.warehouse.relation import WrongWarehouseAddress
+from monitor.warehouse.sqlite import SQLite
 from monitor.warehouse.sqlite_files import open_for_reading
 from tests.conftest import Loader
 
@@ -713,7 +713,7 @@ def test_a_file_that_is_written_while_it_is_read_at_rest_is_read_again_later(tmp
         writer,
     ):
         add_ticket(writer, "t2")
-    assert not DIALECTS["sqlite"].of_the_relation(raised.value)
+    assert not SQLite().of_the_relation(raised.value)
 
 
 def test_the_locks_of_another_reader_of_this_process_are_kept(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
     heartbeats = (settings.heartbeat_url, settings.watchdog_heartbeat_url)
     assert (*others, *heartbeats, settings.gate_url, settings.gate_token) == (None,) * 8
     assert settings.proxy_user_header is None
-    assert (settings.gate_ttl_s, settings.warehouse_scans) == (30, "quickest")
+    assert settings.gate_ttl_s == 30
 
 
 def test_every_field_is_read_from_its_variable() -> None:
     environ = {variable(field): value for field, value in FILLED.items()}
     environ |= {"CALMON_CONFIG": "/etc/a.yaml", "CALMON_PUBLIC_URL": "https://calmon.example.com"}
-    environ |= {"CALMON_WAREHOUSE_TIMEOUT_S": " 60 ", "CALMON_WAREHOUSE_SCANS": "fewest"}
+    environ |= {"CALMON_WAREHOUSE_TIMEOUT_S": " 60 "}
     environ |= {"CALMON_API_TOKENS_FILE": "/etc/tokens", "CALMON_SLACK_API_URL": "http://127.0.0.1:9/api"}
     environ |= {"CALMON_PROXY_USER_HEADER": "X-Forwarded-User"}
     environ |= {"CALMON_GATE_URL": "http://calmon:8080/base/", "CALMON_GATE_TTL_S": "5"}
@@ -58,7 +58,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     assert settings.proxy_user_header == "X-Forwarded-User"
     assert (settings.gate_url, settings.gate_ttl_s) == ("http://calmon:8080/base", 5)
     assert {field: secret(settings, field) for field in FILLED} == FILLED
-    assert (settings.warehouse_timeout_s, settings.warehouse_scans) == (60, "fewest")
+    assert settings.warehouse_timeout_s == 60
     assert (settings.config, settings.public_url) == (Path("/etc/a.yaml"), "https://calmon.example.com")
     assert (settings.api_tokens_file, settings.slack_api_url) == (Path("/etc/tokens"), "http://127.0.0.1:9/api/")
 
@@ -113,7 +113,6 @@ def test_a_secret_file_that_cannot_be_used_is_named(content: bytes | None, said:
         ("CALMON_WAREHOUSE_TIMEOUT_S", "0", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "1e3", "is not a whole number of seconds"),
         ("CALMON_WAREHOUSE_TIMEOUT_S", "86401", "is not a whole number of seconds from 1 to 86400 (a day)"),
-        ("CALMON_WAREHOUSE_SCANS", "hunter2", "is none of quickest, fewest, several"),
         ("CALMON_PUBLIC_URL", "hunter2.example.com", "is not a web address"),
         ("CALMON_SLACK_API_URL", "ftp://hunter2", "is not a web address"),
         ("CALMON_HEARTBEAT_URL", "hunter2", "is not a web address"),

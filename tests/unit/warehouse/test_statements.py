@@ -18,8 +18,11 @@ from monitor.config.relation import CsvFiles, ParquetFiles, Query, RelationSynta
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import BITS, COUNTED_BY_BITS, DIALECTS, duckdb_kind, microseconds, sqlite_kind
+from monitor.warehouse.dialects import BITS, LABELS_BY_BITS, Dialect
+from monitor.warehouse.duckdb import DuckDB, duckdb_kind
+from monitor.warehouse.postgresql import PostgreSQL
 from monitor.warehouse.relation import from_clause
+from monitor.warehouse.sqlite import SQLite, microseconds, sqlite_kind
 from monitor.warehouse.statements import Statements
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -32,6 +35,9 @@ def statements(engine: str = "postgresql", **settings: Any) -> Statements:
     columns = {name: Column(f"the {name}", kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
     layout = Layout(from_clause(parse_relation(config.relation)), columns)
     return Statements(config, layout, DIALECTS[engine], WEEK, datetime(2026, 11, 16, 6, tzinfo=UTC))
+
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (DuckDB(), PostgreSQL(), SQLite())}
 
 
 def sql(statement: sa.Select[Any] | sa.CompoundSelect[Any]) -> str:
@@ -128,12 +134,11 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
         built.examples([reason])
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
-    sums = [built.groups(latest=True), built.groups(latest=False, segments=["label"]), built.feature_sample(5)]
-    few = ["'; DROP TABLE tickets; --", "b"] if built.dialect.counts_bits else []
-    of_items = (built.of_items(latest=False), built.items_of_every_row(few, hashed=True))
-    shared = [built.in_shared_scan(limit=200, segments=["label"]), built.rejected_in_shared_scan()]
+    sums = [built.groups(latest=True), built.groups("label", latest=False), built.feature_sample(5)]
+    of_items = (built.of_items(latest=False), built.of_items(["'; DROP TABLE tickets; --", "b"], latest=False))
+    more = [built.undated_examples(), built.number_of_values("label", 200)]
     return [
-        built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums, *shared
+        built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums, *more
     ]  # fmt: skip
 
 
@@ -176,26 +181,10 @@ def test_a_reason_that_is_a_case_of_a_later_one_is_asked_for_only_where_the_reas
     assert reasons.count("IS NULL") >= 4
 
 
-def test_sums_of_items_and_the_hash_of_every_row_are_one_scan() -> None:
-    for engine in DIALECTS:
-        made = sql(statements(engine).items_of_every_row([], hashed=True))
-        assert made.count("FROM tickets") == 1
-        assert "WHERE judged.sound" not in made
-
-
-def test_whole_outcomes_are_counted_and_others_are_summed() -> None:
-    numbers = statements()
-    kinds = {**numbers.layout.columns, "actual": Column("the actual", "integer")}
-    integers = dataclasses.replace(numbers, layout=dataclasses.replace(numbers.layout, columns=kinds))
-    assert "count(CASE WHEN (facts.y = 1) THEN 1 END) AS wy" in sql(integers.groups(latest=False))
-    assert "facts.s * facts.y" not in sql(integers.groups(latest=False))
-    assert "facts.s * facts.y" in sql(numbers.groups(latest=False))
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 7, BITS])
 def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -> None:
     names = ["ä", "Z", "a", "", "b'", "é", *(f"label {n}" for n in range(BITS))][:count]
-    repeats = DIALECTS["postgresql"].repeats(sa.column("label"), names, sa.column("y"))
+    repeats = PostgreSQL().repeats(sa.column("label"), names)
     made = repeats.compile(dialect=postgresql.dialect())
     bits = re.findall(r"CAST\((\d+) AS BIGINT\)", str(made))
     assert {int(bit) for bit in bits} == {1 << place for place in range(count)}
@@ -205,18 +194,11 @@ def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -
 
 
 @pytest.mark.parametrize("engine", ["postgresql", "duckdb"])
-@pytest.mark.parametrize(("count", "numbers"), [(BITS, 1), (BITS + 1, 2), (COUNTED_BY_BITS, 4)])
+@pytest.mark.parametrize(("count", "numbers"), [(BITS, 1), (BITS + 1, 2), (LABELS_BY_BITS, 4)])
 def test_many_labels_are_bits_of_several_numbers(engine: str, count: int, numbers: int) -> None:
     names = [f"label {n:03}" for n in range(count)]
-    made = DIALECTS[engine].repeats(sa.column("label"), names, sa.column("y"))
+    made = DIALECTS[engine].repeats(sa.column("label"), names)
     assert str(made.compile(dialect=postgresql.dialect())).count("bit_or") == numbers
-
-
-def test_all_divisions_of_the_counts_are_one_scan() -> None:
-    for engine in ("postgresql", "sqlite"):
-        made = sql(statements(engine, segments=("label", "item")).groups(latest=False, segments=["label", "item"]))
-        assert made.count("FROM tickets") == 1
-        assert ("GROUPING SETS" in made) == (engine != "sqlite")
 
 
 def test_examples_of_every_reason_within_the_window_are_one_scan() -> None:
