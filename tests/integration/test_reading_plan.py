@@ -233,7 +233,7 @@ def test_a_warehouse_without_memory_for_the_rows_says_what_helps(tmp_path: Path)
             f"TIMESTAMPTZ '{WEEK.start.isoformat()}' AS resolved_at FROM range(300000) AS r(i)"
         )
     with Warehouse.from_url(f"duckdb:///{path}") as small:
-        sa.event.listen(small._engine, "connect", lambda driver, _: driver.execute("SET memory_limit = '30MB'"))
+        sa.event.listen(small._engine, "connect", lambda driver, _: driver.execute("SET memory_limit = '10MB'"))
         with pytest.raises(WarehouseFailed, match=r"has no room .*Out of Memory"):
             small.read("tickets", source("multilabel"), WEEK, now=NOW)
 

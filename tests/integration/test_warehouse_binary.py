@@ -26,7 +26,7 @@ pytestmark = pytest.mark.postgres
 WEEK, BEFORE = (windows.week(name, ZoneInfo("Europe/Berlin")) for name in ("2026-W46", "2026-W45"))
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
 LABELS = ("access", "büro", "☎ phone", "it's")
-LOADED_ALIKE = {"int2", "int4", "int8", "float8", "text", "numeric"}
+LOADED_ALIKE = {"int2", "int4", "int8", "float8", "text", "varchar", "numeric"}
 """Types whose values psycopg gives alike, however they were sent."""
 
 

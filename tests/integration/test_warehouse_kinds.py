@@ -23,7 +23,7 @@ from monitor.core.rows import ProbabilityRows
 from monitor.inference.dependence import design_effect
 from monitor.metrics.selective import review_rate
 from monitor.metrics.top_k import precision_at
-from monitor.warehouse import whole
+from monitor.warehouse import scored, whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import ENGINES, Loader
 
@@ -377,6 +377,46 @@ def test_scores_are_made_from_votes_by_configuration(load: Loader) -> None:
         for engine, reading in read_all(warehouses, config).items():
             assert np.array_equal(reading.labels["billing"].by_cell().cell, expected.by_cell().cell), (engine, method)
             assert np.allclose(reading.labels["billing"].by_cell().wy, expected.by_cell().wy), (engine, method)
+
+
+@pytest.mark.parametrize("on", ["resolved_at", "predicted_at"])
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [("infinity", "date_in_future"), ("-infinity", "date_malformed"), ("0044-03-15 BC", "date_malformed")],
+)
+def test_a_date_that_python_does_not_have_is_one_rejected_row_of_a_source_whose_scores_are_made(
+    load: Loader, on: str, odd: str, reason: str
+) -> None:
+    common = {"label": "billing", "actual": 1.0, "votes": "[1, 1, 0]", "resolved_at": INSIDE, "predicted_at": INSIDE}
+    rows = [common | {"item": f"t{number}"} for number in range(3)]
+    config = source(score={"from": "votes", "method": "vote_share"}, window_on=on)
+    for engine in (name for name in ENGINES if name in ("duckdb", "postgresql")):
+        written = odd.replace("BC", "(BC)") if engine == "duckdb" else odd
+        then = [f"UPDATE resolved_tickets SET resolved_at = '{written}' WHERE item = 't1'"]
+        (reading,) = read_all(load(rows, then=then, engines=(engine,)), config).values()
+        assert (reading.rows, bad(reading)) == (2, {reason: 1}), engine
+        ((item, score),) = [(row["item"], row["score"]) for each in reading.quality for row in each.examples]
+        assert (item, score is None) == ("t1", on == "resolved_at"), engine  # outside the window no score is made
+
+
+def test_rows_without_a_usable_date_are_counted_in_the_warehouse_and_not_fetched(
+    load: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = {"label": "billing", "actual": 1.0, "votes": "[1, 1, 0]"}
+    dates = [INSIDE, None, INSIDE + timedelta(days=900)]
+    rows = [
+        common | {"item": f"t{turn}-{n}", "resolved_at": date} for n in range(40) for turn, date in enumerate(dates)
+    ]
+    fetched: list[int] = []
+    plain = scored._scored
+    monkeypatch.setattr(scored, "_scored", lambda rows, of: fetched.append(len(rows)) or plain(rows, of))
+    config = source(score={"from": "votes", "method": "vote_share"})
+    for engine, warehouse in load(rows).items():
+        fetched.clear()
+        reading = warehouse.read("tickets", config, WEEK, now=NOW)
+        assert (reading.rows, bad(reading)) == (40, {"date_missing": 40, "date_in_future": 40}), engine
+        assert [len(each.examples) for each in reading.quality] == [20, 20], engine
+        assert fetched == [40], engine
 
 
 def test_judgments_of_several_annotators_make_the_share_who_said_yes(load: Loader) -> None:
