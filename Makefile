@@ -57,7 +57,7 @@ $(VENV)/.engines: $(VENV)/.installed
 # Of other packages: sockets that py4j leaves open, and what fakesnow asks of DuckDB.
 QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W "ignore:Arrow output:UserWarning"
 READING := tests/integration/test_warehouse_reading.py
-WAREHOUSE := $(READING) $(addprefix tests/integration/test_,asked_at_once.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
+WAREHOUSE := $(READING) $(addprefix tests/integration/test_,reading_plan.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 
 # Spark's tests end before code that Java optimises slowly is ever faster.
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -65,7 +65,7 @@ BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
-	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_asked_at_once.py
+	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_reading_plan.py
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 
 # As a person installs it: without constraints, so with the newest versions that the bounds allow.

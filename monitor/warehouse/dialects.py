@@ -23,19 +23,9 @@ from monitor.warehouse.csv_rejects import UnreadableLines
 from monitor.warehouse.relation import from_clause
 
 Kind = Literal[
-    "number",
-    "float32",
-    "decimal",
-    "integer",
-    "boolean",
-    "text",
-    "timestamp",
-    "timestamptz",
-    "date",
-    "bytes",
-    "unknown",
-    "other",
-]
+    "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "bytes",
+    "unknown", "other",
+]  # fmt: skip
 NUMERIC: tuple[Kind, ...] = ("number", "float32", "decimal", "integer")
 """Kinds of numbers. ``integer`` is given by engines in which tests showed that whole numbers add up faster.
 

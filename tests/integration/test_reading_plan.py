@@ -203,6 +203,7 @@ def test_a_text_that_another_begins_with_is_shown_first(load: Loader) -> None:
         assert [row["item"] for row in found.examples] == ["1", "2", "a", *(f"a\t{n:02}" for n in range(17))]
 
 
+@pytest.mark.skipif("postgresql" not in ENGINES, reason="of PostgreSQL alone")
 @pytest.mark.postgres
 def test_a_database_in_another_encoding_than_utf_8_is_read(postgres_url: str) -> None:
     from sqlalchemy.pool import NullPool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,6 +25,7 @@ from monitor.metrics.selective import review_rate
 from monitor.metrics.top_k import precision_at
 from monitor.warehouse import scored, whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
+from monitor.warehouse.statements import Statements
 from tests.conftest import ENGINES, Loader
 
 pytestmark = pytest.mark.postgres
@@ -409,7 +410,12 @@ def test_rows_without_a_usable_date_are_counted_in_the_warehouse_and_not_fetched
     ]
     fetched: list[int] = []
     plain = scored._scored
-    monkeypatch.setattr(scored, "_scored", lambda rows, of: fetched.append(len(rows)) or plain(rows, of))
+
+    def noted(rows: Sequence[Sequence[Any]], of: Statements) -> dict[str, list[Any]]:
+        fetched.append(len(rows))
+        return plain(rows, of)
+
+    monkeypatch.setattr(scored, "_scored", noted)
     config = source(score={"from": "votes", "method": "vote_share"})
     for engine, warehouse in load(rows).items():
         fetched.clear()

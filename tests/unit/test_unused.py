@@ -13,11 +13,11 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 ]  # fmt: skip
 LISTED = {
     "a library calls it, or reads it": {
-        "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
+        "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open", "job_timeout_ms",
         "cache_ok", "caption", "caption_justify", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
         "hide_parameters", "impl", "isolation_level", "justify", "list_commands", "lstrip_blocks", "model_config",
-        "msg", "process_bind_param", "process_result_value", "redirect_request", "Remembering", "rich_help_panel",
+        "msg", "process_bind_param", "process_result_value", "redirect_request", "rich_help_panel",
         "resolve_boolean_details",
         "resolve_boolean_details_async", "resolve_float_details", "resolve_integer_details", "resolve_object_details",
         "resolve_string_details", "supports_statement_cache", "terminated", "text_factory", "trim_blocks",
