@@ -230,7 +230,9 @@ def _why(error: BaseException) -> str:
     return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
 
 
-def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]) -> None:
+def record(
+    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis] = ()
+) -> None:
     """Store estimates, verdicts and diagnoses, before anything acts on them."""
     restate.record(monitor, evaluated)
     monitor.store.save_evaluation(
