@@ -137,6 +137,9 @@ DELAYS_FAILED, UNRESOLVED_FAILED = "delays_failed", "unresolved_failed"
 ROWS_GONE = "rows_gone"
 """The reason for a window of which the relation has less than half of the rows that were read before."""
 
+ROWS_DELETED = "rows_deleted"
+"""The reason for an earlier window of which the relation has fewer rows than were measured: that stays as it was."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
@@ -144,7 +147,8 @@ class RejectedRows:
 
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
-    0 rows and one example that says how many there were (:func:`rows_gone`).
+    0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` with 0 rows and
+    one example for each window (:func:`rows_deleted`).
     """
 
     source: str
@@ -158,14 +162,24 @@ def part_not_read(source: str, part: str, problem: Reason, why: str) -> Rejected
     return RejectedRows(source, part, 0, ({"problem": problem.value, "why": why},))
 
 
-def rows_gone(source: str, before: int) -> RejectedRows:
-    """The note that a window had ``before`` rows when it was read before, of which less than half are left."""
-    return RejectedRows(source, ROWS_GONE, 0, ({"before": str(before)},))
+def rows_gone(source: str, before: int, left: int) -> RejectedRows:
+    """The note that a window had ``before`` rows when it was read before, of which less than half are ``left``."""
+    return RejectedRows(source, ROWS_GONE, 0, ({"before": str(before), "left": str(left)},))
+
+
+def rows_deleted(source: str, window: Window, before: int, now: int) -> RejectedRows:
+    """The note that a window has ``now`` rows in the warehouse, of ``before`` that were measured."""
+    return RejectedRows(source, ROWS_DELETED, 0, ({"window": window.name, "before": str(before), "now": str(now)},))
 
 
 def rows_before(quality: Iterable[RejectedRows]) -> int:
     """How many rows a window had of which most are gone; 0 if none are, or if it is not known any more."""
     return max((int(str(q.examples[0]["before"])) for q in quality if q.reason == ROWS_GONE and q.examples), default=0)
+
+
+def rows_left(quality: Iterable[RejectedRows]) -> int:
+    """How many rows are left of a window of which most are gone; 0 if none are gone."""
+    return min((int(str(q.examples[0]["left"])) for q in quality if q.reason == ROWS_GONE and q.examples), default=0)
 
 
 def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:

@@ -21,7 +21,6 @@ from monitor.core.records import (
     RejectReason,
     Schedule,
     Window,
-    rows_before,
 )
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
@@ -267,20 +266,20 @@ def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     return [
         dict(row)
         | {name: int(row[name]) for name in ("rejected", "undated")}
-        | {"before": gone.get((row["schedule"], row["window_start"], row["source"]), 0)}
+        | gone.get((row["schedule"], row["window_start"], row["source"]), {"before": 0, "left": 0})
         for row in found
     ]
 
 
-def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], int]:
-    """(schedule, start of a window, source) -> how many rows it had, where most of them are gone."""
+def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], dict[str, int]]:
+    """(schedule, start of a window, source) -> how many rows it had, and how many are left, where most are gone."""
     table = tables.quality
     within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
     found = connection.execute(select(table).where(within, table.c.reason == ROWS_GONE)).mappings()
     return {
-        (row["schedule"], row["window_start"], row["source"]): rows_before(
-            [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"]))]
-        )
+        (row["schedule"], row["window_start"], row["source"]): {
+            name: int(row["examples"][0][name]) for name in ("before", "left")
+        }
         for row in found
     }
 

@@ -16,12 +16,14 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, pool
 from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.maturity import Maturity
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises
 from monitor.core.records import (
     DELAYS_FAILED,
     DRILL_LABEL,
     IN_NO_WINDOW,
+    ROWS_GONE,
     Reason,
     RejectedRows,
     ShiftResult,
@@ -29,6 +31,7 @@ from monitor.core.records import (
     part_left_out,
     parts_not_read,
     rows_before,
+    rows_deleted,
     rows_gone,
 )
 from monitor.core.source_settings import Settings, changes, other_rows
@@ -60,6 +63,8 @@ from monitor.warehouse.reader import (
 
 REFERENCE_SAMPLES = 4
 """The baseline's feature sample is so many times larger than the window's, so that it adds less noise."""
+ALLOWED_TO_GO = 0.02
+"""Of a window that is read again so many rows may be gone: a few were corrected away. More, and nothing is restated."""
 Baselines = Mapping[str | None, Baseline]
 
 
@@ -167,15 +172,19 @@ def collect_one(
             if done is None
             else (done.truths, None)
         )
+        deleted: list[RejectedRows] = []
         if store and reread:
-            restated = _restated(monitor, window, name, references, known)
+            restated = _restated(monitor, window, name, references, known, deleted)
+        read_again = any(each.data.current.window.end == window.start for each in restated) or any(deleted)
+        before = earlier(
+            monitor, window, name, baselines, store=store, reread=reread and not read_again, deleted=deleted
+        )
         reading = None if done is None else done.reading
         kept = monitor.store.load_reading(window.schedule, window.start, name)
         reading, current = read(
-            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed, before=kept
-        )
-        read_again = any(each.data.current.window.end == window.start for each in restated)
-        before = earlier(monitor, window, name, baselines, store=store, reread=reread and not read_again)
+            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed, before=kept,
+            deleted=deleted,
+        )  # fmt: skip
     except (RelationError, WarehouseFailed) as error:
         problem = problem_of(error)
         if store:
@@ -195,18 +204,64 @@ def collect_one(
     return Collected(data, reading, restated=tuple(restated))
 
 
-def _restated(monitor: Monitor, window: Window, name: str, references: References, known: ByWindow) -> list[Collected]:
-    """The earlier windows whose truths came late, oldest first. All are read before the first is assembled."""
-    past = to_restate(monitor, window, name, known)
-    before = [monitor.store.load_reading(each.schedule, each.start, name) for each in past]
-    readings = [
-        (each, *read(monitor, each, name, references.baselines, store=True, whole=True, before=kept))
-        for each, kept in zip(past, before, strict=True)
-    ]
+def _restated(
+    monitor: Monitor, window: Window, name: str, references: References, known: ByWindow, deleted: list[RejectedRows]
+) -> list[Collected]:
+    """The earlier windows whose truths came late, oldest first. All are read before the first is assembled.
+
+    Of a window that has fewer rows now, or fewer items with and without a truth, nothing is restated: its rows are
+    gone, which is no news of them. Such windows are added to ``deleted``.
+    """
+    readings = []
+    for past in to_restate(monitor, window, name, known):
+        kept = monitor.store.load_reading(past.schedule, past.start, name)
+        reading = _read_again(monitor, past, name, known[past].get(None), kept, deleted)
+        if reading is not None:
+            found = read(monitor, past, name, references.baselines, store=True, reading=reading, before=kept)
+            readings.append((past, *found))
     return [
         Collected(_data_of_restated(monitor, each, name, references, known, counts, reading), reading)
         for each, reading, counts in readings
     ]
+
+
+def _read_again(
+    monitor: Monitor, past: Window, name: str, maturity: Maturity | None, kept: StoredReading | None,
+    deleted: list[RejectedRows],
+) -> Reading | None:  # fmt: skip
+    """The rows of an earlier window as they are now; None if some of those that it had are gone."""
+    judged = monitor.store.maturities(past.schedule, name, since=past.start, until=past.start).get((past.start, None))
+    if maturity is not None and judged is not None and maturity.items < (1 - ALLOWED_TO_GO) * judged.items:
+        deleted.append(rows_deleted(name, past, judged.items, maturity.items))
+        return None
+    reading = _from_warehouse(monitor, past, name, whole=True)
+    gone = None if kept is None else _deleted(monitor, past, reading, kept)
+    if kept is None or gone is None:
+        return reading
+    _keep(monitor, past, kept, reading)
+    deleted.append(gone)
+    return None
+
+
+def _keep(monitor: Monitor, past: Window, kept: StoredReading, reading: Reading) -> None:
+    """Note with a window that stays as it was measured that most of its rows are gone, if they are."""
+    gone = tuple(_gone(reading, kept, settings_of(monitor.config.sources[kept.source])))
+    if gone:
+        before = tuple(each for each in kept.quality if each.reason != ROWS_GONE)
+        monitor.store.save_reading(past, replace(kept, quality=(*before, *gone)), monitor.clock())
+
+
+def _from_warehouse(monitor: Monitor, window: Window, name: str, *, whole: bool) -> Reading:
+    return monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+
+
+def _deleted(monitor: Monitor, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
+    """The note that rows of a window are gone since it was read before; None if they are all there, or nearly all."""
+    known = _alike(kept, settings_of(monitor.config.sources[reading.source]))
+    there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
+    if known is None or there >= (1 - ALLOWED_TO_GO) * known.rows:
+        return None
+    return rows_deleted(reading.source, window, known.rows, there)
 
 
 def _data_of_restated(
@@ -280,7 +335,7 @@ def _followed(monitor: Monitor, name: str) -> frozenset[str]:
 def read(
     monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
     reading: Reading | None = None, failed: RelationError | WarehouseFailed | None = None,
-    before: StoredReading | None = None, judges: bool = True,
+    before: StoredReading | None = None, judges: bool = True, deleted: Sequence[RejectedRows] = (),
 ) -> tuple[Reading, WindowCounts]:  # fmt: skip
     """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
 
@@ -290,8 +345,7 @@ def read(
     be read when it was judged stay noted.
     """
     if reading is None:
-        source, now = monitor.config.sources[name], monitor.clock()
-        reading = monitor.warehouse.read(name, source, window, now=now, whole=whole)
+        reading = _from_warehouse(monitor, window, name, whole=whole)
     if failed is not None:
         reading = with_part_not_read(reading, DELAYS_FAILED, failed)
     known = None
@@ -299,6 +353,9 @@ def read(
         settings = settings_of(monitor.config.sources[name])
         known = _alike(before, settings)
         reading = _with_notes_of(reading, before, settings, judges=judges)
+        gone = _deleted(monitor, window, reading, before)
+        deleted = deleted if gone is None else (*deleted, gone)
+    reading = replace(reading, quality=(*reading.quality, *deleted))
     counts = with_whole(reading)
     kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:
@@ -323,7 +380,7 @@ def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[Re
     known = _alike(before, now)
     there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
     if known is not None and 2 * there < known.rows:
-        yield rows_gone(reading.source, known.rows)
+        yield rows_gone(reading.source, known.rows, reading.rows)
 
 
 def _alike(before: StoredReading, now: Settings) -> LastRead | None:
@@ -440,8 +497,9 @@ def poolable(config: Config, window: Window) -> list[Window]:
 
 
 def earlier(
-    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool
-) -> list[WindowCounts]:
+    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool,
+    deleted: list[RejectedRows] | None = None,
+) -> list[WindowCounts]:  # fmt: skip
     """The earlier windows, newest first: from the history, else from the warehouse.
 
     With ``reread`` the last one is read again if its rows have changed, since truths come late. Raises what
@@ -461,9 +519,16 @@ def earlier(
             found.append(counts_of(past, kept, monitor.config, baselines))
             continue
         # whole rows are never stored, but estimates of them are, and those of a window are replaced together
-        reading, counts = read(
-            monitor, past, name, baselines, store=store, whole=store and kept is not None, before=kept, judges=False
-        )
+        again = _from_warehouse(monitor, past, name, whole=store and kept is not None)
+        gone = _deleted(monitor, past, again, kept) if kept is not None and usable else None
+        if kept is not None and gone is not None:
+            found.append(counts_of(past, kept, monitor.config, baselines))
+            if store:
+                _keep(monitor, past, kept, again)
+            if deleted is not None:
+                deleted.append(gone)
+            continue
+        reading, counts = read(monitor, past, name, baselines, store=store, reading=again, before=kept, judges=False)
         found.append(counts)
         was_run = store and kept is not None and monitor.store.run_of(past) is not None
         if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
     DELAYS_FAILED,
+    ROWS_DELETED,
     UNRESOLVED_FAILED,
     Interval,
     RejectedRows,
@@ -17,6 +18,7 @@ from monitor.core.records import (
     Window,
     parts_not_read,
     rows_before,
+    rows_left,
 )
 from monitor.core.wording import EMPTY, clean, count_of, isolated, percent, title
 
@@ -152,12 +154,23 @@ def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
             yield f"{what[shift.test].format(clean(shift.subject.source))}: {why}"
 
 
-def rows_gone_words(source: str, quality: Iterable[RejectedRows], rows: int) -> Iterator[str]:
+def rows_gone_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
     """That most rows of a window are gone since it was read before, if they are."""
     before = rows_before(quality)
     if before:
         had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
-        yield f"{had}, and {rows:,} when it was read last"
+        yield f"{had}, and {rows_left(quality):,} when it was read last"
+
+
+def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
+    """Which windows keep what was measured, since the warehouse has fewer of their rows now."""
+    for note in (each for each in quality if each.reason == ROWS_DELETED):
+        for window in note.examples:
+            before, now = int(str(window["before"])), int(str(window["now"]))
+            yield (
+                f"The warehouse no longer holds {before - now:,} of {count_of(before, 'row')} of {window['window']}: "
+                "what was measured of them stays."
+            )
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

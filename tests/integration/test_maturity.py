@@ -266,7 +266,7 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
     assert not judged.run(LAST).document.get("restated")
 
 
-def test_a_window_that_late_truths_restate_without_most_of_its_rows_says_that_they_are_gone(
+def test_a_window_without_most_of_its_rows_keeps_what_was_measured_and_the_run_says_so(
     hasty: Judged, tmp_path: Path
 ) -> None:
     for name in ("warehouse.duckdb", "hasty.sqlite"):
@@ -275,9 +275,17 @@ def test_a_window_that_late_truths_restate_without_most_of_its_rows_says_that_th
         connection.execute(f"DELETE FROM tickets WHERE item LIKE '%-{YOUNG}-%' AND item NOT LIKE '%7'")
     copied = LateTruths(tmp_path, hasty.world.weeks, [hasty.world.weeks[LAST].end + SETTLE])
     with copied.judged_by("hasty", mature=None) as monitor:
-        collect_one(monitor, week_of(hasty, LAST), "tickets", store=True, reread=True)
-        (gone,) = monitor.store.quality("weekly", week_of(hasty, YOUNG).start)
-    assert (gone.reason, gone.rows) == ("rows_gone", 0)
+        young = week_of(hasty, YOUNG)
+        before = monitor.store.load_reading("weekly", young.start, "tickets")
+        found = collect_one(monitor, week_of(hasty, LAST), "tickets", store=True, reread=True)
+        after = monitor.store.load_reading("weekly", young.start, "tickets")
+    assert before is not None
+    assert after is not None
+    assert (after.rows, after.digest) == (before.rows, before.digest)
+    assert young not in [each.data.current.window for each in found.restated]
+    notes = [example for each in found.data.quality if each.reason == "rows_deleted" for example in each.examples]
+    assert [note["window"] for note in notes] == [young.name]
+    assert 2 * int(str(notes[0]["now"])) < int(str(notes[0]["before"]))
 
 
 def killed(*_: object) -> None:

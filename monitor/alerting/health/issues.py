@@ -139,7 +139,7 @@ class ReadingSeen:
     """The result of reading one source for one window, without its counts.
 
     ``rejected`` are rows of the window, ``undated`` those of the whole relation that lie in no window. ``before`` is
-    how many rows of the window were read before, if most of them are gone since.
+    how many rows of the window were read before, if most of them are gone since, and ``left`` how many are left.
     """
 
     schedule: Schedule
@@ -151,6 +151,7 @@ class ReadingSeen:
     rejected: int = 0
     undated: int = 0
     before: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,7 +529,7 @@ def _gone(reading: ReadingSeen, zone: ZoneInfo) -> str:
         return ""
     window = windows.begun(reading.schedule, reading.window_start, zone).name
     read = f"{count_of(reading.before, 'row')} {'was' if reading.before == 1 else 'were'} read before"
-    left = f"{reading.rows:,} {'is' if reading.rows == 1 else 'are'}" if reading.rows else "none is"
+    left = f"{reading.left:,} {'is' if reading.left == 1 else 'are'}" if reading.left else "none is"
     return f" Of {window} {read}, and {left} left: the relation was emptied or replaced."
 
 

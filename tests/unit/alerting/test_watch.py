@@ -152,7 +152,12 @@ def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
 
 
 def test_one_row_is_no_rows():
-    single = [replace(reading(0), undated=1), replace(reading(1, 45), before=2), reading(900, 44), reading(800, 43)]
+    single = [
+        replace(reading(0), undated=1),
+        replace(reading(1, 45), before=2, left=1),
+        reading(900, 44),
+        reading(800, 43),
+    ]
     (found,) = findings(seen(readings=single), MONDAY)
     assert " In no window lies 1 row of it, whose date" in found.text
     assert " Of 2026-W45 2 rows were read before, and 1 is left:" in found.text
@@ -164,7 +169,7 @@ def test_one_row_is_no_rows():
 def test_a_newest_window_whose_rows_are_gone_says_so_and_not_that_nothing_was_resolved():
     before = [reading(1000, 45), reading(900, 44), reading(1100, 43)]
     (empty,) = findings(seen(readings=[replace(reading(0), before=1000), *before]), MONDAY)
-    (small,) = findings(seen(readings=[replace(reading(9), before=1000), *before]), MONDAY)
+    (small,) = findings(seen(readings=[replace(reading(9), before=1000, left=9), *before]), MONDAY)
     assert (empty.reason, small.reason) == ("data_stale", "data_small")
     assert empty.text == (
         "tickets has no row for 2026-W46. Usual are 1,000. Of 2026-W46 1,000 rows were read before, and none is left: "

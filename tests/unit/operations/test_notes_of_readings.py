@@ -44,7 +44,7 @@ def test_rows_are_not_gone_where_a_filter_leaves_them_out(
 
 
 def test_rows_that_were_gone_already_are_still_said_to_be() -> None:
-    before = StoredReading("tickets", rows=30, quality=(rows_gone("tickets", 620),), settings=SETTINGS)
+    before = StoredReading("tickets", rows=30, quality=(rows_gone("tickets", 620, 30),), settings=SETTINGS)
     assert noted(read(30), before) == [ROWS_GONE]
     assert noted(read(500), before) == []
 
