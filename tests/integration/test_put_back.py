@@ -159,5 +159,3 @@ def test_a_report_made_by_a_run_under_an_unconfirmed_history_says_that_automatio
     then = {row.label: row.words for row in report.automation}
     now = {row.label: row.words for row in report.automation_now}
     assert (then["steady"], now["steady"]) == (f"off ({WHY})", "on")
-
-
