@@ -146,7 +146,7 @@ def off_table(runs: int) -> Table:
 
 
 def healed(rows: int, fault: float, run: int) -> tuple[int, int, bool]:
-    """The last week after healing, from 1, with a rule in breach (0: none), and how often a pool went behind a fine week.
+    """The last week after healing with a rule in breach (0: none), and how often a pool went behind a fine week.
 
     The last: whether the fault was found at all.
     """

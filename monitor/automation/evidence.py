@@ -26,7 +26,8 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     """The evidence after one more verdict of its rule, which replaces an earlier one on the same window.
 
     Windows are ordered by time, not by their runs; one that is judged again in another time zone is the same. Only
-    ``ok``, or accumulated evidence that has fallen again, clears a breach: a window in breach that is judged again as unconfirmed or not evaluated stays in breach. But
+    ``ok``, or accumulated evidence that has fallen again, clears a breach: a window in breach that is judged again as
+    unconfirmed or not evaluated stays in breach. But
     an ``ok`` that is not confirmed when its window is judged again no longer clears the breach before it.
     """
     if verdict.reason in NOT_READ:

@@ -65,7 +65,7 @@ class SpanSeen:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A change within a span, or between it and the weeks around it; ``week`` is where it begins, "" where no week is named.
+    """A change within a span, or between it and the weeks around it; it begins in ``week``, "" where none is named.
 
     ``what`` is "calibration" (``change`` is the rise of the ECE), "scores" (the KS distance) or "rejected".
     """

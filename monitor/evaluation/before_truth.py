@@ -163,7 +163,7 @@ def _interval(law: Law, evaluation: EvaluationConfig) -> Interval:
 def _marked(
     rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline
 ) -> dict[str, Any]:
-    """The detail of an estimate before the truth: what it was made from; "refuted" where the baseline's map no longer holds."""
+    """What an estimate before the truth was made from; "refuted" where the baseline's map no longer holds."""
     windows = f"{reference.first_window}..{reference.last_window}"
     refuted = {"refuted": True, "map_of": windows} if reference.version == ROLLING else {}
     return {

@@ -310,7 +310,7 @@ def _since_fine(
 
 
 def _since(sample: RuleSample, rule_input: RuleInput, fine: int) -> RuleSample:
-    """The windows of a pool since the one that was fine, by its place from the newest; that is one of them if need be."""
+    """The windows of a pool since the one that was fine, by its place from the newest; that is one if need be."""
     after = pooled(rule_input.counts[:fine]) if fine else None
     depth = fine if after is not None and _may_speak(sample, after) else fine + 1
     counts = rows_of(sample.rule, pooled(rule_input.counts[:depth]))

@@ -89,7 +89,7 @@ class WindowCounts:
 
     @property
     def whole_version(self) -> str | None:
-        """The model version that all rows have, but for stragglers; None where versions are mixed, or there are none."""
+        """The model version that all rows have, but for stragglers; None where versions are mixed or unknown."""
         main = self.main_version
         return main if main is not None and self.versions[main] >= WHOLE * sum(self.versions.values()) else None
 
@@ -102,7 +102,8 @@ class SourceData:
     ``past`` has the windows of a year, newest first, with promises only, where a rule accumulates evidence.
     ``baseline_segments`` has the counts of each segment of a label's baseline, where a rule compares segments with it.
     ``problem`` is set where the source could not be read; ``error`` then says why in words. ``references`` says which
-    baselines are not among ``baselines`` since the source's settings have changed. ``enabled`` has the times at which an
+    baselines are not among ``baselines`` since the source's settings have changed. ``enabled`` has the times at which
+    an
     operator turned on each label, oldest first: evidence adds up anew from then on.
     """
 

@@ -44,7 +44,8 @@ class Visible:
 
     ``rows`` are those of the rule's population in a week or day. ``windows`` is the fewest that must be pooled for the
     rule to be evaluated, None where a year is not enough. ``detectable`` is the smallest change (or distance from the
-    threshold) that is then seen with 80% power, by a label that alone of its family changes. ``lacks`` says what is missing where ``windows`` is None.
+    threshold) that is then seen with 80% power, by a label that alone of its family changes. ``lacks`` says what is
+    missing where ``windows`` is None.
     ``out_of_reach``: no truth can be beyond the threshold, as with overconfidence of more than the mean score.
     """
 

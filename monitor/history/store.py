@@ -583,7 +583,7 @@ def _lost(shown: str, marker: Path | None) -> HistoryLost | None:
         return None
     return HistoryLost(
         f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
-        "FILE`); if it is lost for good, `calmon db upgrade --new` makes a new one, with every label off and no baseline"
+        "FILE`); if it is lost, `calmon db upgrade --new` makes a new one, with every label off and no baseline"
     )
 
 

@@ -26,8 +26,8 @@ VIEWS = {
         FROM verdicts WHERE "current" """,
     "v1_diagnoses": f"""
         SELECT {_WINDOW}, {_WEEK}, window_end, {_ABOUT}, state, problem, since, since_low, since_high, found, items,
-               correct, claimed, extra_errors, extra_errors_low, extra_errors_high, acted, segment, cause, advice, reason,
-               diagnosed_at
+               correct, claimed, extra_errors, extra_errors_low, extra_errors_high, acted, segment, cause, advice,
+               reason, diagnosed_at
         FROM diagnoses""",
     "v1_incidents": f"""
         SELECT id, rule, {_ABOUT}, severity, state, schedule, opened_at, opened_window, acknowledged_at,

@@ -50,7 +50,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class PinPlan:
-    """Weeks that :func:`pin` accepts: ``anyway`` where something changed in them, ``min_pairs`` where rows are fewer."""
+    """Weeks that :func:`pin` accepts: ``anyway`` if something changed in them, ``min_pairs`` if rows are fewer."""
 
     first: Window
     last: Window

@@ -57,7 +57,7 @@ def before_truth(found: Sequence[tuple[SubjectReport, Detail]]) -> Element:
     head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
     note = (
         "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
-        "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the newest "
-        "judged windows have shown that they do not, the map is that of these windows."
+        "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
+        "newest judged windows have shown that they do not, the map is that of these windows."
     )
     return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)

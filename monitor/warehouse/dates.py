@@ -1,6 +1,7 @@
 """What a date is where a column has text or numbers: one definition for files, DuckDB, SQLite and ``calmon init``.
 
-An ISO date is read: ``2026-11-17``, or with a time (also with fractions of a second, after a point or a comma), and with
+An ISO date is read: ``2026-11-17``, or with a time (also with fractions of a second, after a point or a comma), and
+with
 a time zone or without: ``Z``, ``UTC``, an offset (``+01``, ``-0300``, ``+01:00``) or a name such as ``Europe/Berlin``.
 Every other form is refused; :func:`form_of` names the usual ones, with what makes dates of them.
 """
@@ -128,7 +129,7 @@ def in_words(value: object) -> str:
     return form.name if isinstance(form, Numbers) else "no ISO dates" if form is None else f"written as {form}"
 
 
-def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: bool = False) -> str:
+def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: bool = False) -> str:  # noqa: PLR0911 - one for each engine
     """What makes dates of a column whose values are like ``value``, in the dialect of an engine.
 
     >>> remedy_for(1794909600, "closed_at", "postgresql", is_text=False)

@@ -27,8 +27,8 @@ LABELS_SEEN = f"{NUMBERS} INSERT INTO labels (source, label) SELECT 'tickets', '
 VERDICTS = f"""
 {NUMBERS}
 INSERT INTO verdicts (id, schedule, window_start, window_end, window_name, source, label, rule, metric, population,
-                      outcome, reason, severity, threshold, n, windows, rules_revision, data_digest, stored_at, "current",
-                      actions, detail)
+                      outcome, reason, severity, threshold, n, windows, rules_revision, data_digest, stored_at,
+                      "current", actions, detail)
 SELECT printf('%032d', i), 'weekly', datetime('2020-01-06', (i / :labels / 10) || ' hours') || '.000000',
        datetime('2020-01-13', (i / :labels / 10) || ' hours') || '.000000', 'w', 'tickets',
        'label-' || (i % :labels), 'a', 'ece', 'all', 'ok', 'within_threshold', 'warning', 0.1, 100, 1, 'r', 'd',

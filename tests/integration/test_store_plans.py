@@ -18,8 +18,8 @@ from monitor.history.store import Store
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 WINDOW = week("2026-W46", ZoneInfo("UTC"))
 BETWEEN = (WINDOW.start - timedelta(weeks=26), WINDOW.start)
-GROWS = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts", "incidents", "incident_events",
-         "deliveries", "switch_events", "publications")  # fmt: skip
+GROWS = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts", "incidents",
+         "incident_events", "deliveries", "switch_events", "publications")  # fmt: skip
 #: Read from one end, as far as the first rows that fit.
 FROM_ONE_END = ("ix_runs_window_start", "ix_deliveries_sent_at")
 VERDICT = Verdict(

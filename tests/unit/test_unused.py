@@ -13,7 +13,8 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 ]  # fmt: skip
 LISTED = {
     "a library calls it, or reads it": {
-        "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open", "job_timeout_ms",
+        "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
+        "job_timeout_ms",
         "cache_ok", "caption", "caption_justify", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
         "hide_parameters", "impl", "isolation_level", "justify", "list_commands", "lstrip_blocks", "model_config",

@@ -201,7 +201,8 @@ def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() ->
 
 @pytest.mark.parametrize(
     ("newest", "outcome", "windows"),
-    [(rows(700, seed=9), (False, False), 1), (rows(700, over=0.3, seed=9), (True, True), 3), (rows(100, seed=9), (True, True), 3)],
+    [(rows(700, seed=9), (False, False), 1), (rows(700, over=0.3, seed=9), (True, True), 3),
+     (rows(100, seed=9), (True, True), 3)],
     ids=["healed", "still bad", "too small to tell"],
 )  # fmt: skip
 def test_a_label_that_has_healed_is_not_held_by_the_weeks_before(
