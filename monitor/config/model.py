@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
 
@@ -70,20 +70,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class Later(BaseModel):
-    """A section with keys of later versions: those in ``_ADDED`` are left out of its JSON if they have no effect.
-
-    So a file's revision, and with it every verdict's id, is the same as before these keys existed.
-    """
-
-    _ADDED: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _said(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        unsaid = {name for name in self._ADDED if getattr(self, name) == type(self).model_fields[name].default}
-        return {name: value for name, value in plain(self).items() if name not in unsaid}
-
-
 class CostConfig(Strict):
     """What wrong decisions cost, in any unit; only the ratio of the costs matters for a threshold."""
 
@@ -129,17 +115,15 @@ class WideConfig(Strict):
     labels: tuple[Name, ...] = ()
 
 
-class LabelConfig(Later, Strict):
+class LabelConfig(Strict):
     """The settings of one label of a source."""
-
-    _ADDED = frozenset({"costs"})
 
     critical: bool = False
     automate_at: Probability | None = None
     costs: CostConfig | None = None
 
 
-class SourceConfig(Later, Strict):
+class SourceConfig(Strict):
     """One relation of the warehouse and how to read it.
 
     ``unresolved`` says where the waiting rows are, whose truth is not known yet: in ``OWN_RELATION``, in another
@@ -149,7 +133,6 @@ class SourceConfig(Later, Strict):
     SHAPE: ClassVar[frozenset[str]] = frozenset(
         {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types", "unresolved"}
     )
-    _ADDED = SHAPE | {"kind", "score", "costs", "sample_size"}
     OWN_RELATION: ClassVar[str] = ""
     has_truth: ClassVar[bool] = True
     """Whether the relation has truths; that of ``unresolved`` has none."""
@@ -220,10 +203,8 @@ class TopKConfig(Strict):
     ks: Annotated[tuple[Literal[1, 3, 5], ...], Field(min_length=1)] = (1, 3, 5)
 
 
-class EvaluationConfig(Later, Strict):
+class EvaluationConfig(Strict):
     """How numbers are computed, and above which share of rejected rows nothing is judged."""
-
-    _ADDED = frozenset({"max_rejected", "top_k"})
 
     bins: Annotated[int, Field(ge=2, le=100)] = 15
     binning: Literal["equal_frequency", "equal_width"] = "equal_frequency"
@@ -264,7 +245,7 @@ class RuleMatch(Strict):
     critical: bool | None = None
 
 
-class Rule(Later, Strict):
+class Rule(Strict):
     """One rule. Exactly one of ``metric`` and ``test`` is set.
 
     ``average_run_length`` is the mean number of weeks until accumulating evidence gives a false alarm, for all labels
@@ -275,11 +256,6 @@ class Rule(Later, Strict):
     ``mute`` is only unconfirmed. ``mature`` is the share of expected truths that the rule waits for. ``reference``
     "previous_weeks" compares with the ``reference_weeks`` weeks before instead of the baseline.
     """
-
-    _ADDED = frozenset(
-        {"average_run_length", "certainty", "value", "segments", "mute", "mature", "turns_off"}
-        | {"reference", "reference_weeks"}
-    )
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
     metric: Name | None = None

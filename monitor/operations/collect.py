@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -468,22 +469,16 @@ def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = Non
     )  # fmt: skip
 
 
+_READ_BY = {"relation", "kind", "score", "score_is", "columns", "window_on", "automate_at"}
+
+
 def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> str:
     """A hash of the counts and of the settings by which they were read: `automate_at`, for one, changes the counts."""
     config = monitor.config.sources[source]
-    acts_at = sorted(
-        (name, label.automate_at) for name, label in config.labels.items() if label.automate_at is not None
-    )
-    settings: tuple[object, ...] = (
-        config.relation, config.score_is, sorted(config.columns.items()), config.window_on, config.automate_at, acts_at,
-    )  # fmt: skip
-    if config.kind != "multilabel" or config.score is not None:
-        settings = (*settings, config.kind, config.score, rows)  # older readings have none of these
-    shape = config.model_dump_json(include={*config.SHAPE})
-    if shape != "{}":
-        settings = (*settings, shape)
+    acts_at = sorted((name, own.automate_at) for name, own in config.labels.items() if own.automate_at is not None)
+    settings = json.dumps(config.model_dump(mode="json", include=_READ_BY | config.SHAPE), sort_keys=True)
     text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
-    return hashlib.sha256(f"{settings!r} {text}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{settings} {acts_at} {rows} {text}".encode()).hexdigest()[:16]
 
 
 def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
