@@ -100,6 +100,7 @@ def curve_svg(curve: Curve, label: str) -> Markup:
         parts.append(plot.diamond(chosen.x, chosen.y, title))
     parts.append(text(plot.left + plot.width / 2, SIDE - 8, curve.x_title, "middle"))
     parts.append(text(4.0, 11.0, curve.y_title))
+    parts.append(text(SIDE - 8, 11.0, f"dashed: {curve.reference_name}", "end"))
     return figure(SIDE, SIDE, parts, label)
 
 
