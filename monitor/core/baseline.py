@@ -68,7 +68,7 @@ class Baseline:
 def changed_since(baseline: Baseline, now: Settings) -> tuple[SettingChange, ...]:
     """What of the source's settings has changed since the baseline was pinned.
 
-    Of a baseline of an older version only ``score_is`` is known, from its counts: what is unknown is not different.
+    Without settings only ``score_is`` is known, from the counts: what is unknown is not different.
     """
     return changed_from(baseline.settings, baseline.counts, now)
 

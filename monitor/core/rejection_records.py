@@ -101,7 +101,7 @@ def as_json(cells: Sequence[RejectedCell], found: Rejections) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...], Rejections]:
-    """The data of :func:`as_json`; empty for old readings, which did not store rejected rows."""
+    """The data of :func:`as_json`; empty for a reading without rejected rows."""
     kept = kept or {}
     cells = tuple(RejectedCell(*cell) for cell in kept.get("cells", ()))
     subjects = {label: from_detail(detail) for label, detail in kept.get("subjects", ())}

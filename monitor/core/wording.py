@@ -273,7 +273,7 @@ def in_breach(incident: Incident, breach: Verdict) -> str:
         return came_back
     unit, since, newest = _unit(incident), incident.opened_window, breach.window.name
     span = windows.distance(incident.schedule, since, newest) + 1
-    if incident.breaches >= span:  # earlier versions counted windows twice that late truths changed twice
+    if incident.breaches >= span:
         many = f"in breach for {count_of(span, unit)} (since {since})"
     else:
         many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
@@ -535,19 +535,19 @@ def _overconfident(verdict: Verdict) -> str:
 
 
 def _shifted(verdict: Verdict) -> str:
-    sentence = _what_shifted(verdict.metric, verdict.detail.get("column"), reference(verdict))
+    sentence = _what_shifted(verdict.metric, verdict.detail.get("column", "score"), reference(verdict))
     now, limit = amount(verdict, verdict.value), amount(verdict, verdict.threshold)
     return f"{sentence}: {title(verdict.metric)} {now}, at most {limit} allowed"
 
 
-def _what_shifted(test: str, column: str | None, then: str = "the baseline") -> str:
-    """The result of a shift test, after its subject's name; verdicts of older versions have no column.
+def _what_shifted(test: str, column: str, then: str = "the baseline") -> str:
+    """The result of a shift test, after its subject's name.
 
     >>> _what_shifted("chi_square", "actual"), _what_shifted("missing", "language")
     ('true labels come in other proportions than in the baseline', 'has more missing values in language')
     """
-    if column is None or column in ("score", "label", "actual"):
-        labels = {"label": "predicted labels", "actual": "true labels"}.get(column or "", "labels")
+    if column in ("score", "label", "actual"):
+        labels = {"label": "predicted labels", "actual": "true labels"}.get(column, "labels")
         mix = f"{labels} come in other proportions than in {then}"
         return mix if test == "chi_square" else f"scores are distributed differently than in {then}"
     name = clean(column, LABEL_LENGTH)
@@ -655,9 +655,8 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def out_of_reach(verdict: Verdict) -> bool:
-    """Whether no truth can be beyond the threshold; older verdicts have a detectable distance of 0 then."""
-    within = verdict.detectable == 0 and not verdict.detail.get("beyond", True)
-    return bool(verdict.detail.get("out_of_reach", within))
+    """Whether no truth can be beyond the threshold."""
+    return bool(verdict.detail.get("out_of_reach", False))
 
 
 def _too_few(verdict: Verdict) -> str:

@@ -44,7 +44,7 @@ COUNTS_REMOVED = "counts_removed"
 class LastRead:
     """How many rows of a window were read before a reading that failed or rejected most of them, and by which settings.
 
-    ``settings`` are None if an older version read them, which stored none.
+    ``settings`` are None if they are not known.
     """
 
     rows: int
@@ -61,7 +61,7 @@ class StoredReading:
     number of rows. ``rows`` is the number of pairs read, ``digest`` a hash of all of them.
     ``cells`` are the rejected rows, ``rejected`` the conclusions from them. ``segments`` are the promises of each label
     by segment, ``segment_counts`` their counts: None if they are not stored or were not requested. ``settings`` are
-    those of the source by which it was read; None if an older version read it, which stored none. ``last_read`` is what
+    those of the source by which it was read; None if they are not known. ``last_read`` is what
     was read of the window before, where this reading has less than half of these rows, so that a later one can say that
     they are gone.
     """

@@ -80,7 +80,7 @@ def file_of(settings: Settings) -> Path:
 
 
 def _own_file(settings: Settings) -> Path:
-    """The file for this machine alone, used where the shared folder takes none; earlier versions had only this one."""
+    """The file for this machine alone, used where the shared folder takes none."""
     return settings.report_dir.parent / NAME
 
 
