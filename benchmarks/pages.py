@@ -139,7 +139,7 @@ def _week(
     store: Store, window: Window, number: int, names: Sequence[str], counts: Sequence[Counts], rng: np.random.Generator
 ) -> None:
     at = window.end + timedelta(hours=30)
-    store.begin_run(window, run=f"weekly {window.name}", acts=True, rules_revision="r1", now=at)
+    store.begin_run(window, [SOURCE], run=f"weekly {window.name}", acts=True, rules_revision="r1", now=at)
     bad = [k % 10 == 0 and number >= BAD_FROM - k % 7 for k in range(len(names))]
     counts_of: dict[str | None, Counts] = {name: counts[k % 20 + (20 if bad[k] else 0)] for k, name in enumerate(names)}
     versions = {f"2.{number // MODEL_WEEKS}": ROWS * len(names)}
@@ -151,7 +151,7 @@ def _week(
         _verdict(rule, subject, window, number, bad[k], rng) for k, subject in enumerate(about) for rule in rules
     ]
     store.save_evaluation(window, [SOURCE], estimates, verdicts, [], at)
-    store.finish_run(window, state="done", now=at + timedelta(minutes=4))
+    store.finish_run(window, [SOURCE], state="done", now=at + timedelta(minutes=4))
 
 
 def _series() -> Iterator[tuple[str, Where]]:

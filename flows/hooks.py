@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.issues import SCHEDULE_OF
 from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.health.outage import Recipient
 from monitor.alerting.slack.client import sender_of
@@ -63,7 +64,7 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
     try:
         with open_store(settings, writes=True, creates=False) as store:
             outage.refuse_full(store, utc_now())
-            watchdog.note_failure(store, flow.name, error, utc_now())
+            watchdog.note_failure(store, flow.name, error, utc_now(), _sources_of(settings, flow.name, flow_run))
             monitor = _monitor(settings, store)
             watchdog.watch_runs(monitor)  # without data and leases, since rules may be missing
             deliver(monitor, due_only=True)
@@ -77,6 +78,15 @@ def report_monitor_failed(flow: Any, flow_run: Any, state: Any) -> None:
             log.error("the monitor failed and no route says whom to notify: %s", error)
             return
         outage.report(settings, to, flow.name, f"{error}\n{failed}", utc_now())
+
+
+def _sources_of(settings: Settings, flow: str, flow_run: Any) -> list[str]:
+    """The sources that a run of a schedule was to judge; none where alerts.yaml is broken, and for other flows."""
+    requested = getattr(flow_run, "parameters", {}).get("sources")
+    try:
+        return list(requested or load_config(settings.config).sources) if flow in SCHEDULE_OF else []
+    except ConfigProblems:
+        return []
 
 
 def _is_reported(settings: Settings) -> bool:

@@ -132,7 +132,8 @@ def begin(monitor: Monitor, run: Run) -> Run:
     name = f"{window.schedule}-{window.name}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
     if not run.dry_run:
         publish_thresholds.publish(monitor.store, monitor.config, now)
-        monitor.store.begin_run(window, run=name, acts=run.acts, rules_revision=monitor.config.revision, now=now)
+        revision = monitor.config.revision
+        monitor.store.begin_run(window, run.sources, run=name, acts=run.acts, rules_revision=revision, now=now)
     return replace(run, name=name)
 
 
@@ -191,7 +192,8 @@ def act(monitor: Monitor, run: Run) -> Run:
         deliver(monitor)
     actions = acting.settled(monitor, pending)
     # also drops the note of a failure that was stored while the clock was ahead, with a time in the future
-    monitor.store.finish_run(window, state="done", now=monitor.clock(), drops=failed_note(window.schedule))
+    failure = failed_note(window.schedule)
+    monitor.store.finish_run(window, sources, state="done", now=monitor.clock(), drops=failure)
     if run.acts:
         watchdog.watch_data(monitor, sources, window)
         deliver(monitor)
@@ -217,7 +219,7 @@ def note_failure(monitor: Monitor, run: Run, error: BaseException) -> None:
         return
     text = clean(without_secrets(_why(error)), length=ERROR_LENGTH)
     with suppress(Exception):  # a history that fails must not hide why the run failed
-        monitor.store.finish_run(run.window, state="failed", now=monitor.clock(), error=text)
+        monitor.store.finish_run(run.window, run.sources, state="failed", now=monitor.clock(), error=text)
     if run.acts:
         beat(monitor.settings.heartbeat_url, failed=text)
 

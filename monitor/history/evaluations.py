@@ -50,34 +50,42 @@ Between: TypeAlias = tuple[datetime, datetime] | None
 
 
 def begin_run(
-    connection: Connection, window: Window, *, run: str, acts: bool, rules_revision: str, now: datetime
-) -> None:
-    """Store that ``run`` evaluates ``window``. Another run of the same window counts as one more attempt."""
+    connection: Connection, window: Window, sources: Sequence[str], *, run: str, acts: bool, rules_revision: str,
+    now: datetime,
+) -> None:  # fmt: skip
+    """Store that ``run`` evaluates the sources in ``window``. A source's next run counts as one more attempt."""
     row: Row = {
         **_at(window), "window_end": window.end, "window_name": window.name, "run": run, "state": "running",
         "started_at": now, "finished_at": None, "attempts": 1, "acts": acts,
         "rules_revision": rules_revision, "error": None,
     }  # fmt: skip
     attempts = tables.runs.c.attempts + case((tables.runs.c.run == run, 0), else_=1)
-    put(connection, tables.runs, row, {"attempts": attempts})
+    for source in sources:
+        put(connection, tables.runs, {**row, "source": source}, {"attempts": attempts})
 
 
 def finish_run(
-    connection: Connection, window: Window, *, state: str, now: datetime, error: str | None = None, drops: str = ""
-) -> None:
-    """Store how the evaluation of ``window`` ended. ``drops`` is the key of a note that no longer holds.
+    connection: Connection, window: Window, sources: Sequence[str], *, state: str, now: datetime,
+    error: str | None = None, drops: str = "",
+) -> None:  # fmt: skip
+    """Store how the evaluation of the sources in ``window`` ended.
 
-    Raises NotFound if none was begun.
+    ``drops`` is the key of a note that no longer holds, unless it is about other sources, too. Raises NotFound if the
+    run of a source was not begun.
     """
-    is_window = and_(tables.runs.c.schedule == window.schedule, tables.runs.c.window_start == window.start)
-    statement = update(tables.runs).where(is_window).values(state=state, finished_at=now, error=error)
-    if connection.execute(statement).rowcount == 0:
+    of_sources = and_(_is_window(tables.runs, window), tables.runs.c.source.in_(sources))
+    statement = update(tables.runs).where(of_sources).values(state=state, finished_at=now, error=error)
+    if connection.execute(statement).rowcount < len(sources):
         raise NotFound(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
             f"run the window again (`{_command(window)}`)"
         )
     if drops:
-        notes.drop(connection, drops)
+        notes.settle(connection, drops, sources)
+
+
+def _is_window(table: Table, window: Window) -> ColumnElement[bool]:
+    return and_(table.c.schedule == window.schedule, table.c.window_start == window.start)
 
 
 def _command(window: Window) -> str:
@@ -86,21 +94,38 @@ def _command(window: Window) -> str:
     return f"calmon run {window.schedule} {option} {window.name}"
 
 
-_RUN_OF = select(tables.runs).where(
-    tables.runs.c.schedule == bindparam("schedule"), tables.runs.c.window_start == bindparam("window_start")
+_RUNS_OF = (
+    select(tables.runs)
+    .where(tables.runs.c.schedule == bindparam("schedule"), tables.runs.c.window_start == bindparam("window_start"))
+    .order_by(tables.runs.c.source)
 )
 
 
-def run_of(connection: Connection, window: Window) -> Row | None:
-    """The row of the evaluation of ``window``, or None."""
-    row = connection.execute(_RUN_OF, _at(window)).mappings().first()
-    return None if row is None else dict(row)
+def runs_of(connection: Connection, window: Window) -> dict[str, Row]:
+    """Source -> the row of its evaluation in ``window``."""
+    return {row["source"]: dict(row) for row in connection.execute(_RUNS_OF, _at(window)).mappings()}
+
+
+def run_of(connection: Connection, window: Window, source: str) -> Row | None:
+    """The row of the evaluation of a source in ``window``, or None."""
+    return runs_of(connection, window).get(source)
+
+
+def evaluated_windows(
+    connection: Connection, schedule: Schedule, limit: int = 100, *, until: datetime | None = None
+) -> list[Window]:
+    """The newest windows of which a run has begun, newest first; ``until`` leaves out windows that begin later."""
+    rows = runs(connection, schedule, limit, until=until)
+    return list(dict.fromkeys(_window(row) for row in rows))
 
 
 def runs(
     connection: Connection, schedule: Schedule | None = None, limit: int = 100, *, until: datetime | None = None
 ) -> list[Row]:
-    """The evaluations of the newest windows, newest first; ``until`` leaves out windows that begin later."""
+    """The evaluations of each source in the newest windows, newest first, then by source.
+
+    ``limit`` counts windows; ``until`` leaves out windows that begin later.
+    """
     statement = _select_runs(of_schedule=schedule is not None, is_until=until is not None)
     values = {"schedule": schedule, "until": until, "limit": limit}
     return [dict(row) for row in connection.execute(statement, values).mappings()]
@@ -109,12 +134,15 @@ def runs(
 @cache
 def _select_runs(*, of_schedule: bool, is_until: bool) -> Select[Any]:
     table = tables.runs
-    statement = (
-        select(table).order_by(table.c.window_start.desc(), table.c.schedule).limit(bindparam("limit", type_=Integer))
-    )
+    newest = select(table.c.schedule, table.c.window_start).distinct()
     if of_schedule:
-        statement = statement.where(table.c.schedule == bindparam("schedule"))
-    return statement.where(table.c.window_start <= bindparam("until")) if is_until else statement
+        newest = newest.where(table.c.schedule == bindparam("schedule"))
+    if is_until:
+        newest = newest.where(table.c.window_start <= bindparam("until"))
+    order = (table.c.window_start.desc(), table.c.schedule)
+    window = newest.order_by(*order).limit(bindparam("limit", type_=Integer)).subquery()
+    same = and_(table.c.schedule == window.c.schedule, table.c.window_start == window.c.window_start)
+    return select(table).join(window, same).order_by(*order, table.c.source)
 
 
 def save(
@@ -221,27 +249,29 @@ def newest_window(connection: Connection, schedule: Schedule, source: str) -> st
     return max(found)[1] if found else None
 
 
-def judged(connection: Connection, schedule: Schedule, window_start: datetime) -> list[Row]:
-    """The number of current verdicts of one window, by source, outcome and reason."""
-    parameters = {"schedule": schedule, "window_start": window_start}
+def judged(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> list[Row]:
+    """The number of current verdicts of a source in one window, by outcome and reason."""
+    parameters = {"schedule": schedule, "window_start": window_start, "source": source}
     return [dict(row) for row in connection.execute(_select_judged(), parameters).mappings()]
 
 
 @cache
 def _select_judged() -> Select[Any]:
     table = tables.verdicts
-    columns = (table.c.source, table.c.window_name, table.c.outcome, table.c.reason)
-    of_window = (table.c.schedule == bindparam("schedule"), table.c.window_start == bindparam("window_start"))
-    counted = select(*columns, func.count().label("verdicts")).where(*of_window, table.c.current.is_(True))
+    columns = (table.c.window_name, table.c.outcome, table.c.reason)
+    of_source = [table.c[name] == bindparam(name) for name in ("schedule", "window_start", "source")]
+    counted = select(*columns, func.count().label("verdicts")).where(*of_source, table.c.current.is_(True))
     return counted.group_by(*columns).order_by(*columns)
 
 
-def not_judged(connection: Connection, schedule: Schedule, window_start: datetime, reason: Reason) -> list[Row]:
-    """Source, rule, severity and label of each current verdict of one window with this reason."""
+def not_judged(
+    connection: Connection, schedule: Schedule, window_start: datetime, source: str, reason: Reason
+) -> list[Row]:
+    """Rule, severity and label of each current verdict of a source in one window with this reason."""
     table = tables.verdicts
-    matches = and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.reason == reason.value)
-    statement = select(table.c.source, table.c.rule, table.c.severity, table.c.label).where(
-        matches, table.c.current.is_(True)
+    equals = {"schedule": schedule, "window_start": window_start, "source": source, "reason": reason.value}
+    statement = select(table.c.rule, table.c.severity, table.c.label).where(
+        *(table.c[name] == value for name, value in equals.items()), table.c.current.is_(True)
     )
     return [dict(row) | {"label": label_of(row["label"])} for row in connection.execute(statement).mappings()]
 
@@ -404,7 +434,10 @@ def _filtered(
 def with_window_end(table: Table) -> Select[Any]:
     """The rows with the end of their window. Only the run has it: days are not always 24 h long."""
     runs = tables.runs
-    same = and_(runs.c.schedule == table.c.schedule, runs.c.window_start == table.c.window_start)
+    same = and_(
+        runs.c.schedule == table.c.schedule, runs.c.window_start == table.c.window_start,
+        runs.c.source == table.c.source,
+    )  # fmt: skip
     return select(table, runs.c.window_end).select_from(table.outerjoin(runs, same))
 
 

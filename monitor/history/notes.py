@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlalchemy import Connection, delete, select
 
 from monitor.core.records import Note
@@ -14,6 +16,13 @@ from monitor.history.values import plain
 def put(connection: Connection, note: Note) -> None:
     """Write a note. It replaces the one with the same key."""
     put_row(connection, tables.notes, row_of(tables.notes, note, detail=plain(note.detail)))
+
+
+def settle(connection: Connection, key: str, sources: Collection[str]) -> None:
+    """Delete a note about nothing but these sources. One that names no sources is about all that its flow has."""
+    note = read(connection).get(key)
+    if note is not None and set(note.detail.get("sources", ())) <= set(sources):
+        drop(connection, key)
 
 
 def drop(connection: Connection, key: str) -> None:

@@ -158,11 +158,12 @@ def removed_until(connection: Connection) -> datetime | None:
 
 
 def is_removed(connection: Connection, window: Window) -> bool:
-    """Whether details of a window were removed and it was not evaluated again since."""
+    """Whether details of a window were removed, and a source of it was not evaluated again since."""
     note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection)
-    run = evaluations.run_of(connection, window)
-    ended = None if run is None else run["finished_at"]
-    return note is not None and until is not None and window.start <= until and (ended is None or ended < note.at)
+    if note is None or until is None or window.start > until:
+        return False
+    ends = [run["finished_at"] for run in evaluations.runs_of(connection, window).values()]
+    return not ends or any(ended is None or ended < note.at for ended in ends)
 
 
 def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:

@@ -82,14 +82,15 @@ def first_known(connection: Connection, schedule: Schedule) -> dict[tuple[dateti
     """(start of a window, source) -> when its estimates were first known, as far as the history says.
 
     Verdicts keep the time at which they were stored, also after the window was judged again; those of a source that
-    could not be read came without estimates. Of a source without verdicts it is the end of the window's last run.
+    could not be read came without estimates. Of a source without verdicts it is the end of its last run of the window.
     """
     judged, runs, table = tables.verdicts, tables.runs, tables.restatements
-    of_runs = select(runs.c.window_start, func.coalesce(runs.c.finished_at, runs.c.started_at).label("at"))
-    ended = {row.window_start: row.at for row in connection.execute(of_runs.where(runs.c.schedule == schedule))}
-    sources = select(tables.readings.c.window_start, tables.readings.c.source)
-    read = connection.execute(sources.where(tables.readings.c.schedule == schedule))
-    found = {(row.window_start, row.source): ended[row.window_start] for row in read if row.window_start in ended}
+    read, ended = tables.readings, func.coalesce(runs.c.finished_at, runs.c.started_at).label("at")
+    same = and_(
+        read.c.schedule == runs.c.schedule, read.c.window_start == runs.c.window_start, read.c.source == runs.c.source
+    )
+    of_runs = select(runs.c.window_start, runs.c.source, ended).join(read, same).where(runs.c.schedule == schedule)
+    found = {(row.window_start, row.source): row.at for row in connection.execute(of_runs)}
     for each, at, conditions in (
         (judged, judged.c.stored_at, judged.c.reason.not_in(_NOT_READ)),
         (table, table.c.restated_at, true()),

@@ -317,6 +317,8 @@ class Store:
     begin_run = _writing(evaluations.begin_run)
     finish_run = _writing(evaluations.finish_run)
     run_of = _reading(evaluations.run_of)
+    runs_of = _reading(evaluations.runs_of)
+    evaluated_windows = _reading(evaluations.evaluated_windows)
     runs = _reading(evaluations.runs)
     save_evaluation = _writing(evaluations.save)
     replace_estimates = _writing(evaluations.replace_estimates)

@@ -95,16 +95,16 @@ def _required(name: str, kind: Any, **options: Any) -> Column[Any]:
     return Column(name, kind, nullable=False, **options)
 
 
-# One row for each evaluated window; a repeated run replaces it.
+# One row for each source of an evaluated window; a repeated run of the source replaces it.
 runs = Table(
     "runs", metadata,
-    _key("schedule"), _key("window_start", _TIME), _required("window_end", _TIME),
+    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("window_end", _TIME),
     _required("window_name", String(32)), _required("run", String(64)), _required("state", String(32)),
     _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
     _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", ErrorText),
 )  # fmt: skip
 
-Index("ix_runs_window_start", runs.c.window_start)
+Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
 
 # The result of reading one source in one window: state is ok, relation_error or warehouse_failed.
 readings = Table(

@@ -95,7 +95,8 @@ def _pin(rows: Sequence[Any]) -> TimelineEvent:
 def _revisions(connection: Connection, since: datetime, until: datetime, schedule: Schedule) -> list[TimelineEvent]:
     table = tables.runs
     conditions = and_(table.c.schedule == schedule, table.c.window_start < until)
-    statement = select(table.c.window_start, table.c.rules_revision).where(conditions).order_by(table.c.window_start)
+    statement = select(table.c.window_start, table.c.rules_revision).where(conditions)
+    statement = statement.order_by(table.c.window_start, table.c.started_at)
     found, before = [], None
     for start, revision in connection.execute(statement):
         if before is not None and revision != before and start >= since:

@@ -11,7 +11,7 @@ _WINDOW = "schedule, window_name, window_start"
 _WEEK = "CASE schedule WHEN 'weekly' THEN window_name END AS week"
 VIEWS = {
     "v1_runs": f"""
-        SELECT {_WINDOW}, window_end, state, started_at, finished_at, attempts, acts, rules_revision, error
+        SELECT {_WINDOW}, window_end, source, state, started_at, finished_at, attempts, acts, rules_revision, error
         FROM runs""",
     "v1_readings": "SELECT schedule, window_start, source, state, rows, error, read_at FROM readings",
     "v1_rejected_rows": "SELECT schedule, window_start, source, reason, rows FROM quality",

@@ -132,7 +132,7 @@ def switch_source(
     is known, each rule has one verdict, which is about no label.
     """
     by_label = _by_label(monitor, part)
-    known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window)
+    known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window, part.source)
     again = begun is not None and begun["attempts"] > 1
 
     def evidence(label: str | None) -> Evidence:

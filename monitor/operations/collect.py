@@ -525,7 +525,7 @@ def earlier(
             continue
         reading, counts = read(monitor, past, name, baselines, store=store, reading=again, before=kept, judges=False)
         found.append(counts)
-        was_run = store and kept is not None and monitor.store.run_of(past) is not None
+        was_run = store and kept is not None and monitor.store.run_of(past, name) is not None
         if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:
             # late truths change the estimates of the window before; its verdicts are not changed
             data = SourceData(name, with_whole(reading), segments=reading.segments, baselines=baselines)

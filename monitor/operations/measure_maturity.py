@@ -74,6 +74,6 @@ def _is_restated(window: Window, known: ByLabel, before: Mapping[Key, Maturity])
 def _wait_no_longer(monitor: Monitor, window: Window, name: str, known: ByLabel) -> bool:
     """Whether a rule waited for truths when the window was last judged, and there are enough now."""
     least = {rule.id: rule.mature for rule in monitor.config.rules}
-    waiting = monitor.store.not_judged(window.schedule, window.start, Reason.NOT_MATURE)
-    waiting_rows = [row for row in waiting if row["source"] == name and row["label"] in known]
+    waiting = monitor.store.not_judged(window.schedule, window.start, name, Reason.NOT_MATURE)
+    waiting_rows = [row for row in waiting if row["label"] in known]
     return any(known[row["label"]].of_expected >= (least.get(row["rule"]) or 0.0) for row in waiting_rows)

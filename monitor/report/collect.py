@@ -81,7 +81,8 @@ class _Material:
     switches: Mapping[Key, SwitchState]
     identity: Identity
     events: Mapping[Key, Sequence[SwitchEvent]]
-    ran: datetime | None
+    ran: Mapping[str, datetime]
+    """Source -> the end of its run of the window."""
     now: datetime
     maturity: Mapping[Subject, Maturity]
     removed: bool
@@ -114,7 +115,7 @@ def collect_report(
         verdicts=tuple(verdict for report in subjects for verdict in report.verdicts),
         automation=tuple(report.switch for report in subjects if report.switch is not None),
         automation_now=tuple(report.switch_now for report in subjects if report.switch_now is not None),
-        switched_at=material.ran,
+        switched_at=max(material.ran.values(), default=None),
         shifts=shifts,
         shifted=findings(shifts, config.evaluation.false_discovery_rate),
         noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
@@ -139,8 +140,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
     for baseline in store.baselines():
         baselines.setdefault((baseline.source, baseline.label), []).append(baseline)
     verdicts = store.verdicts(schedule=window.schedule, between=(first, window.start))
-    run = store.run_of(window)
-    ran = None if run is None else run["finished_at"]
+    ran = {source: run["finished_at"] for source, run in store.runs_of(window).items() if run["finished_at"]}
     return _Material(
         config=config,
         window=window,
@@ -155,7 +155,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime, history
         then=_of_baselines(store, config, window, verdicts, baselines),
         switches={(state.source, state.label): state for state in store.switches()},
         identity=store.identity(),
-        events=by_switch(store.switch_events(since=window.start if ran is None else min(window.start, ran))),
+        events=by_switch(store.switch_events(since=min(window.start, *ran.values()) if ran else window.start)),
         ran=ran,
         now=now,
         maturity={m.subject: m for name in config.sources for m in _maturities(store, window, name)},
@@ -415,7 +415,7 @@ def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -
 
 def _switch_then(material: _Material, subject: Subject) -> SwitchRow | None:
     """The switch at the end of the window's run, from its events; where no run is known, the switch of now."""
-    at, source = material.ran, subject.source
+    at, source = material.ran.get(subject.source), subject.source
     if at is None:
         return _switch_now(material, subject)
     whole = switch_as_of(material.events.get((source, None), ()), at, source=source, label=None)

@@ -298,8 +298,7 @@ class Service:
     def _windows(self) -> list[Window]:
         """The weeks that were evaluated, newest first."""
         with self._history() as store:
-            rows = store.runs("weekly", limit=WEEKS, until=self._clock())
-        return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
+            return list(store.evaluated_windows("weekly", limit=WEEKS, until=self._clock()))
 
     def _newest_config(self) -> Config | None:
         """The present alerts.yaml; None where it is broken: an old one must not publish its thresholds again."""

@@ -24,7 +24,6 @@ from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule
 from monitor.evaluation.label_state import states_of
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
-from monitor.report.newest import newest_verdicts
 
 MOST_LABELS = 1_000
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
@@ -51,17 +50,16 @@ def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool
 
 
 def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> Shown:
-    """The numbers in the history: for each schedule those of the newest window that was judged."""
+    """The numbers in the history: for each schedule and source those of the newest window that was judged."""
     seen = observed(store, config, now, has_buttons=has_buttons)
     verdicts: list[Verdict] = []
     estimates: list[Estimate] = []
     quality: list[tuple[Schedule, RejectedRows]] = []
     for schedule in SCHEDULES:
-        verdicts += newest_verdicts(store, schedule, config.sources)
-        newest = next((run for run in seen.runs if run.schedule == schedule and run.state == "done"), None)
-        if newest is not None:
-            estimates += store.estimates(schedule=schedule, window_start=newest.window_start)
-            quality += [(schedule, each) for each in store.quality(schedule, newest.window_start)]
+        for source, run in seen.newest_done(schedule).items():
+            verdicts += store.verdicts(schedule=schedule, source=source, window_start=run.window_start)
+            estimates += store.estimates(schedule=schedule, source=source, window_start=run.window_start)
+            quality += [(schedule, each) for each in store.quality(schedule, run.window_start, source)]
     incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
     return Shown(now, seen, verdicts, estimates, quality, incidents, store.delivery_counts())
 
@@ -87,12 +85,12 @@ def families(shown: Shown) -> Iterator[Metric]:
 
 
 def _runs(shown: Shown) -> Iterator[Metric]:
-    newest: dict[tuple[str, str], float] = {}
+    newest: dict[tuple[str, str, str], float] = {}
     for run in shown.seen.runs:
-        at = (run.finished_at or run.started_at).timestamp()
-        newest[run.schedule, run.state] = max(newest.get((run.schedule, run.state), at), at)
-    words = "When a run of this schedule last came to this state"
-    yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "state"), newest)
+        at, key = (run.finished_at or run.started_at).timestamp(), (run.schedule, run.source, run.state)
+        newest[key] = max(newest.get(key, at), at)
+    words = "When a run of this schedule and source last came to this state"
+    yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "source", "state"), newest)
 
 
 def _states(shown: Shown) -> Iterator[Metric]:

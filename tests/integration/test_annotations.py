@@ -103,7 +103,7 @@ def test_versions_pins_rules_and_thresholds_are_on_the_timeline_by_themselves(st
     for number, versions in enumerate([{"2.1": 9}, {"2.1": 9, "2.2": 1}, {"2.2": 9}]):
         store.save_reading(week(number), StoredReading("tickets", versions=versions), NOW)
         revision = "r1" if number < 2 else "r2"
-        store.begin_run(week(number), run=f"run {number}", acts=False, rules_revision=revision, now=NOW)
+        store.begin_run(week(number), ["tickets"], run=f"run {number}", acts=False, rules_revision=revision, now=NOW)
     counts = counts_from_rows([0.2, 0.8], [0, 1])
     for label in ("billing", "legal"):
         pin = Baseline(

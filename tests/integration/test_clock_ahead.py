@@ -42,7 +42,8 @@ def poison(monitor: Monitor) -> Window:
     """What a run at +365 days left behind in a history of the version before: everything ``no_rows``."""
     ahead, store = of_a_year_ahead(monitor), monitor.store
     when = NOW + timedelta(days=365)
-    store.begin_run(ahead, run="ahead", acts=True, rules_revision=monitor.config.revision, now=when)
+    revision = monitor.config.revision
+    store.begin_run(ahead, ["tickets"], run="ahead", acts=True, rules_revision=revision, now=when)
     none = [
         Verdict(
             id=f"ahead-{label}", rule="automated-overconfidence", subject=Subject("tickets", label), window=ahead,
@@ -52,7 +53,7 @@ def poison(monitor: Monitor) -> Window:
         for label in worlds.LABELS
     ]  # fmt: skip
     store.save_evaluation(ahead, ["tickets"], [], none, [], when)
-    store.finish_run(ahead, state="done", now=when)
+    store.finish_run(ahead, ["tickets"], state="done", now=when)
     return ahead
 
 

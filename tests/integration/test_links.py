@@ -32,8 +32,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with Store.from_url(place.store_url) as store:
         for name in ("2026-W46", "2026-W47", "2026-W48"):
             window = week(name, UTC_ZONE)
-            store.begin_run(window, run="r", acts=True, rules_revision="", now=datetime(2026, 1, 1, tzinfo=UTC))
-            store.finish_run(window, state="done", now=datetime(2026, 1, 1, tzinfo=UTC))
+            store.begin_run(
+                window, ["tickets"], run="r", acts=True, rules_revision="", now=datetime(2026, 1, 1, tzinfo=UTC)
+            )
+            store.finish_run(window, ["tickets"], state="done", now=datetime(2026, 1, 1, tzinfo=UTC))
     with running(place) as found:
         yield found
 
@@ -68,7 +70,9 @@ def test_every_link_of_what_a_monitor_writes_about_its_weeks_answers(tmp_path: P
             urls = links_in(*(delivery.payload for delivery in world.deliveries() if delivery.operation != "file"))
         with Store.from_url(place.store_url) as store:  # the service reads the history that the monitor writes
             for name in ("2026-W02", "2026-W03"):
-                store.begin_run(week(name, UTC_ZONE), run="r", acts=True, rules_revision="", now=datetime.now(UTC))
+                store.begin_run(
+                    week(name, UTC_ZONE), ["tickets"], run="r", acts=True, rules_revision="", now=datetime.now(UTC)
+                )
         assert any("/report?week=2026-W03" in url for url in urls)
         assert any("/docs/rules/automated-overconfidence" in url for url in urls)
         follow(service, urls, service.url)

@@ -482,9 +482,9 @@ def test_a_run_that_fails_says_so_in_the_history_and_the_next_one_renews_it(
             patch.setattr("monitor.run.evaluate", broken)
             with pytest.raises(ZeroDivisionError, match="a mistake"):
                 run_window(monitor, judged)
-        failed = monitor.store.run_of(judged)
+        failed = monitor.store.run_of(judged, "tickets")
         run_window(monitor, judged)
-        again = monitor.store.run_of(judged)
+        again = monitor.store.run_of(judged, "tickets")
     assert failed is not None
     assert (failed["state"], failed["error"]) == ("failed", "ZeroDivisionError: a mistake in computing ")
     assert failed["finished_at"] is not None

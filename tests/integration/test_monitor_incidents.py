@@ -318,7 +318,8 @@ def store_week(monitor: Monitor, index: int, reason: Reason, *, rejected: int = 
     window = week(WEEKS[index], monitor.config.zone)
     at = window.end + timedelta(hours=7)
     bad = (RejectedRows("tickets", "outcome_out_of_range", rejected, ()),) if rejected else ()
-    monitor.store.begin_run(window, run=f"r{index}", acts=True, rules_revision=monitor.config.revision, now=at)
+    revision = monitor.config.revision
+    monitor.store.begin_run(window, ["tickets"], run=f"r{index}", acts=True, rules_revision=revision, now=at)
     monitor.store.save_reading(window, StoredReading("tickets", rows=rows, quality=bad), at)
     verdicts = [
         Verdict(
@@ -328,7 +329,7 @@ def store_week(monitor: Monitor, index: int, reason: Reason, *, rejected: int = 
         for rule in monitor.config.rules_for("weekly") for label in ("steady", "rare")
     ]  # fmt: skip
     monitor.store.save_evaluation(window, ["tickets"], [], verdicts, [], at)
-    monitor.store.finish_run(window, state="done", now=at)
+    monitor.store.finish_run(window, ["tickets"], state="done", now=at)
 
 
 @pytest.mark.parametrize(

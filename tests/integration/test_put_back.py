@@ -84,7 +84,7 @@ def test_a_run_under_way_while_the_history_is_restored_names_the_command_that_co
         begun = [each.id for each in monitor.store.deliveries()]
         assert begun
         run_window(monitor, window)
-        stored = monitor.store.run_of(window)
+        stored = monitor.store.run_of(window, "tickets")
         assert stored is not None
         assert stored["state"] == "done"
         assert [each.id for each in monitor.store.deliveries()] == begun  # nothing is said twice

@@ -406,33 +406,33 @@ def test_the_migrations_belong_to_the_installed_package(tmp_path: Path):
 
 
 def test_a_repeated_run_renews_its_row(store: Store):
-    store.begin_run(week(), run="r1", acts=True, rules_revision="x", now=NOW)
-    store.finish_run(week(), state="failed", now=NOW, error="warehouse away")
-    store.begin_run(week(), run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
-    store.begin_run(week(), run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
-    row = store.run_of(week())
+    store.begin_run(week(), ["tickets"], run="r1", acts=True, rules_revision="x", now=NOW)
+    store.finish_run(week(), ["tickets"], state="failed", now=NOW, error="warehouse away")
+    store.begin_run(week(), ["tickets"], run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
+    store.begin_run(week(), ["tickets"], run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
+    row = store.run_of(week(), "tickets")
     assert row is not None
     assert (row["run"], row["attempts"], row["state"], row["error"]) == ("r2", 2, "running", None)
     assert (row["acts"], row["started_at"], row["finished_at"]) == (False, NOW + WEEK, None)
-    store.finish_run(week(), state="done", now=NOW + WEEK)
+    store.finish_run(week(), ["tickets"], state="done", now=NOW + WEEK)
     assert [r["state"] for r in store.runs()] == ["done"]
 
 
 def test_runs_come_newest_first_and_by_schedule(store: Store):
     day = Window(START, START + timedelta(days=1), "2026-11-09", "daily")
     for window in (week(0), week(1), day):
-        store.begin_run(window, run="r", acts=True, rules_revision="x", now=NOW)
+        store.begin_run(window, ["tickets"], run="r", acts=True, rules_revision="x", now=NOW)
     assert [r["window_name"] for r in store.runs("weekly")] == ["2026-W47", "2026-W46"]
     assert [r["window_name"] for r in store.runs(limit=1)] == ["2026-W47"]
-    assert store.run_of(week(5)) is None
+    assert store.run_of(week(5), "tickets") is None
 
 
 def test_finishing_what_was_never_begun_is_an_error(store: Store):
     with pytest.raises(NotFound, match=r"\(`calmon run weekly --week 2026-W46`\)"):
-        store.finish_run(week(), state="done", now=NOW)
+        store.finish_run(week(), ["tickets"], state="done", now=NOW)
     daily = windows.day("2026-11-16", ZoneInfo("UTC"))
     with pytest.raises(NotFound, match=r"\(`calmon run daily --date 2026-11-16`\)"):
-        store.finish_run(daily, state="done", now=NOW)
+        store.finish_run(daily, ["tickets"], state="done", now=NOW)
 
 
 # Readings
@@ -533,7 +533,7 @@ def test_an_empty_label_is_refused_since_it_would_be_the_whole_source(store: Sto
 
 
 def test_verdicts_estimates_and_shifts_come_back_as_they_were(store: Store):
-    store.begin_run(week(), run="r", acts=True, rules_revision="x", now=NOW)
+    store.begin_run(week(), ["tickets"], run="r", acts=True, rules_revision="x", now=NOW)
     whole = estimate(None, metric="mce")
     shift = ShiftResult(Subject("tickets", None), week(), "psi", "channel", 0.2, None, 900, 8000, {"worst": "web"})
     store.save_evaluation(week(), ["tickets"], [estimate(), whole], [verdict()], [shift], NOW)
@@ -645,7 +645,7 @@ def test_shift_tests_of_a_window_are_replaced(store: Store):
 def test_the_end_of_a_day_of_25_hours_comes_back(store: Store):
     start = datetime(2026, 10, 24, 22, tzinfo=UTC)
     day = Window(start, start + timedelta(hours=25), "2026-10-25", "daily")
-    store.begin_run(day, run="r", acts=True, rules_revision="x", now=NOW)
+    store.begin_run(day, ["tickets"], run="r", acts=True, rules_revision="x", now=NOW)
     store.save_evaluation(day, ["tickets"], [estimate(window=day)], [], [], NOW)
     assert store.estimates()[0].window == day
 
@@ -684,12 +684,12 @@ def test_numpy_numbers_are_stored_as_numbers(store: Store):
 
 def test_instants_of_any_zone_come_back_in_utc_and_naive_ones_are_refused(store: Store):
     berlin = NOW.astimezone(timezone(timedelta(hours=1)))
-    store.begin_run(week(), run="r", acts=True, rules_revision="x", now=berlin)
-    row = store.run_of(week())
+    store.begin_run(week(), ["tickets"], run="r", acts=True, rules_revision="x", now=berlin)
+    row = store.run_of(week(), "tickets")
     assert row is not None
     assert (row["started_at"], row["started_at"].tzinfo) == (NOW, UTC)
     with pytest.raises(Exception, match="has no time zone"):
-        store.finish_run(week(), state="done", now=NOW.replace(tzinfo=None))
+        store.finish_run(week(), ["tickets"], state="done", now=NOW.replace(tzinfo=None))
 
 
 def test_the_same_evaluation_twice_is_stored_once(store: Store):
@@ -744,7 +744,7 @@ def test_estimates_of_one_source_are_replaced_and_of_the_others_kept(store: Stor
 def test_estimates_of_before_late_truths_have_the_end_of_a_week_in_which_clocks_change(store: Store):
     """By the usual length, the week ended an hour too late: the history took it for one of another time zone."""
     short = windows.week("2026-W13", ZoneInfo("Europe/Berlin"))
-    store.begin_run(short, run="r", acts=True, rules_revision="r1", now=NOW)
+    store.begin_run(short, ["tickets"], run="r", acts=True, rules_revision="r1", now=NOW)
     store.save_evaluation(short, ["tickets"], [estimate(window=short)], [], [], NOW)
     store.keep_former(short, "tickets", NOW)
     (former,) = store.former_estimates("weekly", NOW - timedelta(hours=1))[short.start, "tickets"]
@@ -760,10 +760,10 @@ def test_a_window_is_known_since_its_first_evaluation_however_often_it_was_judge
     store.save_evaluation(week(), ["tickets"], [estimate()], [verdict("v2")], [], later)
     assert store.first_known("weekly") == {(START, "tickets"): NOW}
     assert store.first_known("daily") == {}
-    store.begin_run(week(1), run="r", acts=True, rules_revision="r1", now=NOW)
+    store.begin_run(week(1), ["mail"], run="r", acts=True, rules_revision="r1", now=NOW)
     store.save_reading(week(1), StoredReading("mail", "ok"), NOW)  # no rule judges it
     assert store.first_known("weekly")[START + WEEK, "mail"] == NOW
-    store.finish_run(week(1), state="done", now=later)
+    store.finish_run(week(1), ["mail"], state="done", now=later)
     assert store.first_known("weekly")[START + WEEK, "mail"] == later
     store.keep_former(week(1), "mail", later - timedelta(hours=1))
     assert store.first_known("weekly")[START + WEEK, "mail"] == later - timedelta(hours=1)

@@ -64,13 +64,15 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "a claim": lambda s: s.claim_delivery("e1", from_state="pending", worker="w", now=NOW),
     "runs": lambda s: s.runs(limit=200, until=NOW),
     "runs of a schedule": lambda s: s.runs("weekly", limit=12, until=NOW),
+    "weeks that were evaluated": lambda s: s.evaluated_windows("weekly", limit=12, until=NOW),
+    "runs of a window": lambda s: s.runs_of(WINDOW),
     "readings": lambda s: s.readings_seen(NOW - timedelta(weeks=12), NOW),
     "a reading": lambda s: s.load_reading("weekly", WINDOW.start, "tickets"),
     "promises of a year": lambda s: s.past_promises("tickets", WINDOW, 51, ZoneInfo("UTC")),
     "the newest evaluated window": lambda s: s.newest_evaluated("weekly", "tickets"),
     "the newest window of a source": lambda s: s.newest_window("weekly", "tickets"),
-    "what was judged": lambda s: s.judged("weekly", WINDOW.start),
-    "what was not judged": lambda s: s.not_judged("weekly", WINDOW.start, Reason.NO_ROWS),
+    "what was judged": lambda s: s.judged("weekly", WINDOW.start, "tickets"),
+    "what was not judged": lambda s: s.not_judged("weekly", WINDOW.start, "tickets", Reason.NO_ROWS),
     "verdicts of a window": lambda s: s.verdicts(schedule="weekly", window_start=WINDOW.start),
     "verdicts of a trend": lambda s: s.verdicts(
         schedule="weekly", source="tickets", label="billing", between=BETWEEN

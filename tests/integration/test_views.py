@@ -39,7 +39,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         url = new_postgres_database(request.getfixturevalue("postgres_url"))
     with Store.from_url(url) as found:
         for number in range(2):
-            found.begin_run(week(number), run=f"r{number}", acts=True, rules_revision="r1", now=NOW)
+            found.begin_run(week(number), ["tickets"], run=f"r{number}", acts=True, rules_revision="r1", now=NOW)
             whole, part = estimate(None, window=week(number)), estimate(window=week(number))
             segment = estimate(window=week(number), subject=Subject("tickets", "billing", ("channel", "web")))
             overconfidence = replace(estimate(metric="overconfidence", window=week(number)), where="automated")
@@ -49,7 +49,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             again = verdict(f"new{number}", week(number), outcome="breach" if number else "ok")
             found.save_evaluation(week(number), ["tickets"], every, [again], [], NOW)
             found.save_reading(week(number), StoredReading("tickets", rows=10), NOW)
-            found.finish_run(week(number), state="done", now=NOW)
+            found.finish_run(week(number), ["tickets"], state="done", now=NOW)
         told = Diagnosis(
             "tickets", "billing", week(1), DiagnosisState.UNSAFE, LabelProblem.OVERCONFIDENT, segment=("channel", "web")
         )

@@ -29,16 +29,15 @@ from monitor.demo import story
 from monitor.history.store import Store
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
-from monitor.report.newest import newest_verdicts
 from monitor.run import deliver, run_window
 from monitor.service.backend import Service
 from monitor.service.pages.automation import PAGE
 from monitor.service.pages.base import PageRequest
-from monitor.service.prometheus import exposition
+from monitor.service.prometheus import exposition, gather
 from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.alerts_world import CONFIG as ALERTS
 from tests.fakes.alerts_world import Judged, alerts_world
-from tests.fakes.world import WEEKS, World, make_world, pinned_world, rows, write_duckdb
+from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world, rows, write_duckdb
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +288,7 @@ def test_prometheus_reads_what_the_history_holds(world: World):
             for e in monitor.store.estimates(window_start=week(WEEKS[10], monitor.config.zone).start)
         }
     assert found["calmon_last_run_timestamp_seconds"] == [
-        ({"schedule": "weekly", "state": "done"}, judged_at(10).timestamp())
+        ({"schedule": "weekly", "source": "tickets", "state": "done"}, judged_at(10).timestamp())
     ]
     assert {"schedule": "weekly", "source": "tickets"} in [labels for labels, _ in found["calmon_rows"]]
     shown = {(row["label"], row["metric"], row["where"]): value for row, value in found["calmon_estimate"]}
@@ -323,15 +322,17 @@ def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_wind
     weeks = [week(name, ZoneInfo("UTC")) for name in ("2026-W44", "2026-W45")]
     with Store.from_url(f"sqlite:///{tmp_path}/newest.sqlite") as store:
         for window, sources in zip(weeks, (("a", "b"), ("a",)), strict=True):
-            store.begin_run(window, run=window.name, acts=True, rules_revision="1", now=sunday)
+            store.begin_run(window, sources, run=window.name, acts=True, rules_revision="1", now=sunday)
             verdicts = [
                 Verdict(f"{window.name}{s}", "r", Subject(s, "x"), window, "ece", "all", "ok", Reason.WITHIN_THRESHOLD,
                         "warning", 0.02) for s in sources
             ]  # fmt: skip
             store.save_evaluation(window, sources, [], verdicts, [], sunday)
-            store.finish_run(window, state="done", now=sunday)
-        found = newest_verdicts(store, "weekly", ["a", "b"])
-    assert {(v.subject.source, v.window.name) for v in found} == {("a", "2026-W45"), ("b", "2026-W44")}
+            store.finish_run(window, sources, state="done", now=sunday)
+        now = weeks[-1].end + timedelta(hours=7)
+        two = CONFIG.replace("  tickets:", "  b: {relation: b, score_is: probability_of_label}\n  a:")
+        shown = gather(store, parse_config(two), now)
+    assert {(v.subject.source, v.window.name) for v in shown.verdicts} == {("a", "2026-W45"), ("b", "2026-W44")}
 
 
 def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(world: World):

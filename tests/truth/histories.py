@@ -613,7 +613,7 @@ def _read_again(told: Story, window: Window, source: str) -> None:
     reading = Reading(source, past, {}, {}, 1.0, versions, quality, rows)
     baselines = collecting.references_of(monitor, source).baselines
     collecting.read(monitor, past, source, baselines, store=True, reading=reading, before=kept, judges=False)
-    if rows != kept.rows and monitor.store.run_of(past) is not None:
+    if rows != kept.rows and monitor.store.run_of(past, source) is not None:
         monitor.store.replace_estimates(past, source, _estimates_of(told, past, source, share))
     before.append(rows)
     most = max(before[:-1])

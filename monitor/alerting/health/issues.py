@@ -121,7 +121,7 @@ baseline, or a later run judges it once its truths are known."""
 
 @dataclass(frozen=True, slots=True)
 class RunSeen:
-    """One evaluation in the history: ``state`` is running, done or failed; ``rules_revision`` is that of
+    """One evaluation of a source in the history: ``state`` is running, done or failed; ``rules_revision`` is that of
     the rules it judged by."""
 
     schedule: Schedule
@@ -132,6 +132,7 @@ class RunSeen:
     finished_at: datetime | None = None
     error: str | None = None
     rules_revision: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,16 @@ class Observed:
     sent: tuple[datetime, datetime] | None = None
     has_buttons: bool = False
 
+    def runs_of(self, schedule: Schedule) -> dict[str, list[RunSeen]]:
+        """Source of alerts.yaml -> its runs on a schedule, in the order of ``runs``."""
+        of_schedule = [run for run in self.runs if run.schedule == schedule]
+        return {source: [run for run in of_schedule if run.source == source] for source in self.sources}
+
+    def newest_done(self, schedule: Schedule) -> dict[str, RunSeen]:
+        """Source of alerts.yaml -> its run of the newest window that was judged."""
+        done = {source: [run for run in runs if run.state == "done"] for source, runs in self.runs_of(schedule).items()}
+        return {source: max(runs, key=lambda run: run.window_start) for source, runs in done.items() if runs}
+
     def is_lost(self, source: str) -> bool:
         """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
         return source not in self.sources and source not in self.with_scores
@@ -248,7 +259,6 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     found = [
         *_history(observed, now),
         *_runs(observed, now),
-        *_left_out(observed, now),
         *_flows(observed, now),
         *data,
         *judged,
@@ -295,44 +305,51 @@ def _history(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for schedule in observed.scheduled:
-        runs = {run.window_start: run for run in observed.runs if run.schedule == schedule}
-        newest = windows.last_ready(schedule, now, observed.zone)
-        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
-        judged = {start for start in runs for due in (newest, late) if windows.are_same(schedule, start, due.start)}
-        # a schedule that never ran may be new in alerts.yaml: count from the first run by the present rules
-        by_present = (run.started_at for run in observed.runs if run.rules_revision == observed.rules_revision)
-        since = observed.since if runs else min(by_present, default=None)
-        if not judged and since is not None and since < late.end:
-            yield _missing(schedule, late, max(runs, default=None), observed.zone)
-        if runs:
-            yield from _state(runs[max(judged)] if judged else max(runs.values(), key=lambda r: r.started_at), now)
+        newest, late = (windows.last_ready(schedule, at, observed.zone) for at in (now, now - OVERDUE))
+        runs_of = observed.runs_of(schedule)
+        judged = {source: [r for r in runs if _is_of(r, newest, late)] for source, runs in runs_of.items()}
+        missing = [s for s, runs in runs_of.items() if not judged[s] and _is_due(observed, schedule, runs, late)]
+        if missing and not any(judged.values()):
+            last = max((run.window_start for runs in runs_of.values() for run in runs), default=None)
+            yield _missing(schedule, late, last, observed.zone)
+        elif missing:
+            yield _left_out(schedule, late, missing)
+        shown = [
+            max(judged[source], key=lambda run: run.window_start)
+            if judged[source]
+            else max(runs, key=lambda run: run.started_at)
+            for source, runs in runs_of.items()
+            if runs
+        ]
+        for state in dict.fromkeys((run.window_name, run.state, run.started_at) for run in shown):
+            alike = [run for run in shown if (run.window_name, run.state, run.started_at) == state]
+            yield from _state(alike, now, is_whole=len(alike) == len(observed.sources))
 
 
-def _left_out(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    """Sources that the newest run of a schedule did not read, as where runs of single sources take the place of it.
+def _is_of(run: RunSeen, *due: Window) -> bool:
+    return any(windows.are_same(run.schedule, run.window_start, window.start) for window in due)
 
-    Only a run by the present rules counts, since a source may be new in alerts.yaml.
+
+def _is_due(observed: Observed, schedule: Schedule, runs: Sequence[RunSeen], late: Window) -> bool:
+    """Whether a source that was run before (``runs``) should have been in the window ``late``.
+
+    One that never was, or a schedule, may be new in alerts.yaml: only runs by the present rules count.
     """
-    for schedule in observed.scheduled:
-        late = windows.last_ready(schedule, now - OVERDUE, observed.zone)
-        judged = (
-            r for r in observed.runs if (r.schedule, r.state) == (schedule, "done") and r.window_start <= late.start
-        )
-        newest = max(judged, key=lambda run: run.window_start, default=None)
-        if newest is None or newest.rules_revision != observed.rules_revision:
-            continue
-        read = {r.source for r in observed.readings if (r.schedule, r.window_start) == (schedule, newest.window_start)}
-        missing = [source for source in observed.sources if source not in read]
-        run = f"The {schedule} run of {newest.window_name}"
-        if read and missing:
-            yield HealthIssue(
-                WatchReason.RUN_MISSING,
-                "critical",
-                f"{schedule}:sources",
-                f"{run} left out {_names(missing)}: it was of other sources alone.",
-                f"{_again(schedule, newest.window_name)}; if each source has a deployment of its own, check that none "
-                "is paused",
-            )
+    by_present = [run for run in observed.runs if run.rules_revision == observed.rules_revision]
+    since = observed.since if runs else min((run.started_at for run in by_present), default=None)
+    beside = any(run.schedule == schedule and run.state == "done" and _is_of(run, late) for run in by_present)
+    return beside or (since is not None and since < late.end)
+
+
+def _left_out(schedule: Schedule, late: Window, missing: Sequence[str]) -> HealthIssue:
+    """Sources that were not run in a window while others were, as by deployments of single sources."""
+    return HealthIssue(
+        WatchReason.RUN_MISSING,
+        "critical",
+        f"{schedule}:sources",
+        f"The {schedule} run of {late.name} left out {_names(missing)}: it was of other sources alone.",
+        f"{_again(schedule, late.name)}; if each source has a deployment of its own, check that none is paused",
+    )
 
 
 def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: ZoneInfo) -> HealthIssue:
@@ -354,15 +371,18 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
     )
 
 
-def _state(run: RunSeen, now: datetime) -> Iterable[HealthIssue]:
+def _state(runs: Sequence[RunSeen], now: datetime, *, is_whole: bool) -> Iterable[HealthIssue]:
+    """That the run of these sources failed or hangs; ``is_whole``: it was of all sources."""
+    run, names = runs[0], [run.source for run in runs]
+    what = f"The {run.schedule} run of {run.window_name}{'' if is_whole else f' for {_names(names)}'}"
     again = _again(run.schedule, run.window_name)
-    key = f"{run.schedule}:{run.window_name}"
+    key = ":".join((run.schedule, run.window_name, *([] if is_whole else sorted(names))))
     if run.state == "failed":
         yield HealthIssue(
             WatchReason.RUN_FAILED,
             "critical",
             key,
-            f"The {run.schedule} run of {run.window_name} failed: {run.error or 'it left no reason'}",
+            f"{what} failed: {run.error or 'it left no reason'}",
             f"fix what it names, then {again}: it continues where it stopped",
         )
     elif run.state == "running" and now - run.started_at > HUNG:
@@ -370,8 +390,8 @@ def _state(run: RunSeen, now: datetime) -> Iterable[HealthIssue]:
             WatchReason.RUN_HUNG,
             "critical",
             key,
-            f"The {run.schedule} run of {run.window_name} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not "
-            "ended: it hangs, or its process was killed.",
+            f"{what} began at {run.started_at:%Y-%m-%d %H:%M} UTC and has not ended: it hangs, or its process was "
+            "killed.",
             f"read the log of the run, then {again}",
         )
 
@@ -397,7 +417,7 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for key, note in sorted(observed.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
         # a note from the future is left out: this clock is behind, or the flow's was ahead
-        if key != flow and note.at <= now and not _has_run_since(observed, flow, note.at):
+        if key != flow and note.at <= now and not _has_run_since(observed, flow, note):
             yield _flow_failed(flow, note)
 
 
@@ -427,16 +447,18 @@ def _flow_failed(flow: str, note: Note) -> HealthIssue:
     )
 
 
-def _has_run_since(observed: Observed, flow: str, at: datetime) -> bool:
-    """Whether the flow's run was done later, or is stored as failed, which is reported already."""
+def _has_run_since(observed: Observed, flow: str, note: Note) -> bool:
+    """Whether the flow's sources were judged later, or their run is stored as failed, which is reported already."""
     if flow == "calmon-watchdog":
         looked = observed.notes.get(WATCHDOG_NOTE)
-        return looked is not None and looked.at > at
-    runs = [run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow)]
-    later = any(run.state == "done" and run.finished_at is not None and run.finished_at > at for run in runs)
+        return looked is not None and looked.at > note.at
+    named = set(note.detail.get("sources", ())) & {*observed.sources}
+    of_schedule = [run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow)]
+    runs = [run for run in of_schedule if not named or run.source in named]
+    later = {run.source for run in runs if run.state == "done" and run.finished_at and run.finished_at > note.at}
     newest = max(runs, key=lambda run: run.started_at, default=None)
     shown = SCHEDULE_OF.get(flow) in observed.scheduled and newest is not None and newest.state == "failed"
-    return later or shown
+    return (bool(later) and named <= later) or shown
 
 
 def _data(observed: Observed) -> Iterable[HealthIssue]:
@@ -762,7 +784,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         names = _names([s.label or "the source as a whole" for s in states])
         planned = any(map(is_for_a_time, states))
-        if band is not None and (planned or _will_be_renewed(observed, until, now)):
+        if band is not None and (planned or _will_be_renewed(observed, source, until, now)):
             continue
         if hours <= 0:
             yield HealthIssue(
@@ -839,13 +861,13 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
         )
 
 
-def _will_be_renewed(observed: Observed, until: datetime, now: datetime) -> bool:
+def _will_be_renewed(observed: Observed, source: str, until: datetime, now: datetime) -> bool:
     """Whether the schedule that gave this lease has its next run before the end, and that run is not late yet."""
     for schedule in observed.scheduled:
-        done = [r.window_start for r in observed.runs if r.schedule == schedule and r.state == "done"]
-        if not done:
+        newest = observed.newest_done(schedule).get(source)
+        if newest is None:
             continue
-        last = windows.begun(schedule, max(done), observed.zone)
+        last = windows.begun(schedule, newest.window_start, observed.zone)
         due = windows.following(last, observed.zone).end + windows.SETTLE + OVERDUE
         if last.end + observed.lease == until and now < due <= until:
             return True

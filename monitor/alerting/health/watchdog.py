@@ -91,7 +91,12 @@ def observed(
         rules_revision=config.revision,
         lease=config.automation.lease,
         identity=store.identity(),
-        judged=[each for schedule in scheduled for each in _judged(store, runs, schedule)],
+        judged=[
+            each
+            for schedule in scheduled
+            for source in config.sources
+            for each in _judged(store, runs, schedule, source)
+        ],
         notes=store.notes(),
         in_threads=frozenset(
             (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
@@ -103,49 +108,47 @@ def observed(
     )
 
 
-def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule) -> Iterator[JudgedSeen]:
-    """The verdicts of the newest window of a schedule, source by source."""
-    done = [run for run in runs if run.schedule == schedule and run.state == "done"]
-    if not done:
+def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: str) -> Iterator[JudgedSeen]:
+    """The verdicts of a source in its newest window of a schedule, if there are any."""
+    done = [run for run in runs if (run.schedule, run.source, run.state) == (schedule, source, "done")]
+    rows = store.judged(schedule, done[0].window_start, source) if done else []
+    if not rows:
         return
     newest, before = done[0], done[1 : SINCE_BACK + 1]
-    rows = store.judged(schedule, newest.window_start)
-    for source in sorted({row["source"] for row in rows}):
-        of_source = [row for row in rows if row["source"] == source]
-        reasons = {Reason(r["reason"]): int(r["verdicts"]) for r in of_source if r["outcome"] == "not_evaluated"}
-        evaluated = sum(int(row["verdicts"]) for row in of_source if row["outcome"] != "not_evaluated")
-        by_label = [reason for reason in _REPORTED_BY_LABEL if reason in reasons]
-        keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
-        not_judged = {r: store.not_judged(schedule, newest.window_start, r) for r in by_label}
-        yield JudgedSeen(
-            schedule,
-            newest.window_name,
-            source,
-            evaluated,
-            reasons,
-            labels={
-                reason: [(row["rule"], row["severity"], row["label"]) for row in found if row["source"] == source]
-                for reason, found in not_judged.items()
-            },
-            since={key: _since(store, newest, before, source, key) for key in keys},
-            **(_lost(store, newest, source) if Reason.REJECTED_ROWS in by_label else {}),
-        )
+    reasons = {Reason(row["reason"]): int(row["verdicts"]) for row in rows if row["outcome"] == "not_evaluated"}
+    evaluated = sum(int(row["verdicts"]) for row in rows if row["outcome"] != "not_evaluated")
+    by_label = [reason for reason in _REPORTED_BY_LABEL if reason in reasons]
+    keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
+    not_judged = {reason: store.not_judged(schedule, newest.window_start, source, reason) for reason in by_label}
+    yield JudgedSeen(
+        schedule,
+        newest.window_name,
+        source,
+        evaluated,
+        reasons,
+        labels={
+            reason: [(row["rule"], row["severity"], row["label"]) for row in rows]
+            for reason, rows in not_judged.items()
+        },
+        since={key: _since(store, newest, before, key) for key in keys},
+        **(_lost(store, newest) if Reason.REJECTED_ROWS in by_label else {}),
+    )
 
 
-def _lost(store: Store, run: RunSeen, source: str) -> dict[str, Any]:
+def _lost(store: Store, run: RunSeen) -> dict[str, Any]:
     """Why rows of a source were rejected, with the items of some of them."""
-    lost = store.rejections(run.schedule, run.window_start, source)
+    lost = store.rejections(run.schedule, run.window_start, run.source)
     reason = lost.gravest.reason if lost.gravest else None
-    found = [q for q in store.quality(run.schedule, run.window_start) if (q.source, q.reason) == (source, reason)]
+    found = [q for q in store.quality(run.schedule, run.window_start, run.source) if q.reason == reason]
     items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
     return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
 
 
-def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], source: str, key: str) -> str:
+def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -> str:
     """The first of the consecutive windows in which the reason ``key`` held ("": in which nothing was judged)."""
 
     def holds(run: RunSeen) -> bool:
-        rows = [row for row in store.judged(run.schedule, run.window_start) if row["source"] == source]
+        rows = store.judged(run.schedule, run.window_start, run.source)
         if key:
             return any(row["reason"] == key for row in rows)
         return bool(rows) and all(row["outcome"] == "not_evaluated" for row in rows)
@@ -236,9 +239,13 @@ def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool
     return any(post.sent_at is not None and now - post.sent_at < repeat for post in posts)
 
 
-def note_failure(store: Store, flow: str, error: str, now: datetime) -> None:
-    """Store that a flow failed, for the next look; without secrets, and cut to what a message shows."""
-    store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, {"error": without_secrets(error)[:ERROR_LENGTH]}))
+def note_failure(store: Store, flow: str, error: str, now: datetime, sources: Sequence[str] = ()) -> None:
+    """Store that a flow failed, for the next look; without secrets, and cut to what a message shows.
+
+    ``sources`` are those that it was to judge: the failure is over when all of them have been.
+    """
+    detail = {"error": without_secrets(error)[:ERROR_LENGTH], "sources": list(sources)}
+    store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, detail))
 
 
 def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:

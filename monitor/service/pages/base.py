@@ -108,8 +108,7 @@ class PageContext:
 
     def weeks(self, limit: int = WEEKS_SHOWN) -> list[Window]:
         """The weeks that were evaluated, newest first."""
-        rows = self.store.runs("weekly", limit=limit, until=self.now)
-        return [Window(row["window_start"], row["window_end"], row["window_name"], "weekly") for row in rows]
+        return list(self.store.evaluated_windows("weekly", limit=limit, until=self.now))
 
     def week(self, name: str = "week") -> Window | None:
         """The week that a parameter names, else the newest (None: there is none yet). Raises RequestRefused."""

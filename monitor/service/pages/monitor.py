@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import metadata
 from typing import Any
@@ -27,7 +27,7 @@ def make(context: PageContext) -> PageContent:
     """The last weeks of the monitor's own work."""
     weeks, now, store = SPANS[context.choice("weeks", SPANS, "13")], context.now, context.store
     since = now - timedelta(weeks=weeks)
-    runs = [row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since]
+    runs = _by_run(row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since)
     readings = store.readings_seen(since, now)
     failed = [row for row in readings if row["state"] != "ok"]
     rejected = store.rejected_by_reason(since, now)
@@ -53,6 +53,14 @@ def make(context: PageContext) -> PageContent:
         "leases": lambda: Table(("source", "label", "lease_until", "state"), [(*row[:3], row[4]) for row in leases]),
     }
     return PageContent("monitor.html.j2", "Monitor", values, tables)
+
+
+def _by_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of sources that were run together as one, with their names; in the order of ``rows``."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run"], []).append(row)
+    return [{**together[0], "sources": ", ".join(row["source"] for row in together)} for together in found.values()]
 
 
 def took(run: Mapping[str, Any]) -> timedelta | None:
@@ -119,7 +127,18 @@ def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
 
 
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:
-    head = ("schedule", "window", "state", "started_at", "finished_at", "attempts", "acts", "rules_revision", "error")
+    head = (
+        "schedule",
+        "window",
+        "sources",
+        "state",
+        "started_at",
+        "finished_at",
+        "attempts",
+        "acts",
+        "rules_revision",
+        "error",
+    )
     names = ("schedule", "window_name", *head[2:])
     return Table(head, [[run[name] for name in names] for run in runs])
 

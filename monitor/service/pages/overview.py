@@ -31,10 +31,11 @@ from monitor.report import words
 from monitor.report.figures import heat
 from monitor.report.figures.automation_work import together
 from monitor.report.figures.svg import figure, number
-from monitor.report.newest import LOOKS_BACK
-from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext, Table
+from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.pages.work import work_of_weeks
 
+LOOKS_BACK = 12
+"""How many weeks are looked through for the newest of each source: a run may be about one source only."""
 FOLDED = 50
 """How many labels are shown unless all are requested."""
 _STATES = (*(state.value for state in State), "off")
@@ -74,7 +75,6 @@ class Overview:
     context: PageContext
     windows: Sequence[Window]
     """Oldest first; the last is the one shown."""
-    runs: Sequence[Mapping[str, Any]]
     rules: Mapping[str, Rule]
 
     @property
@@ -135,14 +135,12 @@ class Overview:
 
 def make(context: PageContext) -> PageContent:
     """The overview of the week, for the labels that pass the filters."""
-    rows = context.store.runs("weekly", limit=WEEKS_SHOWN, until=context.now)
-    shown = context.week()
-    known = [Window(r["window_start"], r["window_end"], r["window_name"], "weekly") for r in reversed(rows)]
+    shown, known = context.week(), list(reversed(context.weeks()))
     windows = [window for window in known if shown is not None and window.start <= shown.start]
     weekly = {rule.id: rule for rule in context.config.rules_for("weekly")}
     rule = context.choice("rule", weekly, "all")
     rules = weekly if rule == "all" else {rule: weekly[rule]}
-    overview = Overview(context, windows, rows, rules)
+    overview = Overview(context, windows, rules)
     chosen = sorted(_rows(overview), key=lambda row: row.order) if windows else []
     folded = context.choice("show", ["all"], "first") == "first"
     first = chosen[:FOLDED] if folded else chosen
@@ -302,9 +300,15 @@ def _work(overview: Overview, labels: Iterable[Subject]) -> Iterable[Tile]:
 
 
 def _age(overview: Overview) -> Tile:
-    run = overview.runs[0]
+    """The newest run of the source that needs attention most: one that was not done, else the one that is oldest."""
+    context, newest = overview.context, dict[str, Mapping[str, Any]]()
+    for row in context.store.runs("weekly", limit=LOOKS_BACK, until=context.now):
+        newest.setdefault(row["source"], row)
+    shown = [row for source, row in newest.items() if source in context.config.sources] or list(newest.values())
+    run = min(shown, key=lambda row: (row["state"] == "done", row["finished_at"] or context.now))
     ended: datetime | None = run["finished_at"]
-    name, root = run["window_name"], overview.context.request.root
+    name = run["window_name"] + (f" of {run['source']}" if len(shown) > 1 else "")
+    root = context.request.root
     if ended is None:
         return Tile("Last run", run["state"], f"{name}, not finished", f"{root}monitor")
     hours = (overview.context.now - ended) / timedelta(hours=1)

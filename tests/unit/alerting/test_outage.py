@@ -369,10 +369,10 @@ def test_a_failure_noted_under_a_clock_ahead_is_none_now_and_ends_with_the_next_
         note_failure(store, "calmon-weekly", "a test", now + timedelta(days=30))
         assert "flow_failed" not in reasons(alerts)
         window = week("2026-W02", UTC_ZONE)
-        store.begin_run(window, run="r", acts=True, rules_revision="r", now=now)
-        store.finish_run(window, state="failed", now=now)
+        store.begin_run(window, ["tickets"], run="r", acts=True, rules_revision="r", now=now)
+        store.finish_run(window, ["tickets"], state="failed", now=now)
         assert set(store.notes()) == {failed_note("weekly")}
-        store.finish_run(window, state="done", now=now, drops=failed_note("weekly"))
+        store.finish_run(window, ["tickets"], state="done", now=now, drops=failed_note("weekly"))
         assert store.notes() == {}
 
 
@@ -387,8 +387,8 @@ def test_a_window_that_is_not_over_was_judged_under_a_clock_ahead_and_is_not_the
         store, now = alerts.monitor.store, alerts.clock.now
         over, names = day(f"{now - timedelta(days=1):%Y-%m-%d}", UTC_ZONE), ("over", "ahead")
         for window, run in zip((over, day(f"{now:%Y-%m-%d}", UTC_ZONE)), names, strict=True):
-            store.begin_run(window, run=run, acts=True, rules_revision="r", now=now)
-            store.finish_run(window, state="done", now=now)
+            store.begin_run(window, ["tickets"], run=run, acts=True, rules_revision="r", now=now)
+            store.finish_run(window, ["tickets"], state="done", now=now)
             store.save_reading(window, StoredReading("tickets", "ok"), now)
         seen = observed(store, alerts.monitor.config, now)
         assert {run.window_start for run in seen.runs} == {over.start}

@@ -43,7 +43,9 @@ DAY = windows.day("2026-11-15", ZoneInfo("UTC"))
 
 
 def run(window: Window = WEEK, *, state: str = "done", **changes: object) -> RunSeen:
-    found = RunSeen(window.schedule, window.start, window.name, state, MONDAY - timedelta(hours=2), MONDAY)
+    found = RunSeen(
+        window.schedule, window.start, window.name, state, MONDAY - timedelta(hours=2), MONDAY, source="tickets"
+    )
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
@@ -109,10 +111,10 @@ def test_a_source_that_runs_leave_out_is_found_once_the_run_is_late():
     assert (found.reason, found.severity) == (WatchReason.RUN_MISSING, "critical")
     assert found.text == "The weekly run of 2026-W46 left out mails: it was of other sources alone."
     assert "`calmon run weekly --week 2026-W46`" in found.do_now
-    read = [*both["readings"], replace(reading(1000), source="mails")]
+    ran = {"runs": [run(), run(source="mails")]}
     failed = [*both["readings"], replace(reading(0, state="relation_error"), source="mails")]
-    assert findings(seen(**both | {"readings": read}), late) == []
-    assert reasons(findings(seen(**both | {"readings": failed}), late)) == ["source_not_read"]
+    assert findings(seen(**both | ran), late) == []
+    assert reasons(findings(seen(**both | ran | {"readings": failed}), late)) == ["source_not_read"]
     assert findings(seen(**both, rules_revision="newer"), late) == []  # mails may be new in alerts.yaml
 
 
@@ -451,7 +453,9 @@ def year_seen(now: datetime, zone: ZoneInfo) -> Observed:
     """What the history of a monitor holds that does its work: 9 days of lease from weekly evidence, quiet Sundays."""
     weeks, every_day = (windows.before(windows.containing(s, now, zone), n, zone) for s, n in LOOKED_AT)
     ended = [w for w in (*weeks, *every_day) if now >= begins(w, zone)]
-    runs = [RunSeen(w.schedule, w.start, w.name, "done", begins(w, zone), begins(w, zone)) for w in ended]
+    runs = [
+        RunSeen(w.schedule, w.start, w.name, "done", begins(w, zone), begins(w, zone), source="tickets") for w in ended
+    ]
     usual = (1000, 1000, 1000, 1000, 1000, 50, 0)
     rows = {w.start: 5000 if w.schedule == "weekly" else usual[w.start.astimezone(zone).weekday()] for w in ended}
     lease = timedelta(days=9)

@@ -216,10 +216,10 @@ def test_a_report_of_a_past_week_shows_the_switch_at_its_run_and_now_apart(tmp_p
     lease = SPANS[-1].end + timedelta(days=9)
     with Store.from_url(f"sqlite:///{tmp_path}/past.sqlite") as store:
         window, part = SPANS[-1], judged(5)
-        store.begin_run(window, run="r", acts=True, rules_revision="1", now=ran)
+        store.begin_run(window, ["tickets"], run="r", acts=True, rules_revision="1", now=ran)
         store.save_reading(window, StoredReading("tickets", labels=WEEKS[5], versions={"v7": 4000}), ran)
         store.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, part.shifts, ran)
-        store.finish_run(window, state="done", now=ran)
+        store.finish_run(window, ["tickets"], state="done", now=ran)
         state = SwitchState("tickets", "billing")
         before, after_it = window.start - timedelta(days=1), ran + timedelta(hours=1)
         for at, kind, to_state, until in ((before, "enabled", "on", lease), (after_it, "disabled", "off", None)):
