@@ -24,13 +24,13 @@ from tests.fakes.world import WEEKS, World, pinned_world
 
 pytestmark = pytest.mark.slow
 
-STEPS = 18  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
+STEPS = 19  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
 COMMAND = ("run", "weekly", "--week", WEEKS[10])
 # what differs between two honest runs: when, and by which process
 VOLATILE = {
     "run", "started_at", "finished_at", "attempts", "read_at", "stored_at", "pinned_at", "opened_at", "created_at",
     "next_attempt_at", "claimed_at", "claimed_by", "sent_at", "changed_at", "at", "external_id", "version", "id",
-    "payload", "error", "uncertain", "hold_until", "published_at", "newest_at",
+    "payload", "error", "uncertain", "hold_until", "published_at", "newest_at", "diagnosed_at",
 }  # fmt: skip
 
 

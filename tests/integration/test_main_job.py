@@ -173,7 +173,7 @@ def test_the_window_before_is_read_again_only_where_its_rows_have_changed(
     worlds.write_duckdb(pinned.folder / "warehouse.duckdb", frame)
     with pinned.opened() as monitor:
         run_window(monitor, window(monitor, WEEKS[11]))
-        assert names == [WEEKS[10], WEEKS[11], WEEKS[10]]
+        assert sorted(names) == [WEEKS[10], WEEKS[10], WEEKS[11]]
         after = monitor.store.load_reading("weekly", window(monitor, WEEKS[10]).start, "tickets")
     assert before is not None
     assert after is not None
