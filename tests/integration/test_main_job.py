@@ -402,7 +402,7 @@ def test_the_history_may_live_in_postgresql_and_says_the_same(
             documents.append({k: v for k, v in again.document.items() if k != "run"})
             assert len(monitor.store.incidents()) == 2
     assert documents[0] == documents[1]
-    assert table_sizes(elsewhere)["judged"] == table_sizes(world)["judged"]
+    assert table_sizes(elsewhere)["verdicts"] == table_sizes(world)["verdicts"]
 
 
 def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(
