@@ -123,16 +123,20 @@ def documents(tree: Path, folder: Path, url: str | None) -> dict[str, Any]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("CALMON_", "PYTHON"))}
     environment |= {"PYTHONPATH": str(tree)}
 
-    def calmon(*words: str) -> str:
+    def calmon(*words: str, place: Path = folder) -> str:
         command = [sys.executable, "-m", "monitor", *words]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         if done.returncode:
             raise RuntimeError(f"{tree}: calmon {' '.join(words)}: {done.stderr[-2000:] or done.stdout[-2000:]}")
         return done.stdout
 
     if url is None:
         calmon("demo")
-        return {week: json.loads(calmon("run", "weekly", "--week", week, "--dry-run", "--json")) for week in DEMO_WEEKS}
+        made = folder / "calmon-demo"
+        return {
+            week: json.loads(calmon("run", "weekly", "--week", week, "--dry-run", "--json", place=made))
+            for week in DEMO_WEEKS
+        }
     (folder / "alerts.yaml").write_text(CONFIG)
     environment |= {"CALMON_WAREHOUSE_URL": url}
     calmon("baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5], "--anyway")
