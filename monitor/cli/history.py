@@ -314,4 +314,5 @@ def _context_of(opened: Monitor, verdict: Verdict) -> VerdictContext:
     versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
     baseline, first = versions.get(verdict.baseline_version or 0), alone[0] if alone else None
     replaced_by = newer[0] if newer and verdict.id not in newer else None
-    return VerdictContext(verdict, opened.config.revision, baseline, first, replaced_by)
+    quality = opened.store.quality(schedule, start)
+    return VerdictContext(verdict, opened.config.revision, baseline, first, replaced_by, quality)

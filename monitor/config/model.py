@@ -145,6 +145,7 @@ class SourceConfig(Strict):
     score_scale: Annotated[float, Field(gt=0.0, le=1e9)] = 1.0
     positive: tuple[Name, ...] = ()
     negative: tuple[Name, ...] = ()
+    max_labels: Annotated[int, Field(ge=1)] = 10_000
     latest_by: tuple[Name, ...] = ()
     agreement_by: tuple[Name, ...] = ()
     truth: TruthConfig | None = None

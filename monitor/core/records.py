@@ -140,6 +140,9 @@ ROWS_GONE = "rows_gone"
 ROWS_DELETED = "rows_deleted"
 """The reason for an earlier window of which the relation has fewer rows than were measured: that stays as it was."""
 
+LABELS_DIFFER = "labels_differ"
+"""The reason for labels that are mostly wrong, where the names of truths are odd: 0 rows, and why as examples."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
@@ -148,7 +151,7 @@ class RejectedRows:
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` with 0 rows and
-    one example for each window (:func:`rows_deleted`).
+    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`.
     """
 
     source: str

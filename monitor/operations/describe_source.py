@@ -16,6 +16,8 @@ from monitor.core.rejection_words import sentence
 from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
+from monitor.warehouse.examination import Examination, Join
+from monitor.warehouse.label_names import doubts_about_labels
 from monitor.warehouse.parquet_types import hidden_files
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.survey import Survey
@@ -38,9 +40,13 @@ class Description:
 
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
     """Describe a source: its whole relation, and ``reading``, its last ready window. Raises the errors of a reading."""
-    survey = warehouse.survey(name, source)
-    doubts = (*doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source))
-    return Description(data_in_words(survey), window_in_words(reading), doubts, survey)
+    survey, found = warehouse.survey(name, source), warehouse.examine(name, source)
+    doubts = (
+        *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source), *doubts_about_labels(found),
+        *_doubts_about_rows(source, found),
+    )  # fmt: skip
+    joined = "" if found.join is None else f"; {_join_in_words(found.join)}"
+    return Description(f"{data_in_words(survey)}{joined}", window_in_words(reading), doubts, survey)
 
 
 def data_in_words(survey: Survey) -> str:
@@ -182,6 +188,26 @@ def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
         cause = "of another spelling than the labels" if source.kind == "single_label" else "written in other words"
         hint = ": give its words with positive" if source.positive or source.kind != "single_label" else ""
         yield f"no truth of {survey.truths:,} is positive: they may be {cause}{hint}"
+
+
+def _join_in_words(join: Join) -> str:
+    several = f", {join.several:,} have several" if join.several else ""
+    return f"of {count_of(join.predictions, 'prediction')} {join.one:,} have one truth, {join.none:,} none{several}"
+
+
+def _doubts_about_rows(source: SourceConfig, found: Examination) -> Iterator[str]:
+    """A join that finds nothing, and newest rows of an item that contradict each other."""
+    join = found.join
+    if join is not None and join.none == join.predictions:
+        mine, its = map(clean, join.examples)
+        yield f"no prediction has a truth by {join.on}: its ids are like {mine}, those of the truths like {its}"
+    if found.ties:
+        items = count_of(found.ties, "item")
+        by = ", ".join(source.latest_by)
+        yield (
+            f"{items} with several newest rows by {by} that say different things, of which one is taken by its value: "
+            "name a column in latest_by that orders them"
+        )
 
 
 def _hidden(source: SourceConfig) -> Iterator[str]:

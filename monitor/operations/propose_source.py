@@ -254,7 +254,7 @@ class _Table:
         wide = self._wide()
         if wide is not None:
             return self._finished(f"one column a label ({_listed(wide[1])})", columns, {**wide[0], **types})
-        latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(when)}
+        latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(item, when)}
         rest = [c for c in self.columns if c not in (item, when)]
         return self._rows(columns, rest, {**latest, **types}, alone=item.is_mostly_distinct and not self.repeated)
 
@@ -344,10 +344,20 @@ class _Table:
     def _dates(self) -> list[_Column]:
         return [c for c in self.columns if c.patterns]
 
-    def _latest(self, when: _Column) -> str:
-        """The column by which the latest row of an item is chosen."""
-        changed = [c.name for c in self._dates() if plain_name(c.name) in _CHANGES and c is not when]
-        return changed[0] if changed else "resolved_at"
+    def _latest(self, item: _Column, when: _Column) -> str:
+        """The column by which the latest row of an item is chosen: one that differs within all repeated items."""
+        changed = [c for c in self._dates() if plain_name(c.name) in _CHANGES and c is not when]
+        others = [c for c in self._dates() if c is not when and c not in changed]
+        best = min((*changed, when, *others), key=lambda c: self._ties(item, c))  # the first of those that are equal
+        return "resolved_at" if best is when else best.name
+
+    @staticmethod
+    def _ties(item: _Column, by: _Column) -> int:
+        """How many rows of the sample have the item and the date of another; 0 if some values are missing."""
+        values = (item.sample.values, by.sample.values)
+        if any(len(each) != item.sample.rows for each in values):
+            return 0
+        return item.sample.rows - len(set(zip(*values, strict=True)))
 
     def _item(self, fitting: list[_Column]) -> _Column | None:
         """The column of the item: by its name, else the only one with distinct values that are not measurements."""

@@ -6,7 +6,7 @@ again, so the explanation of an old verdict does not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
 from monitor.core.cause_words import cause_line, causes_of, split_words
-from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, Verdict
+from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, RejectedRows, Verdict
 from monitor.core.wording import (
     OVERCONFIDENCE,
     advice,
@@ -58,6 +58,7 @@ from monitor.report.decision_checks import (
     what_is_measured,
 )
 from monitor.report.run_document import verdict_row
+from monitor.report.words import labels_differ_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +67,7 @@ class VerdictContext:
 
     ``baseline`` is the version it was compared with, ``alone`` the stored estimate of its window alone (all
     verdicts of pooled windows have one), ``newer`` the id of the verdict that replaced it; None: none.
+    ``quality`` is what its window's reading noted.
     """
 
     verdict: Verdict
@@ -73,6 +75,7 @@ class VerdictContext:
     baseline: Baseline | None = None
     alone: Estimate | None = None
     newer: str | None = None
+    quality: Sequence[RejectedRows] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ def _notes(context: VerdictContext) -> Iterator[str]:
         )
     if context.newer is not None:
         yield f"this window has been judged again since, on other rows or rules: see {context.newer}."
+    yield from labels_differ_words(verdict.subject.source, context.quality)
 
 
 # --- the steps

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
     DELAYS_FAILED,
+    LABELS_DIFFER,
     ROWS_DELETED,
     UNRESOLVED_FAILED,
     Interval,
@@ -171,6 +172,12 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
                 f"The warehouse no longer holds {before - now:,} of {count_of(before, 'row')} of {window['window']}: "
                 "what was measured of them stays."
             )
+
+
+def labels_differ_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
+    """What is odd about the names of truths of a source whose labels are mostly wrong."""
+    for note in (each for each in quality if each.source == source and each.reason == LABELS_DIFFER):
+        yield from (f"{clean(source)}: {example['why']}." for example in note.examples)
 
 
 def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:

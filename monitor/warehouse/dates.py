@@ -1,4 +1,4 @@
-"""What a date is where a column has text or numbers: one definition for files, DuckDB, SQLite and ``calmon init``.
+"""What a date is where a column has text or numbers: one definition for files, DuckDB, SQLite and ``init``.
 
 An ISO date is read: ``2026-11-17``, or with a time (also with fractions of a second, after a point or a comma), and
 with

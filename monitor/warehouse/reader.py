@@ -25,6 +25,7 @@ from monitor.config.model import SourceConfig
 from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
+    LABELS_DIFFER,
     UNRESOLVED_FAILED,
     Reason,
     RejectedCell,
@@ -36,14 +37,16 @@ from monitor.core.records import (
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.time_limit import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
-from monitor.warehouse.checks import Layout, parsed
+from monitor.warehouse.checks import Layout, parsed, truth_name
 from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
+from monitor.warehouse.examination import SEVERAL_ALLOWED, Examination, examine, join_of, refused_join
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS, NumberStatements
+from monitor.warehouse.label_names import doubts_about_labels
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.reading import Reader, Reading, Rows, has_fingerprint, unresolved_rows
 from monitor.warehouse.relation import (
@@ -75,6 +78,9 @@ __all__ = [
 TIMEOUT_S = 900.0
 CANDIDATES = 8
 """A sample is drawn from at least this many times its number of items."""
+
+ENOUGH_TO_DOUBT = 20
+"""Of a label with so many rows that were given it, most of them wrong, the names of truths are looked at."""
 
 
 class Warehouse:
@@ -191,9 +197,29 @@ class Warehouse:
         try:
             with self._session(name) as connection:
                 self._layout(connection, name, source)
+                self._check_join(connection, name, source)
         except RelationError as error:
             return list(error.problems)
         return []
+
+    def examine(self, name: str, source: SourceConfig) -> Examination:
+        """What the whole relation says of labels, ties and its join. Raises as :meth:`read`."""
+        self._relations.update(source.relations)
+        with self._session(name) as connection:
+            relation = parsed(name, source, self._dialect)
+            if isinstance(relation, RelationProblem):
+                raise RelationError([relation])
+            return examine(connection, name, source, relation, self._dialect)
+
+    def _check_join(self, connection: sa.Connection, name: str, source: SourceConfig) -> None:
+        """Raise :class:`RelationError` if predictions meet several truths, or those of other items."""
+        relation = parsed(name, source, self._dialect)
+        join = None
+        if not isinstance(relation, RelationProblem):
+            join = join_of(connection, name, source, relation, self._dialect)
+        problem = None if join is None else refused_join(name, source, join)
+        if problem is not None:
+            raise RelationError([problem])
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
@@ -241,9 +267,25 @@ class Warehouse:
             reader = Reader(name, rows, outside, whole)
             found = reader.numbers() if isinstance(rows.statements, NumberStatements) else reader.reading()
             found = with_lines(found, self._lines_of_window, source)
+        found = self._with_odd_names(found, source)
+        repeated = sum(each.rows for each in found.quality if each.reason == RejectReason.DUPLICATE)
+        if source.truth is not None and repeated > SEVERAL_ALLOWED * (found.rows + repeated):
+            with self._session(name) as connection:
+                self._check_join(connection, name, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)
         return replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
+
+    def _with_odd_names(self, found: Reading, source: SourceConfig) -> Reading:
+        """The reading, with what is odd about the names of truths if a label is wrong most of the time."""
+        given = [counts.where("predicted") for counts in found.labels.values()]
+        is_wrong = (each.rows >= ENOUGH_TO_DOUBT and float(each.rate @ each.n) < each.rows / 2 for each in given)
+        if truth_name(source) != "true_label" or not any(is_wrong):
+            return found
+        doubts = doubts_about_labels(self.examine(found.source, source), only_alike=True)
+        why = tuple({"why": doubt} for doubt in doubts)
+        odd = (RejectedRows(found.source, LABELS_DIFFER, 0, why),) if why else ()
+        return replace(found, quality=(*found.quality, *odd))
 
     def _with_unresolved(self, found: Reading, source: SourceConfig) -> Reading:
         try:

@@ -44,6 +44,7 @@ from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.relation import RelationError, RelationProblem
 from monitor.warehouse.statements import EXAMPLES, Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
@@ -142,10 +143,24 @@ class Reader:
         """The statements about the rows of the window."""
         return self.rows.statements
 
+    def _refuse_ids(self, rows: int) -> None:
+        """Raise :class:`RelationError` if there are more labels than ``max_labels``, before each is counted."""
+        source, window = self.statements.source, self.statements.window
+        most = source.max_labels
+        if rows <= most or int(self.rows.fetch(self.statements.labels_beyond(most))["n"][0]) <= most:
+            return
+        named = "predicted_label" if source.kind == "single_label" else "label"
+        found = (
+            f"column {source.columns.get(named, named)} has more than {most:,} labels in {window.name}: is it an id?"
+        )
+        remedy = "name the column of labels, or write max_labels: 100000 if these are labels"
+        raise RelationError([RelationProblem(self.name, found, remedy)])
+
     def reading(self) -> Reading:
         """The whole reading of a source of labels."""
         statements, fetch = self.statements, self.rows.fetch
         total, fingerprint = self.rows.fingerprint()
+        self._refuse_ids(total)
         groups = self._groups(latest=False)
         labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
         sums = fetch(statements.of_items(labels[:LABELS_BY_BITS], latest=False))

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig, TruthConfig, WideConfig
-from monitor.config.relation import Relation
+from monitor.config.relation import Relation, is_files
 from monitor.warehouse.checks import (
     PLACE,
     Column,
@@ -56,6 +56,19 @@ def long_form(
     connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
 ) -> Layout | list[RelationProblem]:
     """The layout of a source as one row per (item, label), or all problems with its relations."""
+    joined = joined_layout(connection, name, source, relation, dialect)
+    if isinstance(joined, list):
+        return joined
+    layout, available = joined
+    shape = _Shape(connection, name, source, layout, dialect)
+    found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
+    return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
+
+
+def joined_layout(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> tuple[Layout, Columns] | list[RelationProblem]:
+    """The columns of a source as its relations have them, and all that are there; or all problems with them."""
     clause = dialect.at_hand(connection, relation)
     clause, available = typed(source, relation, clause, dialect.columns(connection, relation, clause))
     if source.truth is not None:
@@ -66,9 +79,7 @@ def long_form(
     layout = layout_of(connection, name, source, clause, available, dialect)
     if not isinstance(layout, Layout):
         return none_named(name, source, relation, available) or layout
-    shape = _Shape(connection, name, source, layout, dialect)
-    found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
-    return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
+    return layout, available
 
 
 # --- two relations
@@ -92,7 +103,8 @@ def _joined(
     if problems:
         return problems
     pairs = [(left, right) for left, right in shared if left is not None and right is not None]
-    equal = sa.and_(*(_same(_of(first, left), _of(second, right), dialect) for left, right in pairs))
+    file = all(map(is_files, source.relations))
+    equal = sa.and_(*(same(_of(first, left), _of(second, right), dialect, file=file) for left, right in pairs))
     of_truth = {source.columns.get(each, each).casefold() for each in _OF_THE_TRUTH}
     of_truth -= {left.name.casefold() for left, _ in pairs}
     names_of_truth = {column.casefold() for column, _ in available[1]}
@@ -118,11 +130,12 @@ def _of(clause: FromClause, column: Column) -> Typed:
     return sa.column(column.name, _selectable=clause), column.kind
 
 
-def _same(left: Typed, right: Typed, dialect: Dialect) -> Expression:
-    """Whether two columns are equal; columns of different kinds are compared as text."""
-    if left[1] == right[1] or {left[1], right[1]} <= {*NUMERIC}:
+def same(left: Typed, right: Typed, dialect: Dialect, *, file: bool) -> Expression:
+    """Whether two columns are equal; columns of different kinds, and of CSV files, as text: 1000.0 is 1000 there."""
+    alike = left[1] == right[1] and not (file and left[1] == "text")
+    if alike or {left[1], right[1]} <= {*NUMERIC}:
         return left[0] == right[0]
-    return dialect.text(left[0]) == dialect.text(right[0])
+    return dialect.label_text(*left) == dialect.label_text(*right)
 
 
 # --- the columns of the long form

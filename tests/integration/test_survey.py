@@ -154,7 +154,7 @@ def test_truths_of_which_none_is_positive_are_doubted(load: Loader) -> None:
     data = [row | {"category": row["label"].title()} for row in rows()]
     config = {"kind": "single_label", "score_is": "confidence_in_prediction"}
     columns = {"predicted_label": "label", "confidence": "score", "true_label": "category"}
-    for engine, (doubt,) in first_doubts(load(data), **config, columns=columns).items():
+    for engine, (doubt, *_) in first_doubts(load(data), **config, columns=columns).items():
         assert doubt == "no truth of 120 is positive: they may be of another spelling than the labels", engine
     for engine, (doubt,) in first_doubts(
         load([row | {"actual": "ja"} for row in data], types={"actual": "TEXT"}), positive=["yes"]

@@ -1,0 +1,177 @@
+"""Looks at a whole relation for what a reading cannot see: labels that differ by a blank, joins, and ties.
+
+It serves `calmon check` and `calmon init`; a run looks at a join again where rows repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause
+
+from monitor.config.model import SourceConfig
+from monitor.config.relation import Relation, is_files
+from monitor.warehouse.checks import Layout, find, labels_of, parsed
+from monitor.warehouse.dialects import Dialect, Expression
+from monitor.warehouse.files import typed
+from monitor.warehouse.relation import RelationProblem
+from monitor.warehouse.shapes import joined_layout, same
+
+MOST_NAMES = 2_000
+"""So many of the most frequent names are compared."""
+SEVERAL_ALLOWED = 0.02
+"""The share of predictions that may meet several truths where nothing says which of them counts."""
+_ONE: Expression = sa.literal_column("1")
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """How many predictions met no truth, one, or several; ``on`` names the columns.
+
+    ``inexact``: some ids are equal to several other ids, as numbers of 19 digits are in double precision.
+    ``examples`` are an id of the predictions and one of the truths.
+    """
+
+    none: int
+    one: int
+    several: int
+    inexact: bool
+    on: str
+    examples: tuple[str, str] = ("", "")
+
+    @property
+    def predictions(self) -> int:
+        """All predictions."""
+        return self.none + self.one + self.several
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The names that are predicted (or scored) and those that are true, with their rows; the join, if there is one.
+
+    ``ties`` counts items with several newest rows by ``latest_by`` that say different things.
+    """
+
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    true: Mapping[str, int] = field(default_factory=dict)
+    join: Join | None = None
+    ties: int = 0
+
+
+def examine(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> Examination:
+    """Examine a source whose relation meets the contract; of one that does not, nothing is known."""
+    found = joined_layout(connection, name, source, relation, dialect)
+    if isinstance(found, list):
+        return Examination()
+    layout, available = found
+    predicted: dict[str, int] = {}
+    true: dict[str, int] = {}
+    if layout.has("true_label"):
+        true = _names(connection, layout, "true_label", dialect)
+        column = next((each for each in ("predicted_label", "label") if layout.has(each)), None)
+        if column is not None:
+            predicted = _names(connection, layout, column, dialect)
+        if source.wide is not None:
+            labels = source.wide.labels or labels_of(source.wide.score, [each for each, _ in available])
+            predicted = dict.fromkeys(labels, 0) | predicted
+    join = None if source.truth is None else join_of(connection, name, source, relation, dialect)
+    return Examination(predicted, true, join, _ties(connection, source, layout, dialect))
+
+
+def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dialect) -> dict[str, int]:
+    """The most frequent values of a column of labels, with their rows."""
+    text = dialect.label_text(layout.expression(column), layout.columns[column].kind).label("name")
+    values = (
+        sa.select(text).select_from(layout.relation).where(layout.expression(column).is_not(None)).subquery("names")
+    )
+    rows = sa.func.count().label("n")
+    query = sa.select(values.c.name, rows).group_by(values.c.name).order_by(rows.desc()).limit(MOST_NAMES)
+    return {str(label): int(n) for label, n in connection.execute(query) if label != ""}
+
+
+def _ties(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> int:
+    """How many items have several newest rows that differ in what was predicted."""
+    if not source.latest_by:
+        return 0
+    within = [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
+    said = next((each for each in ("predicted_label", "score", "confidence") if layout.has(each)), None)
+    if said is None:
+        return 0
+    dates = [dialect.instant(layout.expression(each), layout.columns[each].kind) for each in source.latest_by]
+    place = sa.func.rank().over(partition_by=within, order_by=[date.desc().nulls_last() for date in dates])
+    value = dialect.ordered(dialect.text(layout.expression(said))).label("said")
+    ranked = sa.select(*within, value, place.label("place")).select_from(layout.relation).subquery("ranked_rows")
+    keys = [ranked.c[each.name] for each in within]
+    newest = sa.select(*keys).where(ranked.c.place == _ONE).group_by(*keys)
+    tied = newest.having(sa.func.min(ranked.c.said) != sa.func.max(ranked.c.said)).subquery("tied")
+    return int(connection.execute(sa.select(sa.func.count()).select_from(tied)).scalar_one())
+
+
+def join_of(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> Join | None:
+    """How predictions and truths of a source meet, by the ids of both; None if they cannot be read."""
+    truth = source.truth
+    if truth is None:
+        return None
+    second = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
+    if isinstance(second, RelationProblem):
+        return None
+    file = all(map(is_files, source.relations))
+    sides: list[FromClause] = []
+    kinds = []
+    for its, alias, names in ((relation, "predictions", list(truth.on)), (second, "truths", list(truth.on.values()))):
+        clause = dialect.at_hand(connection, its, alias)
+        clause, available = typed(source, its, clause, dialect.columns(connection, its, clause))
+        columns = [column for each in names if (column := find(each, available)) is not None]
+        keys: list[Expression] = [sa.column(column.name, _selectable=clause) for column in columns]
+        named = [key.label(f"k{place}") for place, key in enumerate(keys)]
+        sides.append(sa.select(*named, sa.func.count().label("n")).select_from(clause).group_by(*keys).subquery(alias))
+        kinds.append([column.kind for column in columns])
+    one, other = sides
+    equal = sa.and_(
+        *(
+            same((one.c[f"k{place}"], left), (other.c[f"k{place}"], right), dialect, file=file)
+            for place, (left, right) in enumerate(zip(*kinds, strict=True))
+        )
+    )
+    keys_of_one = [one.c[f"k{place}"] for place in range(len(truth.on))]
+    met = sa.select(
+        one.c.n, sa.func.count(other.c.n).label("ids"), sa.func.sum(other.c.n).label("truths")
+    ).select_from(one.join(other, equal, isouter=True)).group_by(*keys_of_one, one.c.n).subquery("met")  # fmt: skip
+    rows = {
+        "none": sa.case((met.c.truths.is_(None), met.c.n)),
+        "one": sa.case((met.c.truths == _ONE, met.c.n)),
+        "several": sa.case((met.c.truths > _ONE, met.c.n)),
+        "pairs": met.c.ids,
+        "met": sa.case((met.c.ids > sa.literal_column("0"), _ONE)),
+    }
+    sums = [sa.func.coalesce(sa.func.sum(value), sa.literal_column("0")).label(each) for each, value in rows.items()]
+    counted = connection.execute(sa.select(*sums)).mappings().one()
+    shared = sa.select(_ONE).select_from(one).where(equal).correlate(other).exists()
+    others = connection.execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
+    inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
+    examples = tuple(str(connection.execute(sa.select(sa.func.min(side.c.k0))).scalar()) for side in sides)
+    on = ", ".join(mine if mine == its else f"{mine} = {its}" for mine, its in truth.on.items())
+    return Join(
+        int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (examples[0], examples[1])
+    )
+
+
+def refused_join(name: str, source: SourceConfig, join: Join) -> RelationProblem | None:
+    """Why truths cannot be joined so; None if they can."""
+    if join.inexact:
+        found = f"ids that differ are equal by {join.on}, so that predictions meet the truths of other items"
+        remedy = (
+            "whole numbers beyond 2^53 are not exact in double precision: store the ids as whole numbers or as text"
+        )
+        return RelationProblem(name, found, remedy)
+    if source.latest_by or source.agreement_by or join.several <= SEVERAL_ALLOWED * join.predictions:
+        return None
+    found = f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
+    remedy = "join by a column with one truth each, or write latest_by: resolved_at if the latest truth counts"
+    return RelationProblem(name, found, remedy)

@@ -1,0 +1,71 @@
+"""What contradicts itself between the labels that are predicted and those that are true. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from monitor.core.wording import clean, count_of
+from monitor.warehouse.examination import Examination
+
+MISSING = frozenset(
+    {"na", "n/a", "n.a.", "null", "none", "nan", "nil", "nat", "<na>", "#n/a", "missing", "undefined", "-"}
+)
+"""Words that programs write where a value is missing."""
+SHOWN = 5
+
+
+def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iterator[str]:
+    """Words for missing truths, names that differ by a blank, and, unless ``only_alike``, names on one side only.
+
+    >>> list(doubts_about_labels(Examination({"refund": 60}, {"refund ": 58, "NA": 2})))
+    ["truths of 2 rows mean missing ('NA'): make them NULL in a view, or these rows count as wrong", \
+"the label 'refund' and the truth 'refund ' (58 rows) differ by blanks only: write them alike in a view"]
+    """
+    predicted, true = found.predicted, found.true
+    missing = {name: n for name, n in true.items() if _plain(name) in MISSING and name not in predicted}
+    if missing:
+        rows, words = count_of(sum(missing.values()), "row"), _listed(missing)
+        yield f"truths of {rows} mean missing ({words}): make them NULL in a view, or these rows count as wrong"
+    if not predicted:
+        return
+    alike = dict(_alike(predicted, {name: n for name, n in true.items() if name not in missing}))
+    for name, (label, how) in alike.items():
+        rows = count_of(true[name], "row")
+        yield f"the label {label!r} and the truth {name!r} ({rows}) differ by {how} only: write them alike in a view"
+    known = {label for label, _ in alike.values()}
+    never_true = {name: n for name, n in predicted.items() if name not in true and name not in known}
+    never_predicted = {name: n for name, n in true.items() if name not in {*predicted, *alike, *missing}}
+    if only_alike:
+        return
+    if never_true and true:
+        yield f"{count_of(len(never_true), 'label')} predicted and never true: {_listed(never_true)}"
+    if never_predicted:
+        yield f"{count_of(len(never_predicted), 'label')} true and never predicted: {_listed(never_predicted)}"
+
+
+def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """(truth, (label, by what they differ)) of names that people would read as one."""
+    by_form = {_plain(name): name for name in sorted(predicted, key=lambda name: predicted[name])}
+    for name in true:
+        label = by_form.get(_plain(name))
+        if label is not None and name not in predicted:
+            yield name, (label, _difference(name, label))
+
+
+def _plain(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()
+
+
+def _difference(one: str, other: str) -> str:
+    if " ".join(one.split()) == " ".join(other.split()):
+        return "blanks"
+    if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):
+        return "their Unicode form"
+    return "capitals" if one.casefold() == other.casefold() else "blanks, capitals or their Unicode form"
+
+
+def _listed(names: Mapping[str, int]) -> str:
+    most = sorted(names, key=lambda name: (-names[name], name))
+    more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
+    return ", ".join(repr(clean(name)) for name in most[:SHOWN]) + more

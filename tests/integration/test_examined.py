@@ -1,0 +1,176 @@
+"""What the whole relation says that a reading cannot see: odd names of truths, joins, and rows that tie."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from monitor.config.model import SourceConfig
+from monitor.core import windows
+from monitor.operations.describe_source import describe
+from monitor.operations.propose_source import Proposal, propose
+from monitor.warehouse.examination import Examination
+from monitor.warehouse.label_names import doubts_about_labels
+from monitor.warehouse.reader import RelationError, Warehouse
+from tests.conftest import Loader
+
+pytestmark = pytest.mark.postgres
+
+WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+TYPES = {"confidence": "DOUBLE PRECISION", "scored_at": "TIMESTAMP WITH TIME ZONE"}
+SINGLE = {"kind": "single_label", "score_is": "confidence_in_prediction", "relation": "resolved_tickets"}
+NFC, NFD = (unicodedata.normalize(form, "réclamation") for form in ("NFC", "NFD"))
+
+
+def rows(true: str, predicted: str = "refund", n: int = 60) -> list[dict[str, Any]]:
+    """Rows of a label, and as many of another that is right."""
+    known = {"confidence": 0.9, "resolved_at": WEEK.start}
+    return [
+        {"item": f"{label}{number}", "predicted_label": label, "true_label": truth, **known}
+        for label, truth in ((predicted, true), ("delivery", "delivery"))
+        for number in range(n)
+    ]
+
+
+def doubts(warehouse: Warehouse, **settings: Any) -> tuple[str, ...]:
+    source = SourceConfig.model_validate(SINGLE | settings)
+    return describe(warehouse, "tickets", source, warehouse.read("tickets", source, WEEK, now=NOW)).doubts
+
+
+@pytest.mark.parametrize(
+    ("predicted", "true", "said"),
+    [
+        ("refund", "refund ", "the label 'refund' and the truth 'refund ' (60 rows) differ by blanks only"),
+        ("refund", "Refund", "the label 'refund' and the truth 'Refund' (60 rows) differ by capitals only"),
+        (NFC, NFD, "differ by their Unicode form only"),
+        ("re fund", "re  fund", "differ by blanks only"),
+        ("refund", "ｒｅｆｕｎｄ", "differ by blanks, capitals or their Unicode form only"),
+        ("refund", "NULL", "truths of 60 rows mean missing ('NULL')"),
+        ("refund", "n/a", "truths of 60 rows mean missing ('n/a')"),
+        ("refund", "money back", "1 label true and never predicted: 'money back'"),
+    ],
+)
+def test_names_of_truths_that_are_odd_are_said_by_every_engine(
+    load: Loader, predicted: str, true: str, said: str
+) -> None:
+    for engine, warehouse in load(rows(true, predicted), types=TYPES).items():
+        assert any(said in doubt for doubt in doubts(warehouse)), engine
+        reading = warehouse.read("tickets", SourceConfig.model_validate(SINGLE), WEEK, now=NOW)
+        noted = [
+            str(example["why"])
+            for each in reading.quality
+            if each.reason == "labels_differ"
+            for example in each.examples
+        ]
+        assert all(said in why for why in noted), engine
+        assert bool(noted) == ("never predicted" not in said), engine
+
+
+def test_names_that_are_right_are_not_doubted(load: Loader) -> None:
+    for engine, warehouse in load(rows("refund"), types=TYPES).items():
+        assert doubts(warehouse) == (), engine
+    assert not list(doubts_about_labels(Examination({"none": 9}, {"none": 9})))  # a label of that name
+
+
+# --- joins
+
+
+def test_ids_in_two_csv_files_may_be_written_as_whole_numbers_or_not(tmp_path: Path) -> None:
+    (tmp_path / "predictions.csv").write_text(
+        "item,predicted_label,confidence\n" + "".join(f"{n},a,0.9\n" for n in range(10))
+    )
+    (tmp_path / "truths.csv").write_text(
+        "item,true_label,resolved_at\n" + "".join(f"{n}.0,a,2026-11-10\n" for n in range(8))
+    )
+    paths = [str(tmp_path / f"{name}.csv") for name in ("predictions", "truths")]
+    settings = {"relation": paths[0], "truth": {"relation": paths[1], "on": {"item": "item"}}}
+    with Warehouse.from_url("duckdb://", relations=paths) as warehouse:
+        source = SourceConfig.model_validate(SINGLE | settings)
+        reading = warehouse.read("tickets", source, WEEK, now=NOW)
+        found = describe(warehouse, "tickets", source, reading)
+    assert reading.rows == 8
+    assert found.data.endswith("; of 10 predictions 8 have one truth, 2 none")
+
+
+def joined(on: str, **settings: Any) -> SourceConfig:
+    select = "SELECT item, predicted_label, confidence FROM resolved_tickets WHERE predicted_label IS NOT NULL"
+    truth = f"SELECT {on} AS item, true_label, resolved_at FROM resolved_tickets WHERE true_label IS NOT NULL"
+    return SourceConfig.model_validate(
+        SINGLE | {"relation": select, "truth": {"relation": truth, "on": {"item": "item"}}} | settings
+    )
+
+
+def two_tables(truths: int = 1, first: int = 0) -> list[dict[str, Any]]:
+    """50 predictions, and for each so many truths."""
+    empty = dict.fromkeys(("predicted_label", "confidence", "true_label", "resolved_at"))
+    made = [{"item": first + n, **empty, "predicted_label": "a", "confidence": 0.9} for n in range(50)]
+    return made + [
+        {"item": first + n, **empty, "true_label": "ab"[turn % 2], "resolved_at": WEEK.start + timedelta(hours=turn)}
+        for n in range(50) for turn in range(truths)
+    ]  # fmt: skip
+
+
+def test_predictions_that_meet_several_truths_are_refused_unless_the_latest_counts(load: Loader) -> None:
+    types = {**TYPES, "item": "BIGINT"}
+    for engine, warehouse in load(two_tables(), types=types).items():
+        assert warehouse.check("tickets", joined("item")) == [], engine
+    for engine, warehouse in load(two_tables(truths=3), types=types).items():
+        (problem,) = warehouse.check("tickets", joined("item"))
+        assert str(problem) == (
+            "tickets: 50 of 50 predictions meet several truths by item; join by a column with one truth each, or write "
+            "latest_by: resolved_at if the latest truth counts"
+        ), engine
+        with pytest.raises(RelationError, match="meet several truths by item"):
+            warehouse.read("tickets", joined("item"), WEEK, now=NOW)
+        latest = joined("item", latest_by=["resolved_at"])
+        assert warehouse.check("tickets", latest) == [], engine
+        assert warehouse.read("tickets", latest, WEEK, now=NOW).rows == 50, engine
+
+
+def test_ids_that_are_not_exact_meet_truths_of_others_and_are_refused(load: Loader) -> None:
+    rows = two_tables(first=1_790_000_000_000_000_000)
+    for engine, warehouse in load(rows, types={**TYPES, "item": "BIGINT"}).items():
+        for settings in ({}, {"latest_by": ["resolved_at"]}):
+            problems = warehouse.check("tickets", joined("CAST(item AS DOUBLE PRECISION)", **settings))
+            expected = 0 if engine == "sqlite" else 1  # SQLite compares them exactly, and none meets
+            assert ["ids that differ are equal by item" in each.message for each in problems] == [True] * expected, (
+                engine
+            )
+
+
+# --- ties
+
+
+def test_items_whose_newest_rows_contradict_each_other_are_counted(load: Loader) -> None:
+    data = rows("refund", n=10)
+    data += [row | {"predicted_label": "other"} for row in data[:3]] + [dict(data[3])]
+    for number, row in enumerate(data):
+        row["scored_at"] = WEEK.start + timedelta(minutes=number)
+    for engine, warehouse in load(data, types=TYPES).items():
+        said = doubts(warehouse, latest_by=["resolved_at"])
+        assert any(doubt.startswith("3 items with several newest rows by resolved_at that say") for doubt in said), (
+            engine
+        )
+        assert not any("newest rows" in doubt for doubt in doubts(warehouse, latest_by=["scored_at"])), engine
+        columns = warehouse.samples("resolved_tickets")
+        proposed = propose(columns, {}, files=False)
+        assert isinstance(proposed, Proposal)
+        assert proposed.settings["latest_by"] == "scored_at", engine
+
+
+def test_a_column_of_ids_is_no_column_of_labels(load: Loader) -> None:
+    data = [row | {"predicted_label": f"id {number}", "true_label": "a"} for number, row in enumerate(rows("refund"))]
+    for engine, warehouse in load(data, types=TYPES).items():
+        source = SourceConfig.model_validate(SINGLE | {"max_labels": 119})
+        with pytest.raises(
+            RelationError, match="column predicted_label has more than 119 labels in 2026-W46: is it an id"
+        ):
+            warehouse.read("tickets", source, WEEK, now=NOW)
+        source = source.model_copy(update={"max_labels": 120})
+        assert warehouse.read("tickets", source, WEEK, now=NOW).rows == 120, engine
