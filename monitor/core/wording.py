@@ -465,7 +465,7 @@ def _rise(verdict: Verdict) -> str:
 
 
 def _fall(verdict: Verdict) -> str:
-    if verdict.metric == "accuracy":
+    if verdict.metric in ("accuracy", "automated_accuracy"):
         return f"is correct less often than before: {_now_and_then(verdict)}"
     return f"separates right from wrong worse than before: {_now_and_then(verdict)}"
 
