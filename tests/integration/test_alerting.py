@@ -14,8 +14,6 @@ from monitor.alerting import compose
 from monitor.alerting.health import issues
 from monitor.alerting.health.watchdog import observed, watch_data
 from monitor.alerting.incidents import newest, steps_of
-from monitor.alerting.slack.blocks import hashed, payload_of
-from monitor.alerting.slack.message import delivery_of
 from monitor.automation.gate.snapshot import SwitchSnapshot, snapshot_of
 from monitor.cli.automation import status_rows
 from monitor.config.load import load_config
@@ -578,22 +576,6 @@ def test_a_message_that_says_itself_that_an_enable_has_ended_gets_no_reply_that_
     world.person("acknowledges", "billing", "ben")
     world.evaluate("2026-W05", [BILLING])
     assert ended_replies(world) == []
-
-
-def test_a_reply_of_an_earlier_version_has_reported_its_end(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [fine(BILLING)])
-    world.evaluate("2026-W03", [BILLING])
-    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
-    world.clock.now += timedelta(hours=25)
-    root = world.incident("billing").root
-    assert root is not None
-    words = "Automation is off since Tue 2026-01-20 06:05 UTC: the enable by ana has ended"
-    payload = payload_of("#ml-oncall", words, [], hashed("ended", root, words), "ended")
-    world.monitor.store.add_delivery(
-        delivery_of(payload, kind="incidents", now=world.clock.now, operation="reply", root=root)
-    )
-    incident_actions.due_repeats(world.monitor)
-    assert len(ended_replies(world)) == 1
 
 
 def test_a_button_of_a_label_is_about_all_of_its_open_incidents(world: AlertsWorld) -> None:
