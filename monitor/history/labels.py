@@ -16,5 +16,6 @@ _LABELS = [
 
 def known(connection: Connection, source: str) -> set[str | None]:
     """Labels that were estimated, judged, pinned or switched (None: the source as a whole)."""
-    keys = {key for statement in _LABELS for key in connection.execute(statement, {"source": source}).scalars()}
-    return {label_of(key) for key in keys - {DRILL_LABEL}}
+    seen, pinned, switched = (set(connection.execute(one, {"source": source}).scalars()) for one in _LABELS)
+    # a drill leaves its switch behind; a label of that name that was seen is a real one
+    return {label_of(key) for key in seen | pinned | (switched - {DRILL_LABEL})}

@@ -55,7 +55,7 @@ RULES = (
     "     segments: [channel], actions: [slack]}\n"
 )
 # the label's own rule is not asked to see it: what is said must come from its segments
-BESIDE = CONFIG.replace("threshold: 0.05, min_samples: 30", "threshold: 0.3, min_samples: 30").replace(
+BESIDE = CONFIG.replace("threshold: 0.05,\n     min_samples: 30", "threshold: 0.3, min_samples: 30").replace(
     "  - {id: ece-increase", f"{RULES}  - {{id: ece-increase", 1
 )
 JUDGED = WEEKS[BROKEN_FROM - 1 :]
