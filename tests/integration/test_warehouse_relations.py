@@ -271,7 +271,7 @@ def test_a_text_date_in_postgresql_is_a_problem_whose_remedy_is_a_cast(load: Loa
 def test_numbers_are_no_dates_in_duckdb_and_the_remedy_names_the_function(load: Loader) -> None:
     warehouse = load([row(resolved_at=1)], types={"resolved_at": "BIGINT"}, engines=("duckdb",))["duckdb"]
     (problem,) = warehouse.check("tickets", source())
-    assert "to_timestamp" in problem.remedy
+    assert "make dates of them in a view or a SELECT" in problem.remedy
 
 
 def test_a_boolean_score_is_a_problem(load: Loader) -> None:
