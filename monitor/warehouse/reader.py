@@ -203,7 +203,7 @@ class Warehouse:
         return []
 
     def examine(self, name: str, source: SourceConfig) -> Examination:
-        """What the whole relation says of labels, ties and its join. Raises as :meth:`read`."""
+        """What the whole relation says of labels, ties and its join. Raises RelationError and WarehouseFailed."""
         self._relations.update(source.relations)
         with self._session(name) as connection:
             relation = parsed(name, source, self._dialect)

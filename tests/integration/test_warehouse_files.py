@@ -619,7 +619,7 @@ def test_a_pattern_with_a_time_zone_is_heeded_and_described(tmp_path: Path, patt
         survey = warehouse.survey("tickets", config)
         assert (survey.first, survey.zone) == (datetime(2026, 11, 9, 23, 30, tzinfo=UTC), True)
         plain = config.model_copy(update={"types": {}})
-        assert warehouse.survey("tickets", plain).unread == 1
+        assert warehouse.survey("tickets", plain).unread == int("%b" in pattern)  # the other is an ISO date
 
 
 def test_seconds_since_1970_are_rejected_with_what_to_do_which_works(tmp_path: Path) -> None:
