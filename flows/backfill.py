@@ -1,14 +1,15 @@
 """Evaluate many past windows of many sources, on as many processes as wanted. It never switches and never sends.
 
 A window is judged by its counts and those of the windows before it; random numbers are seeded by source, label, metric
-and window. So the history is the same in whatever order windows are judged, once the counts before them are stored:
-a block of windows is read first, then judged.
+and window. So verdicts are the same in whatever order windows are judged, once the counts before them are stored. A
+diagnosis goes on from those before it. So a block of windows is read, then judged, both in any order, and then recorded
+in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,7 @@ from prefect.task_runners import TaskRunner
 from flows.hooks import report_run_failed
 from flows.spread import Origin, opened_like, origin_of, task_runner
 from flows.stages import IO, NothingEvaluated, opened, requested, scheduled_window, tries_left
+from monitor import run as stages
 from monitor.core.records import Schedule, Window
 from monitor.core.windows import span
 from monitor.operations import collect
@@ -42,7 +44,7 @@ class Judged:
 
 @task(name="read", task_run_name="read {source} {window.name}", timeout_seconds=2700, **IO)
 def read_ahead(origin: Origin, window: Window, source: str) -> collect.WindowRead | None:
-    """Read one source in one window and store its counts; None if it cannot be read, which :func:`evaluate` reports."""
+    """Read one source in one window and store its counts; None if it cannot be read, which :func:`judge` reports."""
     with opened_like(origin) as monitor:
         try:
             return collect.read_ahead(monitor, window, source)
@@ -52,14 +54,26 @@ def read_ahead(origin: Origin, window: Window, source: str) -> collect.WindowRea
             return None
 
 
-@task(name="evaluate", task_run_name="evaluate {source} {window.name}", timeout_seconds=4500, **IO)
-def evaluate(origin: Origin, window: Window, source: str, ahead: collect.WindowRead | None = None) -> Judged:
-    """Evaluate one source in one window, from what was read ``ahead``."""
+@task(name="judge", task_run_name="judge {source} {window.name}", timeout_seconds=4500, **IO)
+def judge(origin: Origin, window: Window, source: str, ahead: collect.WindowRead | None = None) -> Run:
+    """Judge one source in one window, from what was read ``ahead``; nothing but its counts is stored."""
     with opened_like(origin) as monitor:
         readings = {} if ahead is None else {source: ahead}
-        (part,) = perform(monitor, Run(window, (source,), "never", try_again=tries_left, ahead=readings)).evaluated
+        due = Run(window, (source,), "never", try_again=tries_left, ahead=readings)
+        return replace(perform(monitor, due, (stages.begin, stages.read, stages.judge)), ahead={})
+
+
+@task(name="record", task_run_name="record {source}", timeout_seconds=4500, **IO)
+def record(origin: Origin, source: str, runs: Sequence[Run]) -> list[Judged]:
+    """Diagnose and store what was judged of one source, oldest first: a diagnosis goes on from those before it."""
+    with opened_like(origin) as monitor:
+        return [_summary(source, perform(monitor, run, (stages.act,))) for run in runs]
+
+
+def _summary(source: str, run: Run) -> Judged:
+    (part,) = run.evaluated
     breaches = sum(verdict.outcome == "breach" for verdict in part.verdicts)
-    return Judged(window.name, source, breaches, f"{part.problem}: {part.error}" if part.problem else "")
+    return Judged(run.window.name, source, breaches, f"{part.problem}: {part.error}" if part.problem else "")
 
 
 def blocks(windows: Sequence[Window]) -> list[Sequence[Window]]:
@@ -70,17 +84,16 @@ def blocks(windows: Sequence[Window]) -> list[Sequence[Window]]:
 def evaluate_block(
     runner: TaskRunner[Any], origin: Origin, windows: Sequence[Window], sources: Sequence[str]
 ) -> list[Judged]:
-    """Read every source in every window of a block, then judge all of them; oldest windows first."""
-    pairs = list(product(windows, sources))
-    mapped = {
-        "origin": unmapped(origin), "window": [window for window, _ in pairs], "source": [name for _, name in pairs]
-    }  # fmt: skip
+    """Read every source in every window of a block, then judge all of them, then store them source by source."""
+    pairs, mapped = list(product(sources, windows)), dict[str, Any](origin=unmapped(origin))
+    mapped |= {"source": [source for source, _ in pairs], "window": [window for _, window in pairs]}
     if len(windows) > 1:
-        reads = runner.map(read_ahead, mapped)  # type: ignore[arg-type]  # Prefect: a task that may be async
-        reads.wait()
-        mapped["ahead"] = reads
-    judged: list[Judged] = runner.map(evaluate, mapped).result()  # type: ignore[arg-type]
-    return judged
+        mapped["ahead"] = runner.map(read_ahead, mapped)  # type: ignore[arg-type]  # Prefect: a task that may be async
+        mapped["ahead"].wait()
+    runs = runner.map(judge, mapped).result()  # type: ignore[arg-type]
+    of_source = [runs[start : start + len(windows)] for start in range(0, len(runs), len(windows))]
+    stored = {"origin": unmapped(origin), "source": list(sources), "runs": of_source}
+    return [each for judged in runner.map(record, stored).result() for each in judged]  # type: ignore[arg-type]
 
 
 @flow(

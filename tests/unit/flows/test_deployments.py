@@ -93,7 +93,7 @@ def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
         if isinstance(t, Task)
     }
     tasks = {*tasks, *stages.TASKS.values()} - {stages.work}  # from which the tasks of the stages are made
-    assert len(tasks) == 12
+    assert len(tasks) == 13
     for task in tasks:
         assert task.timeout_seconds, task.name
         assert (task.retries, task.retry_condition_fn) == (stages.RETRIES, stages.only_io), task.name
