@@ -7,6 +7,7 @@ Each engine is a class in a module of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
@@ -22,6 +23,8 @@ from monitor.core.records import Window
 from monitor.warehouse.csv_rejects import UnreadableLines
 from monitor.warehouse.relation import from_clause
 
+WHOLE = re.compile(r"^(-?\d+)\.0*$", re.ASCII)
+"""A whole number that is written with decimals: see :meth:`Dialect.label_text`."""
 Kind = Literal[
     "number", "float32", "decimal", "integer", "boolean", "text", "timestamp", "timestamptz", "date", "bytes",
     "unknown", "other",

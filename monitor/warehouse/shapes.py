@@ -12,7 +12,6 @@ A relation that has the long form already is used as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +34,7 @@ from monitor.warehouse.checks import (
     seen_kind,
     to_make_a_number,
 )
-from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
+from monitor.warehouse.dialects import NUMERIC, WHOLE, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
 from monitor.warehouse.relation import RelationProblem
 
@@ -43,7 +42,6 @@ ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
 """The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
-_WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _EMPTY: Expression = sa.literal_column("''")
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
@@ -231,7 +229,7 @@ class _Shape:
 
     def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:
         """The columns of the rows about one label of a wide relation."""
-        named: Typed = (sa.literal(_WHOLE.sub(r"\1", label), sa.Text), "text")
+        named: Typed = (sa.literal(WHOLE.sub(r"\1", label), sa.Text), "text")
         found = {**self.kept(), "label": named, "score": self._score(_key(wide.score, label))}
         found["actual"] = self._is_true(named) if wide.actual is None else self._actual(_key(wide.actual, label), named)
         if wide.predicted is not None:

@@ -15,7 +15,16 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation, TableName
 from monitor.warehouse.dates import instant_of
-from monitor.warehouse.dialects import DAY_S, FIXED_POINT, Embedded, Expression, Kind, everything, microseconds_of
+from monitor.warehouse.dialects import (
+    DAY_S,
+    FIXED_POINT,
+    WHOLE,
+    Embedded,
+    Expression,
+    Kind,
+    everything,
+    microseconds_of,
+)
 
 
 class SQLite(Embedded):
@@ -54,6 +63,10 @@ class SQLite(Embedded):
         texts = some.where(sa.func.typeof(column) == "text").exists()
         numbers = some.where(sa.func.typeof(column).in_(("integer", "real"))).exists()
         return bool(connection.execute(sa.select(sa.and_(texts, sa.not_(numbers)))).scalar())
+
+    def label_text(self, column: Expression, kind: Kind) -> Expression:
+        """By our own function: SQLite's parser takes no statement in which so many brackets are within each other."""
+        return sa.func.calmon_label(self.text(column), type_=sa.Text)
 
     def number(self, column: Expression, kind: Kind) -> Expression:
         """NULL where the value is text, so that nothing is read as 0."""
@@ -158,6 +171,10 @@ def hash_of(text: bytes) -> int:
     return int.from_bytes(digest[:4])
 
 
+def _label(text: str | None) -> str | None:
+    return None if text is None else WHOLE.sub(r"\1", text)
+
+
 def _md5(value: object) -> str | None:
     return None if value is None else hashlib.md5(str(value).encode(), usedforsecurity=False).hexdigest()
 
@@ -166,5 +183,6 @@ def add_functions(connection: sqlite3.Connection) -> None:
     """Give a connection what SQLite lacks: a parser of dates, a hash and md5."""
     connection.create_function("calmon_instant", 1, microseconds, deterministic=True)
     connection.create_function("calmon_hash", 1, hash_of, deterministic=True)
+    connection.create_function("calmon_label", 1, _label, deterministic=True)
     connection.create_function("md5", 1, _md5, deterministic=True)
     connection.text_factory = lambda raw: raw.decode(errors="replace")
