@@ -38,7 +38,7 @@ from monitor.core.counts import counts_from_rows
 from monitor.core.records import Estimate, Note, Reason, RejectedRows, Subject, Window, part_not_read
 from monitor.core.source_settings import as_detail
 from monitor.core.windows import day, previous, week
-from monitor.evaluation.evaluate import Evaluated
+from monitor.evaluation.evaluate import Evaluated, SourceData, WindowCounts
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.operations import collect as collecting
@@ -556,7 +556,9 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
         return due
 
     def judge(_: Monitor, due: run.Run) -> run.Run:
-        return replace(due, evaluated=tuple(_evaluated(each) for each in pages))
+        return replace(
+            due, evaluated=tuple(_evaluated(each) for each in pages), collected=tuple(_collected(each) for each in pages)
+        )
 
     run.STAGES = (run.begin, read, judge, run.act, run.heartbeat)
     if event.more.get("killed"):
@@ -627,6 +629,10 @@ def _estimates_of(told: Story, window: Window, source: str, share: float) -> lis
     """The estimates of the rows that are left: the same values, from fewer rows."""
     found = told.told.estimates.get((window.schedule, window.name, source), [])
     return [replace(each, n=int(each.n * share)) for each in found if int(each.n * share)]
+
+
+def _collected(page: Page) -> collecting.Collected:
+    return collecting.Collected(SourceData(page.source, WindowCounts(page.window)), None)
 
 
 def _evaluated(page: Page) -> Evaluated:
