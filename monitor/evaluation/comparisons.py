@@ -247,7 +247,8 @@ def digest_of(counts: Sequence[Counts]) -> str:
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) -> list[Comparison]:
     """The comparison of each subject over the windows that were chosen for it.
 
-    ``looks``: the newest of several is judged alone as well, once more for each of its rows.
+    ``looks``: the newest of several is judged alone as well, once more for each of its rows. So is what came since a
+    fine window beside the pool that it was taken from.
     """
     used = [rule_input.counts[: sample.depth * sample.rule.for_windows] for sample, rule_input in chosen]
     usable = [place for place, (sample, _) in enumerate(chosen) if sample.usable]
@@ -256,7 +257,10 @@ def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) ->
         zip(usable, _alone([(chosen[place][0], used[place], chosen[place][1].before) for place in usable]), strict=True)
     )
     newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
-    more = [int(looks and sample.rule.compares and _looks_alone(sample, each)) for sample, each in chosen]
+    more = [
+        int(looks and sample.rule.compares and (sample.pooled_from > sample.depth or _looks_alone(sample, each)))
+        for sample, each in chosen
+    ]
     return [
         _comparison_of(
             sample,

@@ -293,9 +293,10 @@ def _not_pooled(context: VerdictContext) -> Step | None:
     chance = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
     rows, segment = count_of(together["n"], "row"), verdict.detail.get("segment")
     rows += "" if segment is None else f" of {segment_name(*segment)}"
+    further = " further" if verdict.windows > 1 else ""
     text = (
-        f"Not pooled: together with the {before} before it that held rows this window shows {shown}, from {rows}"
-        f"{chance}. Older windows may not hide what the newest shows by itself."
+        f"Not pooled{further}: together with the {before} before it that held rows this window shows {shown}, from "
+        f"{rows}{chance}. Older windows may not hide what the newest shows by itself."
     )
     return Step("not_pooled", text, dict(together))
 

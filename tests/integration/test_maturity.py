@@ -231,7 +231,7 @@ def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
     corrected = [text for text in hasty.replies() if f"late truths of {name}: still in breach" in text]
     assert len(corrected) == 1
     with hasty.opened() as monitor:
-        (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("overconfidence", "access"))
+        (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("ece-level", "access"))
         events = [e.reason for e in monitor.store.incident_events(incident.id)]
         now = monitor.store.verdict(incident.last_verdict)
     assert incident.opened_window == name

@@ -133,7 +133,8 @@ class Actor:
     def verdicts(self, label: str) -> tuple[Verdict, ...]:
         return tuple(
             Verdict(
-                id=f"{rule}-{outcome}-{self.week}", rule=rule, subject=Subject("tickets", label), window=self.window,
+                id=f"{rule}-{outcome}-{self.week}-{label}", rule=rule, subject=Subject("tickets", label),
+                window=self.window,
                 metric="ece", where="all", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",  # type: ignore[arg-type]
                 threshold=0.05, detail={"blocked": blocked}, actions=(ASKS[rule],) if outcome == "breach" else (),  # type: ignore[arg-type]
             )

@@ -630,7 +630,7 @@ def test_duckdb_is_opened_once_for_readings_in_a_row_and_free_afterwards(tmp_pat
         assert rows_read(warehouse, source()) == 0
 
 
-@pytest.mark.parametrize(("limit", "times"), [(2**20, 0), (0, 2 * 5)])
+@pytest.mark.parametrize(("limit", "times"), [(2**20, 0), (0, 2 * 6)])
 def test_once_csv_files_are_copied_no_statement_reads_their_text_unless_they_are_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, times: int
 ) -> None:

@@ -116,15 +116,15 @@ def _pooled(
 
 
 @EXPLAINED.add(
-    r"Not pooled: together with the (?P<before>\d+) (?:weeks?|days?) before it that held rows this window shows (?P<change>a change of )?"
+    r"Not pooled(?P<further> further)?: together with the (?P<before>\d+) (?:weeks?|days?) before it that held rows this window shows (?P<change>a change of )?"
     rf"(?P<value>{N}|undefined), from (?P<n>{N}) rows?(?: of (?P<place>.+?))?(?:, {_P})?\. Older windows may not hide what the newest shows by itself\."
 )
 def _not_pooled(
-    reader: Reader, text: str, row: Row, before: str, change: Any, value: str, n: str, place: Any, p: Any
+    reader: Reader, text: str, row: Row, further: Any, before: str, change: Any, value: str, n: str, place: Any, p: Any
 ) -> None:
     reader.equal("segment", text, place, segment_words(row))
     together = row["detail"]["together"]
-    reader.equal("windows", text, (int(before) + 1, row["windows"]), (together["windows"], 1))
+    reader.equal("windows", text, (int(before) + 1, bool(further)), (together["windows"], row["windows"] > 1))
     reader.number("together", text, value, together["change" if change else "value"])
     reader.number("rows together", text, n, together["n"])
     reader.equal("judged once more", text, row["detail"]["times_judged"], int(before) + 2)

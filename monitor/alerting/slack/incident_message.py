@@ -78,6 +78,8 @@ _LEAST_P = 1e-15  # below it a p-value is a rounding error, and no chance is 0
 IN_FULL = 5  # labels; the rest has one line each
 _STATES = {"acknowledged": ":eyes:", "silenced": ":mute:", "resolved": ":white_check_mark:"}
 _NO_LINKS = Links()
+LABELS_IN_FULL = 3
+"""A message of more labels does not name the other rules in breach: pages and `calmon incidents list` do."""
 _DEFINED = "overconfidence (mean score minus accuracy)"
 
 
@@ -299,7 +301,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
     """One label: what happened and what was done, what else fails, what to do, and one row of buttons."""
     if label.now == Now.RESOLVED:
         return _resolved_blocks(label, labels)
-    lines = [_what(label, labels), *_state_lines(label), *_done_lines(label)]
+    lines = [_what(label, labels), *_state_lines(label), *_done_lines(label, several=len(labels) > LABELS_IN_FULL)]
     lines += _leads(label.lead, label.lead.cause) if label.now == Now.IN_BREACH else []  # of the last breach
     lines += [_advice(label)] if advised else []
     return [divider(), section("\n".join(lines)), _buttons(label)]
@@ -349,7 +351,8 @@ def _state_lines(label: LabelFindings) -> list[str]:
     return [*found, "It stays open: only a window within the limit resolves it."]
 
 
-def _done_lines(label: LabelFindings) -> list[str]:
+def _done_lines(label: LabelFindings, *, several: bool) -> list[str]:
+    """What was done and what it costs; of ``several`` labels only what is not failing too, so that it stays short."""
     lead = label.lead
     found = _switch_lines(label)
     if lead.harm is not None and lead.harm.excess >= 0.5 and lead.now == Now.IN_BREACH:
@@ -357,7 +360,7 @@ def _done_lines(label: LabelFindings) -> list[str]:
         from_score, rows = lead.harm.counted_from or "`automate_at`", lead.harm.rows
         counted = f"{count_of(rows, 'item')} reached {from_score}: {short}" if rows else short[:1].upper() + short[1:]
         found.append(f"{counted}.")
-    other_rules = label.others()
+    other_rules = label.others(failing=not several)
     return [*found, escape(other_rules)] if other_rules else found
 
 

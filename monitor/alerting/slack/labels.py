@@ -207,8 +207,10 @@ class LabelFindings:
         """The same in a reply, whose thread may be that of these rules too."""
         return f"Not resolved: {_listed(self.lead.open_elsewhere)}" if self.is_resolved_in_part else ""
 
-    def others(self) -> str:
+    def others(self, *, failing: bool) -> str:
         """The other rules by name, grouped by their state in the newest evaluation; "" where there are none.
+
+        Those in breach are named with ``failing`` only.
 
         A rule that was resolved and failed again has two incidents in one message. It is named once, by its present
         state: the first of its findings, since the worst come first and only one of its incidents can be open.
@@ -218,6 +220,8 @@ class LabelFindings:
             known.setdefault(each.incident.rule, each.now)
         del known[self.lead.incident.rule]
         grouped = ((words, [rule for rule in known if known[rule] == now]) for now, words in _OTHERS.items())
+        if not failing:
+            grouped = ((words, rules) for words, rules in grouped if words != _OTHERS[Now.IN_BREACH])
         return " ".join(f"{words}: {_listed(rules)}." for words, rules in grouped if rules)
 
 
