@@ -557,7 +557,9 @@ def _written_by_hand(told: Story, window: Window, event: Event) -> Iterator[None
 
     def judge(_: Monitor, due: run.Run) -> run.Run:
         return replace(
-            due, evaluated=tuple(_evaluated(each) for each in pages), collected=tuple(_collected(each) for each in pages)
+            due,
+            evaluated=tuple(_evaluated(each) for each in pages),
+            collected=tuple(_collected(each) for each in pages),
         )
 
     run.STAGES = (run.begin, read, judge, run.act, run.heartbeat)
