@@ -187,7 +187,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     record(monitor, window, evaluated, diagnoses)
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
-    pending = acting.act(monitor, window, evaluated, refusals, requested=run.mode == "always")
+    pending = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
     if run.acts:
         deliver(monitor)
     actions = acting.settled(monitor, pending)

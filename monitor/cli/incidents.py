@@ -1,4 +1,4 @@
-"""``calmon incidents list|show|ack|silence|resolve|test``."""
+"""``calmon incidents list|show|ack|silence|resolve|note|test``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from monitor.alerting.compose import delivery_words
-from monitor.alerting.incidents import last_reported
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
 from monitor.config.durations import parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Incident, IncidentEvent, Severity, Subject, Verdict
-from monitor.core.wording import incident_state, moment, plain_words
+from monitor.core.records import Incident, IncidentEvent, Severity, Subject
+from monitor.core.wording import moment
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
+from monitor.story.gather import Teller
+from monitor.story.incident import reason_words, state_words
+from monitor.story.label import LabelStory, story_lines
 
-incidents_app = typer.Typer(no_args_is_help=True, help="Runs of breaches of one rule on one label.")
+incidents_app = typer.Typer(
+    no_args_is_help=True, help="Troubles of labels, sources and the monitor, from first to resolved."
+)
 cli.app.add_typer(incidents_app, name="incidents")
 
-_OPENED = ("id", "rule", "source", "label", "severity", "state", "opened_window", "opened_at", "breaches")
+_OPENED = ("id", "kind", "source", "label", "severity", "state", "opened_window", "opened_at", "window")
 _HELD = ("acknowledged_by", "acknowledged_at", "silenced_by", "silenced_until")
 _SINCE = ("resolved_window", "resolved_by", *_HELD, "reopened")
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or how it begins.")]
@@ -44,10 +48,10 @@ def list_command(
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
         return
-    table = plain_table("id", "severity", "rule", "label", "since", "breaches", "state", "verdict")
+    table = plain_table("id", "severity", "label", "what", "since", "newest", "state")
     for i in found:
-        about = i.id[:8], i.severity, i.rule, _subject(i)
-        table.add_row(*cli.cells(*about, i.opened_window, str(i.breaches), _state(i), i.last_verdict[:8]))
+        what = ", ".join(i.reasons).replace("_", " ")
+        table.add_row(*cli.cells(i.id[:8], i.severity, _subject(i), what, i.opened_window, i.window, state_words(i)))
     cli.out.print(table if found else "no incident is open")
 
 
@@ -55,10 +59,11 @@ def list_command(
     "show", epilog="Examples:  calmon incidents show 4f1c9a02  ·  calmon incidents show 4f1c9a02 --json"
 )
 def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
-    """One incident: its state, and everything that happened to it, each with its reason."""
-    with cli.store() as store:
+    """One incident: what is the matter, and everything that happened to it, each with its reason."""
+    with cli.monitor() as opened:
+        store = opened.store
         incident = store.incident(id)
-        breach = None if incident.is_of_monitor else store.verdict(incident.last_verdict)
+        story = None if incident.is_of_monitor else Teller.of(opened).of_incident(incident)
         events = store.incident_events(incident.id)
         post = store.delivery_roots([incident.root] if incident.root else []).get(incident.root or "")
     message = "no route took it" if post is None else delivery_words(post)
@@ -66,28 +71,23 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
         typer.echo(json.dumps(found, indent=1))
         return
-    cli.out.print(*cli.cells(*_shown(incident, breach, events, message)), sep="\n")
+    cli.out.print(*cli.cells(*_shown(incident, story, message)), sep="\n")
     table = plain_table("when", "what", "window", "by", "why")
     for event in events:
-        why = event.reason + (f": {event.detail['why']}" if event.detail.get("why") else "")
+        said = event.detail.get("why")
+        why = reason_words(event.reason) + (f": {said}" if said else "")
         table.add_row(*cli.cells(moment(event.at), event.kind.replace("_", " "), event.window, event.actor, why))
     cli.out.print(table)
 
 
-def _shown(
-    incident: Incident, breach: Verdict | None, events: Sequence[IncidentEvent], message: str
-) -> tuple[str, ...]:
-    top = f"{incident.id}: {_subject(incident)}, {incident.rule} ({incident.severity})"
-    if breach is None:
-        since = f"{_state(incident)}, since {moment(incident.opened_at)}"
-        if incident.state == "resolved" and incident.resolved_at is not None:
-            since = f"resolved, from {moment(incident.opened_at)} to {moment(incident.resolved_at)}"
+def _shown(incident: Incident, story: LabelStory | None, message: str) -> tuple[str, ...]:
+    top = f"{incident.id}: {_subject(incident)} ({incident.severity}), {state_words(incident)}"
+    since = f"since {moment(incident.opened_at)}"
+    if story is None:
         return top, ", ".join(incident.reasons).replace("_", " "), since, f"message: {message}; calmon health"
-    state_now = (
-        incident_state(incident, breach, last_reported(incident, events)) or f"Open since {incident.opened_window}"
-    )
-    hint = f"message: {message}; calmon explain {incident.last_verdict[:8]}"
-    return top, plain_words(breach), state_now, hint
+    labels = [f"labels: {', '.join(incident.labels)}"] if incident.labels else []
+    hint = f"; calmon explain {story.evidence[0][:8]}" if story.evidence else ""
+    return top, *story_lines(story), *labels, since, f"message: {message}{hint}"
 
 
 def _subject(incident: Incident) -> str:
@@ -103,7 +103,7 @@ def ack_command(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of incidents, or how they begin.")],
     by: cli.ByOption = None,
 ) -> None:
-    """You have them: nobody is called for them any more. The button in Slack is about all of a label."""
+    """You have them: nobody is called for them any more, unless they become more severe."""
     with cli.monitor() as opened:
         known = [opened.store.incident(id).id for id in ids]  # a wrong id acknowledges nothing
         _print_results(opened, [incident_actions.acknowledge(opened, id, cli.who(by)) for id in known])
@@ -146,9 +146,18 @@ def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
 def resolve_command(
     id: IdArgument, reason: Annotated[str, typer.Option(help="Why; stored and shown.")], by: cli.ByOption = None
 ) -> None:
-    """End it by hand. A breach in one of the next windows reopens it all the same."""
+    """End it by hand. A trouble in one of the next windows brings it back all the same."""
     with cli.monitor() as opened:
         _print_result(opened, incident_actions.resolve(opened, id, cli.who(by), reason))
+
+
+@incidents_app.command("note", epilog='Example:  calmon incidents note 4f1c9a02 "the vendor is on it" --by ana')
+def note_command(
+    id: IdArgument, text: Annotated[str, typer.Argument(help="What others should know.")], by: cli.ByOption = None
+) -> None:
+    """Add a note; it is kept with the incident, and shown in the thread of its message."""
+    with cli.monitor() as opened:
+        _print_result(opened, incident_actions.note(opened, id, cli.who(by), text))
 
 
 def _print_result(opened: Monitor, done: incident_actions.Outcome) -> None:
@@ -219,20 +228,13 @@ def _routes(config: Config, severity: str | None) -> list[tuple[Severity, Route]
     return found
 
 
-def _state(incident: Incident) -> str:
-    if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"silenced until {moment(incident.silenced_until)}"
-    by = incident.acknowledged_by if incident.state == "acknowledged" else incident.resolved_by
-    return f"{incident.state} by {by}" if by else incident.state
-
-
 def _row(incident: Incident) -> dict[str, Any]:
     row = {name: getattr(incident, name) for name in _OPENED}
-    row |= {"reason": ", ".join(incident.reasons), "verdict": incident.last_verdict}
+    row |= {"reason": ", ".join(incident.reasons), "rules": list(incident.rules), "labels": list(incident.labels)}
     row |= {name: getattr(incident, name) for name in _SINCE}
     return row | {name: at.isoformat() for name, at in row.items() if isinstance(at, datetime)}
 
 
 def _event(event: IncidentEvent) -> dict[str, Any]:
     about = {"at": event.at.isoformat(), "kind": event.kind, "reason": event.reason, "actor": event.actor}
-    return about | {"window": event.window, "verdict": event.verdict, "why": event.detail.get("why")}
+    return about | {"window": event.window, "why": event.detail.get("why")}

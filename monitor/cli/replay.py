@@ -122,18 +122,18 @@ def _summary(side: Side) -> dict[str, str]:
 
 
 def _incidents_table(pairs: Sequence[Pair]) -> Table:
-    columns = ("in", "severity", "rule", "label", "opened", "resolved", "breaches", "automation")
+    columns = ("in", "severity", "label", "rules", "opened", "resolved", "automation")
     table = plain_table(*columns, title="Incidents (one → other: present → proposed)")
     for pair in pairs:
         incident, rows = pair.either.incident, []
         for opened in filter(None, (pair.present, pair.proposed)):
             one = opened.incident
             span = one.opened_window, one.resolved_window or "still open"
-            rows.append((one.severity, *span, str(one.breaches), _WORDS[opened.switch]))
-        severity, *rest = (" → ".join(dict.fromkeys(values)) for values in zip(*rows, strict=True))
+            rows.append((one.severity, ", ".join(one.rules), *span, _WORDS[opened.switch]))
+        severity, rules, *rest = (" → ".join(dict.fromkeys(values)) for values in zip(*rows, strict=True))
         name = Subject(incident.source, incident.label).name
         style = "" if where_of(pair) == "both" else "bold"
-        table.add_row(*cli.cells(where_of(pair), severity, incident.rule, name, *rest), style=style)
+        table.add_row(*cli.cells(where_of(pair), severity, name, rules, *rest), style=style)
     return table
 
 

@@ -574,35 +574,40 @@ class Identity:
 
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
-MONITOR_RULE = "monitor:"
-"""The prefix of ``rule`` in incidents of the monitor itself; no rule of alerts.yaml has a colon in its id."""
+MONITOR_KIND = "monitor:"
+"""The prefix of ``kind`` in incidents of the monitor itself."""
+VANISHED, BURST, OF_LABEL = "vanished", "burst", "label"
+"""The kinds of incidents of labels: rows that stopped, many labels of a source at once, any other trouble."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A run of breaches of one rule on one subject, from the first until it is resolved.
+    """A run of diagnoses of one subject that need somebody, from the first until it is resolved.
 
-    ``root`` is the delivery id of its living message (None: no route matched). ``breaches`` counts windows in breach,
-    without those that late truths made good. ``ok_windows`` counts good windows in a row since the last breach,
-    ``reopened`` how often it was reopened. ``silenced_until`` is when a silence ends. ``version`` makes updates
-    conditional; 1 is a new incident. ``further_reasons`` follow ``reason`` if several things are wrong with the monitor
-    at once.
+    ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" (of the ``labels`` of a
+    source), or "monitor:" and a trouble. ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
+    newest window that counted, and ``window_end`` its end; ``seen_until`` is the end of the newest one in which the
+    trouble was seen. ``last`` is the reason of the last change by a run. ``root`` is the delivery id of its living
+    message (None: no route matched), ``reopened`` how often it came back. ``version`` makes updates conditional; 1 is a
+    new incident. ``further_reasons`` follow ``reason`` if several things are wrong with the monitor at once, and
+    ``quiet_since`` is since when it has been away.
     """
 
     id: str
-    rule: str
+    kind: str
     source: str
     label: str | None
     severity: Severity
     state: IncidentState
-    schedule: Schedule
     opened_at: datetime
     opened_window: str
-    first_verdict: str
-    last_verdict: str
-    last_window_start: datetime
-    breaches: int
+    window: str
+    window_end: datetime
+    seen_until: datetime
     reason: str
+    last: str = ""
+    rules: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     resolved_at: datetime | None = None
     resolved_window: str | None = None
     resolved_by: str | None = None
@@ -610,7 +615,7 @@ class Incident:
     acknowledged_by: str | None = None
     silenced_until: datetime | None = None
     silenced_by: str | None = None
-    ok_windows: int = 0
+    quiet_since: datetime | None = None
     reopened: int = 0
     root: str | None = None
     version: int = 1
@@ -623,21 +628,26 @@ class Incident:
 
     @property
     def fingerprint(self) -> str:
-        """The key by which two breaches belong to the same incident."""
-        return f"{self.rule}\x1f{self.source}\x1f{self.label or ''}"
+        """The key by which two troubles belong to the same incident."""
+        return f"{self.kind}\x1f{self.source}\x1f{self.label or ''}"
 
     @property
     def is_of_monitor(self) -> bool:
-        """Whether it is about the monitor itself, and so has no verdict."""
-        return self.rule.startswith(MONITOR_RULE)
+        """Whether it is about the monitor itself, and so has no diagnosis."""
+        return self.kind.startswith(MONITOR_KIND)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not resolved."""
+        return self.state != "resolved"
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
     """One change of an incident. Events with the same ``key`` are stored once.
 
-    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, held_back, refused
-    (somebody requested what they may not do); ``reason`` is the named reason of the decision.
+    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, noted, held_back,
+    refused (somebody requested what they may not do); ``reason`` is the named reason of the decision.
     """
 
     key: str
@@ -647,7 +657,6 @@ class IncidentEvent:
     reason: str
     actor: str
     window: str = ""
-    verdict: str | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -757,39 +766,31 @@ class TimelineEvent:
 
 
 class IncidentReason(StrEnum):
-    """Why an incident changed, or why it did not. All are in ``docs/alerts.md``."""
+    """Why an incident changed, or why it did not. docs/alerts.md has all of them."""
 
-    FIRST_BREACH = "first breach"
-    STILL_BREACHING = "still breaching"
-    STILL_ACKNOWLEDGED = "still breaching, acknowledged"
-    STILL_SILENCED = "still breaching, silenced"
-    WITHIN_AGAIN = "within threshold again"
-    STEADY_AGAIN = "within threshold again, and steady"
-    HELD_BACK = "held back: flapping"
-    REOPENED = "came back: reopened"
-    REOPENED_SILENCED = "came back while silenced"
-    ALREADY_COUNTED = "already counted"
-    CORRECTED = "still breaching: late truths gave other numbers"
-    WAITS_OPEN = "waits for truths: stays open"
-    OLDER_WINDOW = "older window"
-    NOT_EVALUATED_OPEN = "not evaluated: stays open"
-    DISAPPEARED = "label disappeared: not evaluated, stays open"
-    WITHIN = "within threshold"
-    NOT_EVALUATED = "not evaluated"
-    UNCONFIRMED_OPEN = "above the limit, not confirmed: stays open"
-    UNCONFIRMED = "above the limit, not confirmed"
-    NEWEST_WITHIN_OPEN = "the newest window alone is within the threshold: stays open"
-    NEWEST_WITHIN = "the newest window alone is within the threshold"
+    OPENED = "opened"
+    CONTINUES = "continues"
+    OTHER_PROBLEM = "other_problem"
+    WORSE = "worse"
+    CAME_BACK = "came_back"
+    CANNOT_TELL = "cannot_tell"
+    FINE_AGAIN = "fine_again"
+    NOT_SEEN = "not_seen"
+    ROWS_ARE_BACK = "rows_are_back"
+    NOT_WATCHED = "not_watched"
+    NO_TROUBLE = "no_trouble"
+    ALREADY_COUNTED = "already_counted"
+    OLDER_WINDOW = "older_window"
     ACKNOWLEDGED = "acknowledged"
     SILENCED = "silenced"
-    SILENCE_ENDED = "the silence has ended"
-    RESOLVED_BY_HAND = "resolved by hand"
-    ALREADY_ACKNOWLEDGED = "already acknowledged"
-    ALREADY_SILENCED = "already silenced as long"
-    ALREADY_RESOLVED = "already resolved"
-    NOT_OVER = "no silence is over"
-    NAME_MISSING = "a name is needed"
-    REASON_MISSING = "a reason is needed"
-    END_NOT_AHEAD = "a silence must end in the future"
-    NOT_WATCHED = "no rule watches it any more"
-    ENDS_BY_ITSELF = "ends by itself once it is over: acknowledge or silence it"
+    SILENCE_ENDED = "silence_ended"
+    RESOLVED_BY_HAND = "resolved_by_hand"
+    NOTED = "noted"
+    ALREADY_ACKNOWLEDGED = "already_acknowledged"
+    ALREADY_SILENCED = "already_silenced"
+    ALREADY_RESOLVED = "already_resolved"
+    NOT_OVER = "not_over"
+    NAME_MISSING = "name_missing"
+    REASON_MISSING = "reason_missing"
+    END_NOT_AHEAD = "end_not_ahead"
+    ENDS_BY_ITSELF = "ends_by_itself"

@@ -15,7 +15,7 @@ from unicodedata import bidirectional
 
 from monitor.core import windows
 from monitor.core.maturity import Maturity
-from monitor.core.records import SCORE_BAND, Incident, IncidentEvent, IncidentReason, Reason, Subject, Verdict
+from monitor.core.records import SCORE_BAND, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
 from monitor.core.source_settings import from_detail as changes_from
@@ -66,9 +66,6 @@ _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 #: Conditions of rules whose limit is the lowest allowed value.
 FLOORS = frozenset({"below", "decrease"})
 UNCONFIRMED = "above the limit, not confirmed"
-_HELD_BACK = {unit: f"it keeps coming back, so one more good {unit} resolves it" for unit in ("day", "week")}
-_R = IncidentReason
-_NO_BREACH = (_R.UNCONFIRMED_OPEN, _R.NEWEST_WITHIN_OPEN, _R.NOT_EVALUATED_OPEN, _R.DISAPPEARED, _R.HELD_BACK)
 #: Not "automated items": a verdict does not say whether automation was on then.
 _ROWS = {
     "all": "all items",
@@ -208,95 +205,6 @@ def stamp(at: datetime) -> str:
     'Mon 2026-11-16 06:03 UTC'
     """
     return f"{at.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC"
-
-
-def incident_state(incident: Incident, breach: Verdict, last: IncidentEvent | None) -> str:
-    """The state of an incident, as one sentence without its full stop; "" if it has just been opened.
-
-    ``breach`` is its last breach, ``last`` its last event.
-    """
-    if incident.state == "resolved":
-        return _ended(incident, last)
-    sentences = [by_whom(incident), in_breach(incident, breach), _latest(incident, last)]
-    text = "; ".join(part for part in sentences if part)
-    return text[:1].upper() + text[1:]
-
-
-def news(incident: Incident, last: IncidentEvent | None) -> str:
-    """The last change of an incident in words, by the reason of the decision."""
-    reason = reason_of(last)
-    window = clean(last.window) if last is not None and last.window else "the last window"
-    unit = _unit(incident)
-    known = {
-        _R.FIRST_BREACH: "new",
-        _R.STILL_BREACHING: "still in breach",
-        _R.CORRECTED: f"late truths of {window}: still in breach, with other numbers",
-        _R.STILL_ACKNOWLEDGED: f"still in breach, acknowledged by {clean(incident.acknowledged_by or 'somebody')}",
-        _R.STILL_SILENCED: "still in breach, silenced",
-        _R.REOPENED: "back in breach: reopened",
-        _R.REOPENED_SILENCED: "back in breach, silenced",
-        _R.WITHIN_AGAIN: f"resolved: within the limit in {window}",
-        _R.STEADY_AGAIN: f"resolved: within the limit {incident.ok_windows} {unit}s in a row",
-        _R.HELD_BACK: f"within the limit in {window}; {_HELD_BACK[unit]}",
-        _R.UNCONFIRMED_OPEN: f"{UNCONFIRMED} in {window}: stays open",
-        _R.NEWEST_WITHIN_OPEN: f"{window} alone is within the limit, pooled it is not: stays open",
-        _R.NOT_EVALUATED_OPEN: f"not judged in {window}: stays open",
-        _R.DISAPPEARED: f"no outcome of this label arrived in {window}: stays open",
-        _R.RESOLVED_BY_HAND: f"resolved by {clean(incident.resolved_by or 'somebody')}",
-        _R.NOT_WATCHED: "resolved: no rule watches it any more",
-    }
-    return known.get(reason, last.reason if last is not None else incident.state) if reason else incident.state
-
-
-def reason_of(event: IncidentEvent | None) -> IncidentReason | None:
-    """The reason of an event; None if a later version wrote one that this version does not know."""
-    known = {each.value: each for each in IncidentReason}
-    return None if event is None else known.get(event.reason)
-
-
-def by_whom(incident: Incident) -> str:
-    """Who acknowledged the incident, or silenced it until when; "" if nobody did."""
-    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
-        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
-    if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
-    return ""
-
-
-def in_breach(incident: Incident, breach: Verdict) -> str:
-    """How long the incident has been in breach; "" after one breach, or if late truths made the last window good."""
-    came_back = {0: "", 1: "came back once", 2: "came back twice"}.get(
-        incident.reopened, f"came back {incident.reopened} times"
-    )
-    is_good_by_now = incident.ok_windows > 0 and incident.last_window_start == breach.window.start
-    if incident.breaches < 2 or is_good_by_now:
-        return came_back
-    unit, since, newest = _unit(incident), incident.opened_window, breach.window.name
-    span = windows.distance(incident.schedule, since, newest) + 1
-    if incident.breaches >= span:
-        many = f"in breach for {count_of(span, unit)} (since {since})"
-    else:
-        many = f"in breach in {incident.breaches} of {span} {unit}s since {since}, last in {newest}"
-    return many + (f"; {came_back}" if came_back else "")
-
-
-def _latest(incident: Incident, last: IncidentEvent | None) -> str:
-    """The result of the last evaluation, if it was no breach."""
-    return news(incident, last).removesuffix(": stays open") if reason_of(last) in _NO_BREACH else ""
-
-
-def _unit(incident: Incident) -> str:
-    return "day" if incident.schedule == "daily" else "week"
-
-
-def _ended(incident: Incident, last: IncidentEvent | None) -> str:
-    if incident.resolved_by is not None:
-        why = clean(str(last.detail.get("why", "")), 300) if last is not None else ""
-        return f"Resolved by {clean(incident.resolved_by)}" + (f": {why}" if why else "")
-    unit = _unit(incident)
-    good = "within the limit" if incident.ok_windows < 2 else f"within the limit {incident.ok_windows} {unit}s in a row"
-    after = f"after {count_of(incident.breaches, unit)} in breach" if incident.breaches else "by later outcomes"
-    return f"Resolved in {incident.resolved_window}: {good}, {after}"
 
 
 def plain_words(verdict: Verdict) -> str:

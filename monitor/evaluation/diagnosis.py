@@ -5,13 +5,13 @@ Verdicts say whether something is wrong; the windows behind them say since when 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, Notes, NotTold
 from monitor.core.episodes import episodes
-from monitor.core.records import SEVERITY_RANK, Reason, Schedule, Verdict
+from monitor.core.records import SEVERITY_RANK, Reason, Schedule, Verdict, Window
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.next_step import advice_for_silence
 from monitor.evaluation.trouble import direction_of, with_trouble
@@ -42,21 +42,31 @@ _NOT_TOLD: Mapping[Reason, NotTold] = {
 
 def diagnose(facts: LabelFacts) -> Diagnosis:
     """The diagnosis of one label, or of a source as a whole."""
-    verdicts = [v for v in facts.verdicts if facts.window.end - v.window.end <= NEWEST[v.window.schedule]]
-    counting = [verdict for verdict in verdicts if verdict.severity != "info"]
+    outline = outline_of(facts.source, facts.label, facts.window, facts.verdicts, facts.acting)
+    rests_on = [verdict for verdict in facts.verdicts if verdict.id in outline.because]
+    if outline.is_trouble:
+        return _in_trouble(outline, rests_on, facts)
+    return _not_told(outline, rests_on, facts) if outline.state is DiagnosisState.CANNOT_TELL else outline
+
+
+def outline_of(
+    source: str, label: str | None, window: Window, verdicts: Sequence[Verdict], acting: Collection[str]
+) -> Diagnosis:
+    """The state of a label from the newest verdict of each of its rules; ``acting`` are the rules that may turn it off.
+
+    It says neither since when nor why: that needs the windows behind the verdicts.
+    """
+    present = [v for v in verdicts if window.end - v.window.end <= NEWEST[v.window.schedule]]
+    counting = [verdict for verdict in present if verdict.severity != "info"]
     breaches = [verdict for verdict in counting if verdict.outcome == "breach"]
-    acting = [v for v in counting if v.rule in facts.acting] or (counting if not facts.acting else [])
-    judged = [verdict for verdict in acting if verdict.outcome != "not_evaluated"]
-    found = Diagnosis(facts.source, facts.label, facts.window, DiagnosisState.FINE, notes=_notes(verdicts))
+    may_act = [v for v in counting if v.rule in acting] or (counting if not acting else [])
+    judged = [verdict for verdict in may_act if verdict.outcome != "not_evaluated"]
+    state = DiagnosisState.FINE if judged else DiagnosisState.CANNOT_TELL
     if breaches:
-        return _in_trouble(replace(found, because=_ids(breaches)), breaches, facts)
-    if judged:
-        return replace(found, because=_ids(judged))
-    return _not_told(replace(found, state=DiagnosisState.CANNOT_TELL, because=_ids(acting)), acting, facts)
-
-
-def _ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    return tuple(verdict.id for verdict in verdicts)
+        unsafe = any(verdict.rule in acting for verdict in breaches)
+        state = DiagnosisState.UNSAFE if unsafe else DiagnosisState.DEGRADED
+    because = tuple(verdict.id for verdict in breaches or judged or may_act)
+    return Diagnosis(source, label, window, state, because=because, notes=_notes(present))
 
 
 def _notes(verdicts: Sequence[Verdict]) -> Notes:
@@ -75,7 +85,6 @@ def _notes(verdicts: Sequence[Verdict]) -> Notes:
 
 def _in_trouble(found: Diagnosis, breaches: Sequence[Verdict], facts: LabelFacts) -> Diagnosis:
     """The diagnosis with the problem of the breach that does most harm, and with all that follows from it."""
-    unsafe = any(verdict.rule in facts.acting for verdict in breaches)
     problems = {verdict.id: problem_of(verdict, facts) for verdict in breaches}
     order = list(LabelProblem)
 
@@ -84,8 +93,8 @@ def _in_trouble(found: Diagnosis, breaches: Sequence[Verdict], facts: LabelFacts
         return verdict.rule not in facts.acting, problem, SEVERITY_RANK[verdict.severity], verdict.rule
 
     lead = min(breaches, key=rank)
-    state = DiagnosisState.UNSAFE if unsafe else DiagnosisState.DEGRADED
-    return with_trouble(replace(found, state=state), problems[lead.id], lead, facts)
+    first = (lead.id, *(id for id in found.because if id != lead.id))
+    return with_trouble(replace(found, because=first), problems[lead.id], lead, facts)
 
 
 def problem_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:

@@ -51,6 +51,22 @@ def of_troubled(connection: Connection, source: str, before: Window, since: date
     return [_diagnosis(row) for row in connection.execute(statement).mappings()]
 
 
+def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Diagnosis]:
+    """The diagnoses of one label after ``since``, oldest first; a week comes after the days that end with it."""
+    about = (table.c.source == source, table.c.label == label_key(label), table.c.window_end > since)
+    statement = select(table).where(*about).order_by(table.c.window_end, table.c.schedule)
+    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+
+
+def newest(connection: Connection, *, since: datetime, until: datetime | None = None) -> list[Diagnosis]:
+    """The newest diagnosis of each label, of the windows that end after ``since`` and at ``until`` at the latest."""
+    span = [table.c.window_end > since, *([table.c.window_end <= until] if until is not None else [])]
+    statement = select(table).where(*span).order_by(table.c.window_end, table.c.schedule)
+    found = (_diagnosis(row) for row in connection.execute(statement).mappings())
+    by_label = {(diagnosis.source, diagnosis.label): diagnosis for diagnosis in found}
+    return [by_label[key] for key in sorted(by_label, key=lambda key: (key[0], key[1] or ""))]
+
+
 def _row(diagnosis: Diagnosis, now: datetime) -> Row:
     window, since, cost = diagnosis.window, diagnosis.since, diagnosis.cost
     return {

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, or
 
 from monitor.core.records import (
     MESSAGE_DELETED,
-    MONITOR_RULE,
+    MONITOR_KIND,
     Delivery,
     Incident,
     IncidentEvent,
@@ -28,9 +28,10 @@ from monitor.history.tables import incidents as _table
 from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
-_OF_MONITOR = _table.c.rule.startswith(MONITOR_RULE, autoescape=True)
+_LISTS = ("rules", "labels", "further_reasons")
+_OF_MONITOR = _table.c.kind.startswith(MONITOR_KIND, autoescape=True)
 _UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite uses its index only for this form
-_IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.rule)
+_IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.kind)
 
 
 def apply_incidents(
@@ -177,42 +178,19 @@ def of_label(connection: Connection, source: str, label: str | None, *, since: d
     return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
 
 
-def newest_of_labels(connection: Connection, source: str) -> list[Incident]:
-    """The newest incident with a message, for each label of a source, and those that were not over when it opened.
+_TOLD = _IN_ORDER.where(
+    ~_OF_MONITOR, _table.c.root.is_not(None), or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since"))
+)
 
-    Their messages are about the label as it is now: no newer one has taken their place.
+
+def told(connection: Connection, since: datetime) -> list[Incident]:
+    """The incidents with a message that are not resolved, or were resolved since then and have no newer one.
+
+    Their messages are about the label as it is now.
     """
-    return _incidents(connection, _select_newest_of_labels(), {"source": source})
-
-
-@cache
-def _select_newest_of_labels() -> Select[Any]:
-    candidate, newest = _table.alias(), _table.alias()
-    label = select(tables.labels.c.label).where(tables.labels.c.source == bindparam("source")).subquery()
-    same = (
-        candidate.c.source == bindparam("source"),
-        candidate.c.label == label.c.label,
-        candidate.c.root.is_not(None),
-    )
-    id = (
-        select(candidate.c.id)
-        .where(*same, ~candidate.c.rule.startswith(MONITOR_RULE, autoescape=True))
-        .order_by(candidate.c.opened_at.desc(), candidate.c.id.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    is_of_label = and_(_table.c.label == newest.c.label, _table.c.source == newest.c.source, ~_OF_MONITOR)
-    is_current = or_(_table.c.id == newest.c.id, _table.c.resolved_at >= newest.c.opened_at)
-    chosen = label.join(newest, newest.c.id == id).join(_table, is_of_label)
-    return _IN_ORDER.select_from(chosen).where(is_current, _table.c.root.is_not(None))
-
-
-def messages_resolved_since(connection: Connection, incident: Incident) -> set[str]:
-    """The messages of incidents of the same label that were resolved after this one had been opened."""
-    table = tables.incidents
-    is_of_label = and_(table.c.source == incident.source, table.c.label == label_key(incident.label), ~_OF_MONITOR)
-    resolved_later = and_(is_of_label, table.c.resolved_at >= incident.opened_at, table.c.root.is_not(None))
-    return set(connection.execute(select(table.c.root).where(resolved_later)).scalars())
+    found = _incidents(connection, _TOLD, {"since": since})
+    newest = {incident.fingerprint: incident for incident in found}
+    return list(newest.values())
 
 
 def incident(connection: Connection, prefix: str) -> Incident:
@@ -252,16 +230,10 @@ def _open_key(incident: Incident) -> str | None:
 
 
 def _incident_row(incident: Incident) -> Row:
-    return row_of(
-        tables.incidents,
-        incident,
-        open_key=_open_key(incident),
-        label=label_key(incident.label),
-        reason=str(incident.reason),
-        further_reasons=list(incident.further_reasons),
-    )
+    lists = {name: list(getattr(incident, name)) for name in _LISTS}
+    return row_of(tables.incidents, incident, open_key=_open_key(incident), label=label_key(incident.label), **lists)
 
 
 def _incident(row: RowMapping) -> Incident:
-    stored = {name: row[name] for name in row if name not in ("open_key", "label", "further_reasons")}
-    return Incident(**stored, label=label_of(row["label"]), further_reasons=tuple(row["further_reasons"] or ()))
+    stored: Row = {name: row[name] for name in row if name != "open_key"} | {"label": label_of(row["label"])}
+    return Incident(**stored | {name: tuple(row[name]) for name in _LISTS})

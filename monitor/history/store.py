@@ -456,6 +456,8 @@ class Store:
     save_diagnoses = _writing(diagnosis_rows.save)
     diagnoses = _reading(diagnosis_rows.of_window)
     troubled_diagnoses = _reading(diagnosis_rows.of_troubled)
+    diagnoses_of = _reading(diagnosis_rows.of_label)
+    newest_diagnoses = _reading(diagnosis_rows.newest)
 
     # Thresholds and notes
 
@@ -523,8 +525,7 @@ class Store:
     incidents = _reading(incident_rows.incidents)
     unresolved_incidents = _reading(incident_rows.unresolved)
     incidents_of = _reading(incident_rows.of_messages)
-    newest_incidents = _reading(incident_rows.newest_of_labels)
-    messages_resolved_since = _reading(incident_rows.messages_resolved_since)
+    told_incidents = _reading(incident_rows.told)
     incident = _reading(incident_rows.incident)
     incident_events = _reading(incident_rows.events)
     apply_incidents = _claiming(incident_rows.apply_incidents)

@@ -203,16 +203,16 @@ Index("ix_diagnoses_source", diagnoses.c.source, diagnoses.c.window_end)
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(
     "incidents", metadata,
-    _key("id", String(32)), Column("open_key", String(400), unique=True), _required("rule", String(80)),
+    _key("id", String(32)), Column("open_key", String(400), unique=True), _required("kind", String(32)),
     _required("source", Text), _required("label", Text), _required("severity", String(16)),
-    _required("state", String(16)), _required("schedule", String(16)), _required("opened_at", _TIME),
-    _required("opened_window", String(32)), _required("first_verdict", String(32)),
-    _required("last_verdict", String(32)), _required("last_window_start", _TIME), _required("breaches", Integer),
-    _required("reason", String(64)), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
+    _required("state", String(16)), _required("opened_at", _TIME), _required("opened_window", String(32)),
+    _required("window", String(32)), _required("window_end", _TIME), _required("seen_until", _TIME),
+    _required("reason", String(64)), _required("last", String(32)), _required("rules", _JSON),
+    _required("labels", _JSON), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
     Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
-    Column("silenced_until", _TIME), Column("silenced_by", Text), _required("ok_windows", Integer, server_default="0"),
-    _required("reopened", Integer, server_default="0"), Column("root", String(64)),
-    _required("version", Integer, server_default="1"), Column("further_reasons", _JSON),
+    Column("silenced_until", _TIME), Column("silenced_by", Text), Column("quiet_since", _TIME),
+    _required("reopened", Integer), Column("root", String(64)), _required("version", Integer),
+    _required("further_reasons", _JSON),
 )  # fmt: skip
 
 Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
@@ -224,7 +224,7 @@ incident_events = Table(
     "incident_events", metadata,
     _key("key", String(64)), _required("incident", String(32), index=True), _required("at", _TIME),
     _required("kind", String(16)), _required("reason", Text), _required("actor", Text),
-    _required("window", String(32)), Column("verdict", String(32)), _required("detail", _JSON),
+    _required("window", String(32)), _required("detail", _JSON),
 )  # fmt: skip
 
 # Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,

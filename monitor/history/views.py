@@ -30,11 +30,11 @@ VIEWS = {
                reason, diagnosed_at
         FROM diagnoses""",
     "v1_incidents": f"""
-        SELECT id, rule, {_ABOUT}, severity, state, schedule, opened_at, opened_window, acknowledged_at,
-               acknowledged_by, silenced_until, silenced_by, resolved_at, resolved_window, resolved_by, breaches,
-               reopened, reason, last_verdict
+        SELECT id, kind, {_ABOUT}, severity, state, opened_at, opened_window, "window" AS last_window, reason,
+               acknowledged_at, acknowledged_by, silenced_until, silenced_by, resolved_at, resolved_window, resolved_by,
+               reopened
         FROM incidents""",
-    "v1_incident_events": "SELECT incident, at, kind, reason, actor, verdict FROM incident_events",
+    "v1_incident_events": 'SELECT incident, at, kind, reason, actor, "window" AS window_name FROM incident_events',
     "v1_switches": f"""
         SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at, segments
         FROM switches""",

@@ -6,29 +6,20 @@ The switch acts before Slack, so that a slow Slack never keeps automation on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
-from monitor.alerting.incidents import (
-    IncidentStep,
-    moved,
-    newest,
-    not_watched,
-    of_other_questions,
-    of_schedule,
-    recalled_from,
-    redefined,
-    steps_of,
-    with_former_limit,
-)
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
 from monitor.context import ActMode, Monitor
-from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Subject, Verdict, Window
+from monitor.core.diagnoses import Diagnosis
+from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Verdict, Window
 from monitor.core.windows import are_same
 from monitor.evaluation.evaluate import Evaluated
+from monitor.incidents.findings import decisions, gone, recalled_from
+from monitor.incidents.life import Decision, retire
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
@@ -79,11 +70,12 @@ def act(
     monitor: Monitor,
     window: Window,
     evaluated: Sequence[Evaluated],
+    diagnoses: Sequence[Diagnosis],
     refusals: Mapping[str, str],
     *,
     requested: bool = False,
 ) -> list[Pending]:
-    """Change switches, then open, continue or resolve incidents and write their messages.
+    """Change switches by the verdicts, then open, continue or resolve incidents by the diagnoses.
 
     ``requested`` is ``--act``: the switch then takes an older window as evidence too. ``refusals`` are those of
     :func:`refusals_of`. A window that may not act changes no switch, but its outcomes are stored as evidence: they may
@@ -94,7 +86,8 @@ def act(
         if refusals[part.source]:
             take_evidence(monitor, part)
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
-    incidents = _incidents(monitor, window, allowed)
+    names = {part.source for part in allowed}
+    incidents = _incidents(monitor, allowed, [each for each in diagnoses if each.source in names])
     return [
         _pending(verdict, kind, refusals[verdict.subject.source], states, incidents)
         for verdict in with_actions(evaluated)
@@ -112,13 +105,13 @@ def _pending(
     kind: ActionKind,
     refusal: str,
     states: Mapping[tuple[str, str | None], str],
-    incidents: Mapping[str, Incident],
+    incidents: Mapping[tuple[str, str | None], Incident],
 ) -> Pending:
     source, label = verdict.subject.source, verdict.subject.label
     if refusal:
         return Pending(kind, source, label, refusal)
     if kind == "slack":
-        incident = incidents.get(verdict.id)
+        incident = incidents.get((source, label))
         return Pending(kind, source, label, "", incident.root if incident else None)
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
@@ -218,81 +211,72 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 
-def _incidents(monitor: Monitor, window: Window, parts: Sequence[Evaluated]) -> dict[str, Incident]:
-    """Incidents by verdict id."""
-    verdicts = [verdict for part in parts for verdict in part.verdicts]
+def _incidents(
+    monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
+) -> dict[tuple[str, str | None], Incident]:
+    """The open incident of each label of these sources, after what the diagnoses change.
 
-    def decided(known: Sequence[Incident]) -> list[IncidentStep]:
-        now, mine = monitor.clock(), of_schedule(known, window.schedule)
-        last = monitor.store.verdicts_by_id([each.last_verdict for each in mine])
-        others = of_other_questions(verdicts, mine, last)
-        ended = {each.id for each in others}
-        steps = steps_of(verdicts, newest(each for each in mine if each.id not in ended), now)
-        judged = [with_former_limit(step, last) for step in steps]
-        return [
-            *moved(verdicts, known, window.schedule, now),
-            *(redefined(each, now) for each in others if each.state != "resolved"),
-            *judged,
-            *_retired(monitor, window, parts, known),
-        ]
-
-    return apply_steps(monitor, window, decided)
-
-
-def apply_steps(
-    monitor: Monitor, window: Window, decided: Callable[[Sequence[Incident]], Sequence[IncidentStep]]
-) -> dict[str, Incident]:
-    """Incidents by verdict id. Decisions, their events and their messages are stored in one transaction.
-
-    ``decided`` makes the decisions from the known incidents. If a person or another run changed one of these meanwhile,
-    all is decided again. Raises RuntimeError after too many tries.
+    Decisions, their events and their messages are stored in one transaction. If a person or another run changed an
+    incident meanwhile, all is decided again. Raises RuntimeError after too many tries.
     """
+    if not parts:
+        return {}
+    verdicts = {verdict.id: verdict for part in parts for verdict in part.verdicts}
+    others = {id for each in diagnoses for id in each.because} - set(verdicts)
+    since = recalled_from(min(part.window.end for part in parts))
     for _ in range(INCIDENT_RETRIES):
         with monitor.store.one_moment():
-            steps = decided(monitor.store.unresolved_incidents(since=recalled_from(window)))
-            made = compose.compose(monitor, steps, window=window)
+            known = monitor.store.unresolved_incidents(since=since)
+            rests_on = verdicts | monitor.store.verdicts_by_id(sorted(others))
+            made = compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
-            placed = {each.id: each for each in (*made.opened, *made.updated)}  # with the id of their message
+            now = {each.id: each for each in (*known, *made.opened, *made.updated)}
             return {
-                step.verdict.id: placed.get(step.decision.incident.id, step.decision.incident)
-                for step in steps
-                if step.verdict is not None and step.verdict.outcome == "breach" and step.decision.incident is not None
+                (each.source, label): each
+                for each in now.values()
+                if each.is_open
+                for label in each.labels or (each.label,)
             }
-    raise RuntimeError(f"the incidents of {window.name} kept changing under {INCIDENT_RETRIES} tries; run again")
+    raise RuntimeError(f"the incidents kept changing under {INCIDENT_RETRIES} tries; run again")
 
 
-def _retired(
-    monitor: Monitor, window: Window, parts: Sequence[Evaluated], known: Sequence[Incident]
-) -> list[IncidentStep]:
-    """Ends incidents of rules or sources that alerts.yaml no longer has: no window could resolve them."""
-    evaluated, steps = {part.source for part in parts}, []
-    for each in known if parts else ():
-        is_read = each.source in evaluated or each.source not in monitor.config.sources
-        is_due = each.schedule == window.schedule or _is_of_no_run(monitor.config, each)
-        what = _lost(monitor.config, each) if each.state != "resolved" and is_due else None
-        if is_read and what is not None:
-            steps.append(not_watched(each, what, monitor.clock()))
-    return steps
+def _decisions(
+    monitor: Monitor,
+    parts: Sequence[Evaluated],
+    diagnoses: Sequence[Diagnosis],
+    verdicts: Mapping[str, Verdict],
+    known: Sequence[Incident],
+) -> list[Decision]:
+    now, config = monitor.clock(), monitor.config
+    read = {part.source for part in parts if not part.problem}
+    lost = {each.source for each in known if each.source not in config.sources}
+    watched = {
+        (part.source, label)
+        for part in parts
+        for label in {v.subject.label for v in part.verdicts} | {i.label for i in known if i.source == part.source}
+        if _is_watched(config, part.source, label)
+    }
+    why = "alerts.yaml has no rule for it any more; whether it is good again is not known"
+    retired = [retire(each, why, now) for each in gone(known, watched, read | lost)]
+    over = {each.incident.id for each in retired if each.incident is not None}
+    made = [
+        decision
+        for part in parts
+        for decision in decisions(
+            [each for each in diagnoses if each.source == part.source],
+            verdicts,
+            [each for each in known if each.source == part.source and each.id not in over],
+            now,
+        )
+    ]
+    return [*retired, *made]
 
 
-def _is_of_no_run(config: Config, incident: Incident) -> bool:
-    """Whether its rule is gone, and its schedule has no rule left, so that it may never run again."""
-    return not config.rules_for(incident.schedule) and all(rule.id != incident.rule for rule in config.rules)
-
-
-def _lost(config: Config, incident: Incident) -> str | None:
-    """What alerts.yaml has lost, so that nothing judges the subject of an incident any more; None if it has it all."""
-    source = config.sources.get(incident.source)
-    if source is None:
-        return f"source {incident.source}"
-    what = f"{incident.schedule} rule {incident.rule}"
-    rule = next((rule for rule in config.rules_for(incident.schedule) if rule.id == incident.rule), None)
-    if rule is None:
-        return what
-    label = incident.label
-    critical = source.any_critical if label is None else source.is_critical(label)
-    applies = rule.applies_to(incident.source, label, critical=critical)
-    return None if applies else f"{what} for {Subject(incident.source, label).name}"
+def _is_watched(config: Config, source: str, label: str | None) -> bool:
+    """Whether any rule of alerts.yaml is about a label, or (None) about the source as a whole."""
+    settings = config.sources[source]
+    critical = settings.any_critical if label is None else settings.is_critical(label)
+    return any(rule.applies_to(source, label, critical=critical) for rule in config.rules)
 
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:

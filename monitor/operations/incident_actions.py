@@ -1,4 +1,4 @@
-"""What people and time do to incidents: acknowledge, silence, resolve, the end of a silence, reminders.
+"""What people and time do to incidents: acknowledge, silence, resolve, note, the end of a silence, reminders.
 
 The command line, buttons in Slack and the drain call these functions. Each decides from the stored incidents, and
 stores its decision with the edit of the living message in one transaction. If somebody else changed an incident first,
@@ -13,18 +13,20 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
-from monitor.alerting import compose, incidents
+from monitor.alerting import compose
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import watchdog
-from monitor.alerting.incident_context import IncidentContext
-from monitor.alerting.incidents import IncidentDecision, IncidentStep
 from monitor.alerting.slack.incident_message import repeat_message
 from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Subject
+from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
+from monitor.incidents import life
+from monitor.incidents.life import Decision
 from monitor.operations.move_messages import move_messages
+from monitor.story.gather import Teller
+from monitor.story.incident import reason_words, state_words
 
-Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
+Decide: TypeAlias = Callable[[Incident, datetime], Decision]
 TRIES = 20  # a try takes a second or two with hundreds of open incidents, and somebody else may be faster
 
 
@@ -32,7 +34,7 @@ TRIES = 20  # a try takes a second or two with hundreds of open incidents, and s
 class Outcome:
     """The result of a person's action, in ``words``: what was done, or why not. ``deliveries`` are pending edits."""
 
-    decision: IncidentDecision
+    decision: Decision
     words: str
     deliveries: tuple[Delivery, ...] = ()
 
@@ -44,23 +46,22 @@ class Outcome:
 
 def acknowledge(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
     """Acknowledge an incident: somebody works on it, and reminders end. Raises NotFound or Ambiguous."""
-    return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor)
+    return _change(monitor, incident_id, lambda incident, now: life.acknowledge(incident, actor, now))
 
 
 def silence(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
     """Send no reminders of an incident until ``until`` (time zone aware). Raises NotFound or Ambiguous."""
-    return _change(monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor)
+    return _change(monitor, incident_id, lambda incident, now: life.silence(incident, actor, until, now))
 
 
 def resolve(monitor: Monitor, incident_id: str, actor: str, reason: str) -> Outcome:
     """End an incident, with a reason; refused for one of the monitor itself. Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda incident, now: life.resolve(incident, actor, reason, now))
 
-    def decide(incident: Incident, now: datetime) -> IncidentDecision:
-        if incident.is_of_monitor:
-            return IncidentDecision("refuse", IncidentReason.ENDS_BY_ITSELF, incident)
-        return incidents.resolve(incident, actor, reason, now)
 
-    return _change(monitor, incident_id, decide, actor, why=reason)
+def note(monitor: Monitor, incident_id: str, actor: str, text: str) -> Outcome:
+    """Add a note to an incident; it is shown in the thread of its message. Raises NotFound or Ambiguous."""
+    return _change(monitor, incident_id, lambda incident, _: life.note(incident, actor, text))
 
 
 def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
@@ -70,60 +71,28 @@ def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: 
     monitor.store.apply_incidents([], [], [], [event])
 
 
-def acknowledge_label(monitor: Monitor, incident_id: str, actor: str) -> Outcome:
-    """Acknowledge all of a label's incidents in the same message or on the same route. Raises NotFound or Ambiguous."""
-    return _change(monitor, incident_id, lambda i, now: incidents.acknowledge(i, actor, now), actor, whole_label=True)
+def _words(decision: Decision) -> str:
+    """The result in words, with its incident."""
+    incident = decision.incident
+    if incident is None:
+        return reason_words(decision.reason)
+    if incident.is_of_monitor:
+        name = f"{incident.kind} {incident.source}".strip()
+    else:
+        name = Subject(incident.source, incident.label).name
+    silenced = decision.changes and incident.state == "silenced"
+    return f"{name}: {state_words(incident) if silenced else reason_words(decision.reason)}"
 
 
-def silence_label(monitor: Monitor, incident_id: str, until: datetime, actor: str) -> Outcome:
-    """Silence all of a label's incidents in the same message or on the same route. Raises NotFound or Ambiguous."""
-    return _change(
-        monitor, incident_id, lambda i, now: incidents.silence(i, actor, until, now), actor, whole_label=True
-    )
-
-
-def _of_label(monitor: Monitor, first: Incident) -> list[Incident]:
-    """The incidents that a label's button is about: ``first``, and its label's other unresolved ones beside it."""
-    route = compose.route_of(monitor.config, first)
-    beside = [
-        each
-        for each in monitor.store.unresolved_incidents(first.source)
-        if each.id != first.id
-        and each.label == first.label
-        and (each.root == first.root or compose.route_of(monitor.config, each) == route)
-    ]
-    return [first, *beside]
-
-
-def _words(decisions: Sequence[IncidentDecision]) -> str:
-    """The result in words, with its incident, or its label and the rules concerned."""
-    done = [each for each in decisions if each.changes] or decisions[:1]
-    decision, found = done[0], done[0].incident
-    if found is None:
-        return decision.words
-    if found.is_of_monitor:
-        return f"{found.rule} {found.source}".strip() + f": {decision.words}"
-    name = Subject(found.source, found.label).name
-    if len(done) == 1:
-        return f"{name}, {found.rule}: {decision.words}"
-    rules = ", ".join(each.incident.rule for each in done if each.incident is not None)
-    return f"{name}: {decision.words} ({rules})"
-
-
-def _change(
-    monitor: Monitor, incident_id: str, decide: Decide, actor: str, why: str = "", *, whole_label: bool = False
-) -> Outcome:
-    """Decide on an incident, or on all of its label that notify the same people, and store the decisions."""
+def _change(monitor: Monitor, incident_id: str, decide: Decide) -> Outcome:
+    """Decide on an incident, and store the decision with the edit of its message."""
     for _ in range(TRIES):
         with monitor.store.one_moment():
-            first, now = monitor.store.incident(incident_id), monitor.clock()
-            affected = _of_label(monitor, first) if whole_label and not first.is_of_monitor else [first]
-            decisions = [decide(each, now) for each in affected]
-            steps = [IncidentStep(each, actor=actor, why=why) for each in decisions]
-            composed = (watchdog if first.is_of_monitor else compose).compose(monitor, steps)
+            decision = decide(monitor.store.incident(incident_id), monitor.clock())
+            of_monitor = decision.incident is not None and decision.incident.is_of_monitor
+            composed = (watchdog if of_monitor else compose).compose(monitor, [decision])
         if _store(monitor, composed):
-            decision = next((each for each in decisions if each.changes), decisions[0])
-            return Outcome(decision, _words(decisions), composed.deliveries)
+            return Outcome(decision, _words(decision), composed.deliveries)
     raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
 
 
@@ -144,10 +113,8 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
     also lets messages be posted where their route sends them now, if Slack refuses their channel.
     """
     move_messages(monitor)
-    edits = [*end_silences(monitor), *compose.show_switches(monitor)]
-    waiting = monitor.store.incidents("open")
-    roots = dict.fromkeys(each.root for each in waiting if each.root is not None)
-    found = [_repeat(monitor, root, [each for each in waiting if each.root == root]) for root in roots]
+    edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
+    found = [_repeat(monitor, each) for each in monitor.store.incidents("open") if each.root is not None]
     calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
     for call in calls:
         _end_older(monitor, call)
@@ -168,49 +135,55 @@ def end_silences(monitor: Monitor) -> list[Delivery]:
     for _ in range(TRIES):
         with monitor.store.one_moment():
             silent, now = monitor.store.incidents("silenced"), monitor.clock()
-            steps = [IncidentStep(incidents.wake(each, now)) for each in silent]
-            composed = compose.compose(monitor, [step for step in steps if step.decision.changes])
+            woken = [life.wake(each, now) for each in silent]
+            composed = compose.compose(monitor, [decision for decision in woken if decision.changes])
         if _store(monitor, composed):
             return list(composed.deliveries)
     return []  # other processes do the same now: the next drain completes it
 
 
-def _repeat(monitor: Monitor, root: str, waiting: Sequence[Incident]) -> Delivery | None:
-    """The next reminder in one thread, if it is due; None before the message itself has been sent."""
-    thread = monitor.store.thread(root, operations=["reply"])
-    post = next((each for each in thread if each.id == root), None)
-    routes = [route for route in (compose.route_of(monitor.config, each) for each in waiting) if route is not None]
-    route = min(routes, key=lambda r: (r.repeat is None, r.repeat), default=None)
+def send_untold(monitor: Monitor) -> list[Delivery]:
+    """The messages of open incidents that had no route, or no token, when they opened, and have both now."""
+    for _ in range(TRIES):
+        with monitor.store.one_moment():
+            composed = compose.unsent(monitor)
+        if _store(monitor, composed):
+            return list(composed.deliveries)
+    return []
+
+
+def _repeat(monitor: Monitor, incident: Incident) -> Delivery | None:
+    """The next reminder in the thread of an open incident, if it is due; None before its message has been sent."""
+    thread = monitor.store.thread(incident.root or "", operations=["reply"])
+    post = next((each for each in thread if each.id == incident.root), None)
+    route = compose.route_of(monitor.config, incident)
     if post is None or post.sent_at is None or route is None:
         return None
-    number = 1 + sum(map(is_reminder, thread))
-    made = partial(_reminder, monitor, post, waiting, route.mention)
+    made = partial(_reminder, monitor, post, incident, route.mention)
     _correct(monitor, kept_reminders(thread), made)
     last = last_call(post.sent_at, thread, monitor.store.identity().restored_at, monitor.clock())
-    return made(number) if incidents.repeat_due(waiting, last, route.repeat, monitor.clock()) else None
+    is_due = life.repeat_is_due(incident, last, route.repeat, monitor.clock())
+    return made(1 + sum(map(is_reminder, thread))) if is_due else None
 
 
-def _correct(monitor: Monitor, kept: Sequence[Delivery], made: Callable[[int], Delivery]) -> None:
+def _correct(monitor: Monitor, kept: Sequence[Delivery], made: Callable[[int], Delivery | None]) -> None:
     """Compose kept reminders anew if they would say something else now than when they were composed.
 
     Each keeps its id, by which it is looked for if it may be in Slack already.
     """
-    payload = made(0).payload if kept else {}
-    for each in kept:
-        if each.payload.get("blocks") != payload["blocks"]:
-            monitor.store.recompose_delivery(each.id, {**payload, "metadata": each.payload["metadata"]})
+    again = made(0) if kept else None
+    for each in kept if again is not None else ():
+        if again is not None and each.payload.get("blocks") != again.payload["blocks"]:
+            monitor.store.recompose_delivery(each.id, {**again.payload, "metadata": each.payload["metadata"]})
 
 
 def _reminder(
-    monitor: Monitor, post: Delivery, waiting: Sequence[Incident], mention: str | None, number: int
-) -> Delivery:
-    context = IncidentContext(monitor)
+    monitor: Monitor, post: Delivery, incident: Incident, mention: str | None, number: int
+) -> Delivery | None:
+    story = Teller.of(monitor).of_incident(incident)
+    if story is None:
+        return None
     payload = repeat_message(
-        [context.with_switch(context.brief(each, context.last(each))) for each in context.of_message(post.id)],
-        channel=post.channel,
-        root=post.id,
-        number=number,
-        mention=mention,
-    )
-    payload["incidents"] = [each.id for each in waiting]
+        story, incident, channel=post.channel, root=post.id, number=number, mention=mention
+    )  # fmt: skip
     return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=post.id)

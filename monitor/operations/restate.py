@@ -1,7 +1,8 @@
 """Windows that were judged again because truths came late: what is stored, and what they may change.
 
 A rule with ``mature`` acts on such a window as on a new one, unless it has judged a newer window of the label. Any
-other rule has acted on the window before, so it only corrects an open incident.
+other rule has acted on the window before. What people are told follows from the diagnosis of the newest window, which
+takes the new verdicts into account.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from monitor.alerting.incidents import IncidentStep, corrected, moved, newest, of_schedule, steps_of
 from monitor.context import Monitor
-from monitor.core.records import Incident, Reason, Verdict
+from monitor.core.records import Reason
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act as acting
 
@@ -32,7 +32,7 @@ def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
 
 
 def act(monitor: Monitor, evaluated: Sequence[Evaluated], refusals: Mapping[str, str]) -> None:
-    """Let restated windows change evidence, switches and incidents, oldest first, if the run may act.
+    """Let restated windows change evidence, switches, oldest first, if the run may act.
 
     Then store how many truths each is based on, so that later runs do not restate it again. ``refusals`` are those of
     ``act.refusals_of``.
@@ -55,28 +55,3 @@ def _act_on(monitor: Monitor, past: Evaluated) -> None:
     corrections = [v for v in past.verdicts if v.id not in ids]
     acting.take_evidence(monitor, replace(past, verdicts=tuple(corrections)))
     acting.switch_source(monitor, past.window, replace(past, verdicts=tuple(acts)), requested=False)
-    _change_incidents(monitor, past, acts, corrections)
-
-
-def _change_incidents(
-    monitor: Monitor, past: Evaluated, acts: Sequence[Verdict], corrections: Sequence[Verdict]
-) -> None:
-    """Open, continue and resolve incidents of the rules that waited; correct those of the other rules."""
-    final = {maturity.subject.label for maturity in past.maturity if maturity.is_final}
-
-    def decided(known: Sequence[Incident]) -> list[IncidentStep]:
-        schedule, now = past.window.schedule, monitor.clock()
-        by_key = newest(of_schedule(known, schedule))
-        corrects = [v for v in corrections if v.outcome in ("ok", "breach") and _counted_last(by_key, v)]
-        steps = [*moved(acts, known, schedule, now), *steps_of([*acts, *corrects], by_key, now)]
-        return [corrected(s) if s.verdict is not None and s.verdict.subject.label in final else s for s in steps]
-
-    acting.apply_steps(monitor, past.window, decided)
-
-
-def _counted_last(known: Mapping[str, Incident], verdict: Verdict) -> bool:
-    """Whether the verdict's window is the last one that its open incident counted."""
-    subject = verdict.subject
-    incident = known.get(f"{verdict.rule}\x1f{subject.source}\x1f{subject.label or ''}")
-    open_ = incident is not None and incident.state != "resolved"
-    return open_ and incident is not None and incident.last_window_start == verdict.window.start

@@ -355,9 +355,9 @@ class Buttons:
         """Acknowledge or silence. A silence counts from the press, so a late delivery does not prolong it."""
         if press.action in SILENCES:
             until = press.at + SILENCES[press.action]
-            done = incident_actions.silence_label(self._monitor, press.incident, until, press.actor)
+            done = incident_actions.silence(self._monitor, press.incident, until, press.actor)
         else:
-            done = incident_actions.acknowledge_label(self._monitor, press.incident, press.actor)
+            done = incident_actions.acknowledge(self._monitor, press.incident, press.actor)
         if done.refused:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, done.words)
         return done.words
@@ -374,7 +374,7 @@ class Buttons:
         enable = press.action == "automation_on"
         if enable:
             require_operator(press.user, self._automation(), self._slack)
-        reason = press.reason or f"a button in Slack, incident {incident.id[:8]} ({incident.rule})"
+        reason = press.reason or f"a button in Slack, incident {incident.id[:8]}"
         try:
             done = change_switch(
                 self._monitor,

@@ -175,7 +175,7 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
     payload = payload_of(
         channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
     )
-    payload = with_trouble(payload, f"{view.incident.rule} {view.incident.source}".strip())
+    payload = with_trouble(payload, f"{view.incident.kind} {view.incident.source}".strip())
     # stored with the message, not sent
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
@@ -284,10 +284,8 @@ def _state(view: View) -> str:
         return f"Acknowledged by {by} at {moment(incident.acknowledged_at)}: no more reminders"
     if incident.state == "silenced" and incident.silenced_until is not None:
         return f"Silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
-    if incident.ok_windows:
-        return (
-            f"Not seen since {moment(incident.last_window_start)}; it kept coming back, so it ends after 6 quiet hours"
-        )
+    if incident.quiet_since is not None:
+        return f"Not seen since {moment(incident.quiet_since)}; it kept coming back, so it ends after 6 quiet hours"
     return ""
 
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
-from monitor.alerting.incidents import incident_id, reopened, resolved, wake
-from monitor.core.records import MONITOR_RULE, SEVERITY_RANK, Incident, IncidentEvent, Severity
+from monitor.incidents.life import incident_id, reopened, resolved, wake
+from monitor.core.records import MONITOR_KIND, SEVERITY_RANK, Incident, IncidentEvent, Severity
 
 RECALL = timedelta(days=1)
 """A trouble that comes back within this time after its end is the same incident again."""
@@ -61,14 +61,14 @@ class Group:
     findings: tuple[HealthIssue, ...]
 
     @property
-    def rule(self) -> str:
-        """The ``rule`` of its incident."""
-        return f"{MONITOR_RULE}{self.trouble.value}"
+    def kind(self) -> str:
+        """The ``kind`` of its incident."""
+        return f"{MONITOR_KIND}{self.trouble.value}"
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of its incident (``Incident.fingerprint``)."""
-        return f"{self.rule}\x1f{self.subject}\x1f"
+        return f"{self.kind}\x1f{self.subject}\x1f"
 
     @property
     def severity(self) -> Severity:
@@ -99,7 +99,7 @@ class TroubleChange:
 
 def is_trouble(incident: Incident, trouble: Trouble) -> bool:
     """Whether the incident is about this trouble."""
-    return incident.rule == f"{MONITOR_RULE}{trouble.value}"
+    return incident.kind == f"{MONITOR_KIND}{trouble.value}"
 
 
 def group_without_findings(incident: Incident) -> Group:
@@ -183,40 +183,38 @@ def _with_group(group: Group, incident: Incident | None, now: datetime) -> Troub
     if incident is None or (incident.resolved_at is not None and now - incident.resolved_at > RECALL):
         return TroubleChange(None, _opened(group, now), group, "opened")
     if incident.state == "resolved":
-        counted = replace(incident, breaches=incident.breaches + 1, ok_windows=0, version=incident.version + 1)
+        counted = replace(incident, quiet_since=None, version=incident.version + 1)
         again = reopened(replace(counted, severity=group.severity, **group.reasons), now)
         return TroubleChange(incident, again, group, "reopened", calls=True)
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
     is_worse = SEVERITY_RANK[group.severity] < SEVERITY_RANK[incident.severity]
-    updated = replace(after, severity=group.severity, ok_windows=0, **group.reasons)
+    updated = replace(after, severity=group.severity, quiet_since=None, **group.reasons)
     if updated == incident:
         return TroubleChange(incident, incident, group)
     event = "unsilenced" if woken.changes else "continued"
     calls = is_worse and updated.state == "open"
-    return TroubleChange(
-        incident, replace(updated, version=incident.version + 1, breaches=updated.breaches + 1), group, event, calls
-    )
+    return TroubleChange(incident, replace(updated, version=incident.version + 1), group, event, calls)
 
 
 def _without_group(incident: Incident, now: datetime) -> TroubleChange:
     """The incident ends at once; one that flaps, only after it has been away for ``QUIET``."""
     if incident.reopened >= FLAPPING_FROM:
-        if not incident.ok_windows:
-            held = replace(incident, ok_windows=1, last_window_start=now, version=incident.version + 1)
+        if incident.quiet_since is None:
+            held = replace(incident, quiet_since=now, version=incident.version + 1)
             return TroubleChange(incident, held, None, "held_back")
-        if now - incident.last_window_start < QUIET:
+        if now - incident.quiet_since < QUIET:
             return TroubleChange(incident, incident, None)
-    ended = resolved(replace(incident, ok_windows=1, version=incident.version + 1), now)
+    ended = resolved(replace(incident, version=incident.version + 1), now)
     return TroubleChange(incident, ended, None, "resolved")
 
 
 def _opened(group: Group, now: datetime) -> Incident:
     at = f"{now:%Y-%m-%dT%H:%M:%S}"
     return Incident(
-        id=incident_id(group.fingerprint, at), rule=group.rule, source=group.subject, label=None,
-        severity=group.severity, state="open", schedule="daily", opened_at=now, opened_window=f"{now:%Y-%m-%d}",
-        first_verdict="", last_verdict="", last_window_start=now, breaches=1, **group.reasons,
+        id=incident_id(group.fingerprint, at), kind=group.kind, source=group.subject, label=None,
+        severity=group.severity, state="open", opened_at=now, opened_window=f"{now:%Y-%m-%d}", window="",
+        window_end=now, seen_until=now, **group.reasons,
     )  # fmt: skip
 
 

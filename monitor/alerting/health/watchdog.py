@@ -13,13 +13,11 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from monitor.alerting import incidents
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
 from monitor.alerting.health.message import View, automation_now, ended_leases
 from monitor.alerting.health.troubles import Group, TroubleChange
-from monitor.alerting.incidents import IncidentStep
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import delivery_of, is_reminder, last_call
@@ -41,6 +39,8 @@ from monitor.core.records import (
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 from monitor.history.store import Store
+from monitor.incidents import life
+from monitor.incidents.life import Decision
 
 LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
@@ -248,11 +248,11 @@ def note_failure(store: Store, flow: str, error: str, now: datetime, sources: Se
     store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, detail))
 
 
-def compose(monitor: Monitor, steps: Sequence[IncidentStep]) -> Composed:
+def compose(monitor: Monitor, decisions: Sequence[Decision]) -> Composed:
     """A person's changes of incidents of the monitor, with the edits; to be stored as ``alerting.compose`` says."""
     look = WatchRound(monitor, monitor.clock())
-    events = tuple(event for step in steps if (event := incidents.event_of(step, look.now)) is not None)
-    changed = tuple(i for step in steps if step.decision.changes and (i := step.decision.incident) is not None)
+    events = tuple(event for each in decisions if (event := life.event_of(each, look.now)) is not None)
+    changed = tuple(i for each in decisions if each.changes and (i := each.incident) is not None)
     edits = tuple(edit for i in changed for edit in look.edit(TroubleChange(None, i, look.group_of(i))))
     return Composed(updated=changed, deliveries=edits, events=events)
 
@@ -376,7 +376,7 @@ class WatchRound:
         config = self.monitor.config
         usual = config.route_for(severity=incident.severity, source=incident.source, label=None, rule="")
         route = usual or next(iter(config.routes), None)
-        if route is None or not incidents.repeat_due([incident], last, route.repeat, self.now):
+        if route is None or not life.repeat_is_due(incident, last, route.repeat, self.now):
             return None
         group = self.group_of(incident)
         if group is None:  # over: the next look of the watchdog says so

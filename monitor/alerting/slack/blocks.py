@@ -22,7 +22,6 @@ BLOCKS_JSON = 12_000
 SECTION = 2_900
 HEADER = 150
 FALLBACK = 3_000
-KEYS_NAMED = 200
 
 DONE = ":large_green_circle:"
 EMOJI: dict[Severity, str] = {
@@ -180,13 +179,6 @@ def with_trouble(message: Payload, trouble: str) -> Payload:
     """The message of a trouble of the monitor, named in its metadata: its id is that of one incident only."""
     said = message["metadata"]
     return message | {"metadata": {**said, "event_payload": {**said["event_payload"], "trouble": trouble}}}
-
-
-def with_ended(message: Payload, keys: Sequence[str]) -> Payload:
-    """The reply that operators' enables have ended, with the keys of these ends in its metadata, as far as they fit."""
-    said = message["metadata"]
-    named = {"ended": " ".join(keys[:KEYS_NAMED])}
-    return message | {"metadata": {**said, "event_payload": {**said["event_payload"], **named}}}
 
 
 def edited(message: Payload, root: str, sequence: int) -> Payload:

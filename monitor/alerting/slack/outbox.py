@@ -24,7 +24,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from monitor.alerting.incidents import still_waits
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
 from monitor.alerting.slack.message import called_for, is_call, is_reminder, mark_possible_repeat, without_call
@@ -33,6 +32,7 @@ from monitor.context import Sender, Sent
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
 from monitor.history.store import Store
+from monitor.incidents.life import still_waits
 
 LEASE = timedelta(minutes=5)
 TRIES = 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from monitor.alerting.slack.message import change_of, trouble_of
+from monitor.alerting.slack.message import trouble_of
 from monitor.core import windows
 from monitor.core.records import Delivery
 
@@ -23,13 +23,13 @@ _UTC = ZoneInfo("UTC")
 def may_be_sent(delivery: Delivery, restored: datetime | None) -> bool:
     """Whether the history that was replaced at ``restored`` (None: none was) may have sent this delivery.
 
-    After that, only some ids name one event: those of what an evaluation found, of an enable that ended, and of the end
+    After that, only some ids name one event: those of what an evaluation found, and of the end
     of a trouble of the monitor, or of a lease in it (``one_event``). Those of reminders and of other messages about the
     monitor count: an equal one may be that of another message.
     """
     if restored is None:
         return False
-    if delivery.created_at <= restored or change_of(delivery) == "ended" or delivery.payload.get("one_event"):
+    if delivery.created_at <= restored or delivery.payload.get("one_event"):
         return True
     if "window" not in delivery.payload:
         return False

@@ -56,7 +56,7 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
-    about = {name: getattr(pair.either.incident, name) for name in ("rule", "source", "label")}
+    about = {name: getattr(pair.either.incident, name) for name in ("kind", "source", "label")}
     opened = {"present": pair.present, "proposed": pair.proposed}
     return {"in": where_of(pair)} | about | {name: found and _opened(found) for name, found in opened.items()}
 
@@ -64,7 +64,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
 def _opened(opened: Opened) -> dict[str, Any]:
     incident = opened.incident
     span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
-    rest = {name: getattr(incident, name) for name in ("breaches", "severity", "reason", "reopened")}
+    rest = {name: getattr(incident, name) for name in ("severity", "reopened")} | {"rules": list(incident.rules)}
     return span | rest | {"automation": opened.switch or None}
 
 

@@ -100,7 +100,7 @@ class Opened:
     switch: Switched
 
     def overlaps(self, other: Opened) -> bool:
-        """Whether both are about the same rule and subject and overlap in time."""
+        """Whether both are about the same subject and overlap in time."""
         before = other.end is None or self.start < other.end
         after = self.end is None or other.start < self.end
         return self.incident.fingerprint == other.incident.fingerprint and before and after

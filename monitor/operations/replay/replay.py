@@ -65,8 +65,8 @@ def replay(history: Store, plan: ReplayPlan, progress: Progress = lambda _: None
 def put_together(plan: ReplayPlan, judged: Sequence[Sequence[JudgedWindow]]) -> Replay:
     """The replay of a plan from the windows of each of its parts, in their order."""
     windows = [window for of_part in judged for window in of_part]
-    present = side_of(plan.present.revision, [(each.window, each.present) for each in windows], plan.weeks)
-    proposed = side_of(plan.proposed.revision, [(each.window, each.proposed) for each in windows], plan.weeks)
+    present = side_of(plan.present, [(each.window, each.present) for each in windows], plan.weeks)
+    proposed = side_of(plan.proposed, [(each.window, each.proposed) for each in windows], plan.weeks)
     pairs = side_by_side(present.incidents, proposed.incidents)
     parts = list(zip(plan.parts, judged, strict=True))
     return Replay(

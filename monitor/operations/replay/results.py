@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from monitor.alerting.incidents import steps_of
 from monitor.automation.evidence import segments_off
 from monitor.config.model import Config
+from monitor.config.switching import acting_rules
 from monitor.core import windows
+from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
+from monitor.evaluation.diagnosis import outline_of
 from monitor.evaluation.row_comparisons import needs_whole_rows
+from monitor.incidents.findings import decisions
 from monitor.operations.replay.model import (
     Agreement,
     Difference,
@@ -61,29 +64,50 @@ def _difference(then: Verdict, now: Verdict | None) -> Difference:
     return Difference(then.rule, then.subject, then.window.name, then.outcome, now.outcome, cause)
 
 
-def side_of(revision: str, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
+def side_of(config: Config, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
     """The result of one file, from its verdicts on every window."""
-    return Side(revision, tuple(incidents_of(judged)), timelines_of(judged, weeks))
+    return Side(config.revision, tuple(incidents_of(config, judged)), timelines_of(judged, weeks))
 
 
-def incidents_of(judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
+def incidents_of(config: Config, judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
     """The incidents that these verdicts open, if nobody acknowledges or silences any; windows are oldest first.
 
     No incident is open before the first window. Every window is judged at the time when it was ready.
     """
-    newest: dict[str, Incident] = {}
+    newest: dict[str, dict[tuple[str | None, str], Verdict]] = {}
+    known: dict[str, Incident] = {}
     found: dict[str, Opened] = {}
     for window, verdicts in judged:
-        for step in steps_of(verdicts, newest, window.end + windows.SETTLE):
-            incident = step.decision.incident
-            if incident is None or not step.decision.changes or step.verdict is None:
-                continue
-            newest[incident.fingerprint] = incident
-            before = found.get(incident.id, Opened(incident, window.start, None, ""))
-            end = window.start if incident.state == "resolved" else None
-            stronger = max(before.switch, switched_by(step.verdict), key=_SWITCHED.index)
-            found[incident.id] = Opened(incident, before.start, end, stronger)
+        now = window.end + windows.SETTLE
+        for source in dict.fromkeys(verdict.subject.source for verdict in verdicts):
+            own = [verdict for verdict in verdicts if verdict.subject.source == source]
+            of_source = newest.setdefault(source, {})
+            of_source |= {(verdict.subject.label, verdict.rule): verdict for verdict in own}
+            diagnoses = _diagnoses(config, source, window, of_source.values())
+            by_id = {verdict.id: verdict for verdict in of_source.values()}
+            mine = [each for each in known.values() if each.source == source]
+            for decision in decisions(diagnoses, by_id, mine, now):
+                if decision.incident is None or not decision.changes:
+                    continue
+                incident = decision.incident
+                known[incident.id] = incident
+                before = found.get(incident.id, Opened(incident, window.start, None, ""))
+                about = [v for v in own if v.subject.label in (incident.labels or (incident.label,))]
+                stronger = max((before.switch, *map(switched_by, about)), key=_SWITCHED.index)
+                found[incident.id] = Opened(
+                    incident, before.start, None if incident.is_open else window.start, stronger
+                )
     return sorted(found.values(), key=lambda each: (each.start, each.incident.fingerprint))
+
+
+def _diagnoses(config: Config, source: str, window: Window, verdicts: Iterable[Verdict]) -> list[Diagnosis]:
+    by_label: dict[str | None, list[Verdict]] = {}
+    for verdict in verdicts:
+        by_label.setdefault(verdict.subject.label, []).append(verdict)
+    return [
+        outline_of(source, label, window, of, frozenset(rule.id for rule in acting_rules(config, source, label)))
+        for label, of in sorted(by_label.items(), key=lambda item: item[0] or "")
+    ]
 
 
 def switched_by(verdict: Verdict) -> Switched:

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from monitor.core import documents
-from monitor.core.records import Delivery, Incident, IncidentEvent, Subject, Verdict
-from monitor.core.wording import duration, plain_words
+from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
+from monitor.core.wording import duration
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.pages.incidents import line_of
 from monitor.service.problems import ProblemReason, RequestRefused
+from monitor.story.gather import Teller
+from monitor.story.incident import reason_words
+from monitor.story.label import story_lines
 
 MESSAGES_SHOWN = 60
 
@@ -22,7 +25,7 @@ def make(context: PageContext) -> PageContent:
         incident = context.store.incident(context.text("id"))
     except (NotFound, Ambiguous) as error:
         raise RequestRefused(ProblemReason.NOT_FOUND, str(error)) from None
-    breach = _breach(context, incident)
+    story = None if incident.is_of_monitor else Teller(context.store, context.config, context.now).of_incident(incident)
     events = context.store.incident_events(incident.id)
     found = context.store.thread(incident.root) if incident.root else []
     thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
@@ -30,8 +33,8 @@ def make(context: PageContext) -> PageContent:
         incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
     )
     values = {
-        "incident": incident, "about": about, "breach": breach, "said": None if breach is None else plain_words(breach),
-        "events": events, "line": line_of(incident, events), "duration": duration, "text_of": text_of,
+        "incident": incident, "about": about, "story": story, "lines": () if story is None else story_lines(story),
+        "events": events, "line": line_of(incident, events), "duration": duration, "reason_words": reason_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip
@@ -39,17 +42,8 @@ def make(context: PageContext) -> PageContent:
     return PageContent("incident.html.j2", f"Incident: {about}", values, tables)
 
 
-def _breach(context: PageContext, incident: Incident) -> Verdict | None:
-    if incident.is_of_monitor:
-        return None
-    try:
-        return context.store.verdict(incident.last_verdict)
-    except (NotFound, Ambiguous):
-        return None
-
-
 def _documents(incident: Incident) -> Iterator[str]:
-    yield f"rules/{incident.rule}"
+    yield from (f"rules/{rule}" for rule in incident.rules)
     yield from (f"runbook/{reason}" for reason in incident.reasons)
 
 
@@ -75,8 +69,8 @@ def _texts(block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _events(events: Sequence[IncidentEvent]) -> Table:
-    rows = [(e.at, e.kind, e.window, e.actor, e.reason, e.detail.get("why"), e.verdict) for e in events]
-    return Table(("at", "what", "window", "by", "reason", "why", "verdict"), rows)
+    rows = [(e.at, e.kind, e.window, e.actor, e.reason, e.detail.get("why")) for e in events]
+    return Table(("at", "what", "window", "by", "reason", "why"), rows)
 
 
 def _messages(thread: Sequence[Delivery]) -> Table:

@@ -1,4 +1,4 @@
-"""``/incidents``: when labels were in breach, who acknowledged and what ended it, open incidents first."""
+"""``/incidents``: when labels, sources and the monitor were in trouble, who acknowledged and what ended it, open incidents first."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from monitor.core.records import SEVERITY_RANK, Incident, IncidentEvent, Subject
 from monitor.core.wording import clean, duration
 from monitor.report.figures.incident_timeline import IncidentBar, incident_timeline
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.story.incident import reason_words
 
 SPANS = {"13": 13, "26": 26, "52": 52, "156": 156}
 LINES_DRAWN, ROWS_SHOWN = 40, 200
@@ -32,7 +33,14 @@ class IncidentLine:
     @property
     def about(self) -> str:
         """The label and its source."""
+        if self.incident.is_of_monitor:
+            return self.incident.source or "the monitor"
         return Subject(self.incident.source, self.incident.label).name
+
+    @property
+    def what(self) -> str:
+        """What is the matter."""
+        return ", ".join(self.incident.reasons).replace("_", " ")
 
     @property
     def is_open(self) -> bool:
@@ -46,7 +54,8 @@ def make(context: PageContext) -> PageContent:
     state = context.choice("state", ("all", "open", "resolved"), "all")
     severity = context.choice("severity", ("", *SEVERITY_RANK), "")
     since = context.now - timedelta(weeks=weeks)
-    known = context.store.unresolved_incidents(since=since)
+    store = context.store
+    known = [*store.unresolved_incidents(since=since), *store.unresolved_incidents(since=since, of_monitor=True)]
     events: dict[str, list[IncidentEvent]] = {}
     for event in context.store.incident_events(since=min([since, *(i.opened_at for i in known)]), kinds=_MARKS):
         events.setdefault(event.incident, []).append(event)
@@ -71,7 +80,7 @@ def make(context: PageContext) -> PageContent:
 
 
 def _place(line: IncidentLine) -> tuple[bool, float, str, str]:
-    return not line.is_open, -line.incident.opened_at.timestamp(), line.about, line.incident.rule
+    return not line.is_open, -line.incident.opened_at.timestamp(), line.about, line.incident.kind
 
 
 def line_of(incident: Incident, events: Sequence[IncidentEvent]) -> IncidentLine:
@@ -116,9 +125,11 @@ def _bar(context: PageContext, line: IncidentLine) -> IncidentBar:
     ended = (
         f"resolved {incident.resolved_window or ''} by {incident.resolved_by}" if not line.is_open else incident.state
     )
-    title = f"{line.about}, {incident.rule} ({incident.severity}): since {incident.opened_window}, {ended}"
+    title = f"{line.about}, {line.what} ({incident.severity}): since {incident.opened_window}, {ended}"
     marks = [
-        (e.at, _MARKS[e.kind], f"{e.kind} by {clean(e.actor)}: {e.reason}") for e in line.events if e.kind in _MARKS
+        (e.at, _MARKS[e.kind], f"{e.kind} by {clean(e.actor)}: {reason_words(e.reason)}")
+        for e in line.events
+        if e.kind in _MARKS
     ]
     link = f"{context.request.root}incidents/{incident.id}"
     end = None if line.is_open else incident.resolved_at
@@ -127,14 +138,14 @@ def _bar(context: PageContext, line: IncidentLine) -> IncidentBar:
 
 def _table(lines: Sequence[IncidentLine]) -> Table:
     head = (
-        "id", "source", "label", "rule", "severity", "state", "opened_at", "opened_window", "acknowledged_by",
-        "hours_to_acknowledge", "resolved_at", "resolved_by", "hours_to_resolve", "reopened", "breaches",
+        "id", "source", "label", "kind", "severity", "state", "opened_at", "opened_window", "acknowledged_by",
+        "hours_to_acknowledge", "resolved_at", "resolved_by", "hours_to_resolve", "reopened", "reason",
     )  # fmt: skip
     rows = [
         (
-            i.id, i.source, i.label, i.rule, i.severity, i.state, i.opened_at, i.opened_window, i.acknowledged_by,
+            i.id, i.source, i.label, i.kind, i.severity, i.state, i.opened_at, i.opened_window, i.acknowledged_by,
             _hours(line.acknowledged_after), i.resolved_at, i.resolved_by, _hours(line.resolved_after), i.reopened,
-            i.breaches,
+            ", ".join(i.reasons),
         )
         for line in lines
         for i in (line.incident,)

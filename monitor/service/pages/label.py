@@ -459,13 +459,13 @@ def _timeline_event(event: TimelineEvent) -> LabelEvent:
 
 
 def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
-    link, rule = f"{root}incidents/{incident.id}", incident.rule
+    link = f"{root}incidents/{incident.id}"
     by, over = incident.acknowledged_by or "", incident.resolved_by or ""
-    yield LabelEvent(incident.opened_at, "incident", f"{rule} opened ({incident.reason})", "", link)
+    yield LabelEvent(incident.opened_at, "incident", f"{incident.reason.replace('_', ' ')}: opened", "", link)
     if incident.acknowledged_at is not None:
-        yield LabelEvent(incident.acknowledged_at, "incident", f"{rule} acknowledged", by, link)
+        yield LabelEvent(incident.acknowledged_at, "incident", "acknowledged", by, link)
     if incident.resolved_at is not None:
-        yield LabelEvent(incident.resolved_at, "incident", f"{rule} resolved", over, link)
+        yield LabelEvent(incident.resolved_at, "incident", "resolved", over, link)
 
 
 # One week

@@ -1,11 +1,12 @@
-"""The present switch of a label in one line of text: state, person, since when, until when, why. Pure."""
+"""What is told of a label's switch: state, person, since when, until when, why, and how to change it. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shlex
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
-from monitor.alerting.slack.labels import SwitchLine
 from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective, is_for_a_time
 from monitor.core.records import Identity, SwitchState
 from monitor.core.score_ranges import Ranges
@@ -15,7 +16,50 @@ REASON_LENGTH, NAME_LENGTH = 200, 60
 _RUNS = ("weekly run", "daily run")
 
 
-def switch_line(
+@dataclass(frozen=True, slots=True)
+class SwitchStory:
+    """The state of a label's switch at one moment.
+
+    ``words`` is a sentence without its full stop; ``state`` is what may act now. ``button`` is what a message offers to
+    undo: "on" offers to turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on
+    ``segments`` or ``blocked`` scores. ``held_until``: an operator's enable against the evidence ends then. ``ended_by``
+    is whose enable has ended by itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by
+    itself. ``short`` is ``words`` without who turned it on ("": no shorter ones). ``enable_helps``: an operator's enable
+    turns it on, which it does not while every gate is closed. ``command`` changes it.
+    """
+
+    words: str
+    button: Literal["on", "off"] | None = None
+    allowed: bool = False
+    blocked: Ranges = ()
+    held_until: datetime | None = None
+    ended_by: str = ""
+    ended_at: datetime | None = None
+    segments: tuple[tuple[str, str], ...] = ()
+    stays: str = ""
+    short: str = ""
+    enable_helps: bool = True
+    command: str = ""
+
+    @property
+    def state(self) -> Literal["on", "off", "limited"]:
+        """Whether it may act now; "limited": not on all of its items."""
+        if not self.allowed:
+            return "off"
+        return "limited" if self.blocked or self.segments else "on"
+
+
+def command_for(source: str, label: str | None, *, enable: bool) -> str:
+    """The command that turns automation of a label on or off.
+
+    >>> command_for("tickets", "it support", enable=False)
+    "calmon automation disable --source tickets --label 'it support' --reason TEXT"
+    """
+    about = "--all" if label is None else f"--label {shlex.quote(label)}"
+    return f"calmon automation {'enable' if enable else 'disable'} --source {shlex.quote(source)} {about} --reason TEXT"
+
+
+def switch_story(
     state: SwitchState,
     now: datetime,
     *,
@@ -24,7 +68,7 @@ def switch_line(
     against: bool = False,
     dry_run: bool = False,
     off_since: datetime | None = None,
-) -> SwitchLine:
+) -> SwitchStory:
     """The state of automation for the label of ``state``; ``whole`` is its source's switch (None: it is the subject).
 
     ``against``: a rule that would turn it off is in breach. ``off_since`` is when automation became off, which is
@@ -33,26 +77,27 @@ def switch_line(
     found = effective(state, now, whole=whole, identity=identity)
     dry = " (dry run: runs change no switch)" if dry_run else ""
     if found.allowed:
-        line = _on(state, _closed(state, found.blocked, now), against=against)
+        story = _on(state, _closed(state, found.blocked, now), against=against)
     elif found.reason in CLOSED_HISTORY:
-        line = SwitchLine(
+        story = SwitchStory(
             f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)",
             "off",
             enable_helps=False,
         )
     elif found.reason == GateReason.CLOCK_BEHIND:
         # the reason in full has the time in it
-        line = SwitchLine(f"Automation is off: {CLOCK_IS_BEHIND}", "off", enable_helps=False)
+        story = SwitchStory(f"Automation is off: {CLOCK_IS_BEHIND}", "off", enable_helps=False)
     elif whole is not None and whole.state not in ("never_set", "on"):
-        line = SwitchLine(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
+        story = SwitchStory(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):
-        line = SwitchLine(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
+        story = SwitchStory(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
-        line = _off(state, off_since)
-    short = line.short + dry if line.short else ""
+        story = _off(state, off_since)
     return replace(
-        line, words=line.words + dry, short=short, allowed=found.allowed, blocked=found.blocked, segments=found.segments
-    )
+        story, words=story.words + dry, short=story.short + dry if story.short else "", allowed=found.allowed,
+        blocked=found.blocked, segments=found.segments,
+        command=command_for(state.source, state.label, enable=not found.allowed),
+    )  # fmt: skip
 
 
 def _is_closed(whole: SwitchState, now: datetime) -> bool:
@@ -61,21 +106,21 @@ def _is_closed(whole: SwitchState, now: datetime) -> bool:
     return whole.state == "on" and whole.verdict is not None and ended
 
 
-def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchLine:
+def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchStory:
     if state.state == "never_set":
-        return SwitchLine("Automation is off: nobody has turned it on")
+        return SwitchStory("Automation is off: nobody has turned it on")
     if state.by_operator and state.actor in _RUNS:  # a run's breach came before anybody turned it on
-        return SwitchLine("Automation is off: nobody has turned it on", "off")
+        return SwitchStory("Automation is off: nobody has turned it on", "off")
     if state.state != "on":
-        return SwitchLine(f"Automation is off{_since_and_why(state, off_since)}", "off")
+        return SwitchStory(f"Automation is off{_since_and_why(state, off_since)}", "off")
     if state.lease_until is None:
-        return SwitchLine("Automation is off: it has no lease", "off")
+        return SwitchStory("Automation is off: it has no lease", "off")
     since = f"Automation is off since {stamp(state.lease_until)}"
     if is_for_a_time(state):
         name = clean(state.actor, NAME_LENGTH)
         words = f"{since}: the enable by {name} has ended"
-        return SwitchLine(words, "off", ended_by=name, ended_at=state.lease_until)
-    return SwitchLine(f"{since}: its lease ended, no evaluation renewed it", "off")
+        return SwitchStory(words, "off", ended_by=name, ended_at=state.lease_until)
+    return SwitchStory(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 
 def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
@@ -105,16 +150,16 @@ def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
     return "".join((f", but not for {closed}" if closed else "", *(f", {each}" for each in ending)))
 
 
-def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchLine:
+def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchStory:
     if not state.by_operator or state.lease_until is None:
         end = f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
-        return SwitchLine(f"Automation is on{closed}{end}", "on")
+        return SwitchStory(f"Automation is on{closed}{end}", "on")
     why, until = f"enabled by {clean(state.actor, NAME_LENGTH)}", f"until {stamp(state.lease_until)}"
     reason = clean(state.reason, REASON_LENGTH)
     if is_for_a_time(state):
         left_on = "left on against this finding" if against else "left on"
-        return SwitchLine(
+        return SwitchStory(
             f"Automation is {left_on}{closed}: {why} {until}: {reason}", "on", held_until=state.lease_until
         )
     short = f"Automation is on{closed}, {until} unless an evaluation renews it"
-    return SwitchLine(f"{short}: {why}: {reason}", "on", short=short)
+    return SwitchStory(f"{short}: {why}: {reason}", "on", short=short)

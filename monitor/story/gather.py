@@ -1,0 +1,122 @@
+"""Stories from the history: what one label, or one incident, is told from. What several stories need is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, cast
+
+from monitor.automation.as_of import Key, by_switch, off_since
+from monitor.automation.state import effective
+from monitor.automation.staying_off import stays_off
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core.diagnoses import Diagnosis, DiagnosisState
+from monitor.core.episodes import NOT_SEEN, episodes
+from monitor.core.records import Incident, SwitchEvent, SwitchState, Verdict
+from monitor.history.errors import HistoryError
+from monitor.history.store import Store
+from monitor.story.label import LabelStory, label_story
+from monitor.story.switch import SwitchStory, switch_story
+
+_T = TypeVar("_T")
+BACK = timedelta(weeks=53)
+EVENTS_BACK = timedelta(weeks=26)
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Tells the stories of labels from one look at the history."""
+
+    store: Store
+    config: Config
+    now: datetime
+    _read_once: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, monitor: Monitor) -> Teller:
+        """The stories of a monitor as of now."""
+        return cls(monitor.store, monitor.config, monitor.clock())
+
+    def of_incident(self, incident: Incident) -> LabelStory | None:
+        """The story of an incident's subject; of many labels, that of the worst. None without any diagnosis."""
+        stories = [self.of_label(incident.source, label, incident) for label in incident.labels or (incident.label,)]
+        told = [each for each in stories if each is not None]
+        order = list(DiagnosisState)
+        return min(told, key=lambda story: order.index(story.state), default=None)
+
+    def of_label(self, source: str, label: str | None, incident: Incident | None = None) -> LabelStory | None:
+        """The story of one label, or of a source as a whole; None without any diagnosis."""
+        diagnoses = self.diagnoses(source, label)
+        if not diagnoses:
+            return None
+        trouble = trouble_of(diagnoses)
+        return label_story(
+            diagnoses[-1], as_of=self.now, trouble=trouble, incident=incident,
+            switch=self.switch(source, label, against=diagnoses[-1].state is DiagnosisState.UNSAFE),
+            lead=None if trouble is None else self.lead(trouble),
+        )  # fmt: skip
+
+    def diagnoses(self, source: str, label: str | None) -> list[Diagnosis]:
+        """The diagnoses of a label in the last year, oldest first."""
+        since = self.now - BACK
+        return self._once("diagnoses", source, label, make=lambda *about: self.store.diagnoses_of(*about, since=since))
+
+    def lead(self, diagnosis: Diagnosis) -> Verdict | None:
+        """The verdict that a diagnosis rests on first; None where it is not stored."""
+        try:
+            return self.store.verdict(diagnosis.because[0]) if diagnosis.because else None
+        except HistoryError:
+            return None
+
+    def switch(self, source: str, label: str | None, *, against: bool = False) -> SwitchStory | None:
+        """The present switch of a label. None for a source's own switch that was never set, which forbids nothing."""
+        state = self._switches().get((source, label), SwitchState(source, label))
+        if label is None and state.state == "never_set":
+            return None
+        whole = None if label is None else self._switches().get((source, None), SwitchState(source, None))
+        identity = self._once("identity", make=self.store.identity)
+        is_off = not effective(state, self.now, whole=whole, identity=identity).allowed
+        story = switch_story(
+            state,
+            self.now,
+            whole=whole,
+            identity=identity,
+            against=against,
+            dry_run=self.config.automation.dry_run,
+            off_since=self._off_since(source, label) if is_off else None,
+        )
+        helps = story.enable_helps and source in self.config.sources
+        return replace(story, stays=stays_off(state, self.config), enable_helps=helps)
+
+    def _switches(self) -> Mapping[Key, SwitchState]:
+        def read() -> Mapping[Key, SwitchState]:
+            return {(each.source, each.label): each for each in self.store.switches()}
+
+        return self._once("switches", make=read)
+
+    def _off_since(self, source: str, label: str | None) -> datetime | None:
+        """Since when the switch is off, from the events of half a year, else from all events."""
+        now, recent = self.now, self.now - EVENTS_BACK
+        found = off_since(self._events(source, label, recent), (source, label), now, since=recent)
+        return found or off_since(self._events(source, label, None), (source, label), now)
+
+    def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
+        """The events of a label's switch, of its source's and of all gates that say the state from ``since`` on."""
+        store, switches = self.store, dict.fromkeys((None, label))
+        own = [event for each in switches for event in store.switch_events(source, each, since=since)]
+        return by_switch([*own, *store.gate_events()])
+
+    def _once(self, *key: Any, make: Callable[..., _T]) -> _T:
+        if key not in self._read_once:
+            self._read_once[key] = make(*key[1:])
+        return cast("_T", self._read_once[key])
+
+
+def trouble_of(oldest_first: list[Diagnosis]) -> Diagnosis | None:
+    """The newest diagnosis of the trouble that goes on, or that ended at most four weeks before the newest window."""
+    runs = episodes(oldest_first)[-1:]
+    if not runs or (runs[0].ended is not None and oldest_first[-1].window.end - runs[0].ended.window.end > NOT_SEEN):
+        return None
+    return runs[0].last

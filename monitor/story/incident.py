@@ -1,0 +1,57 @@
+"""What is told of an incident: what a window or a person changed, in words. Pure."""
+
+from __future__ import annotations
+
+from monitor.core.records import Incident, IncidentReason
+from monitor.core.wording import clean, moment
+
+_R = IncidentReason
+_WORDS = {
+    _R.OPENED: "new",
+    _R.CONTINUES: "goes on",
+    _R.OTHER_PROBLEM: "goes on, with another problem",
+    _R.WORSE: "has become more severe",
+    _R.CAME_BACK: "is back",
+    _R.CANNOT_TELL: "could not be judged; stays open",
+    _R.FINE_AGAIN: "is fine again",
+    _R.NOT_SEEN: "was not seen for four weeks: resolved",
+    _R.ROWS_ARE_BACK: "has rows again",
+    _R.NOT_WATCHED: "is not watched by any rule any more: resolved",
+    _R.NO_TROUBLE: "no trouble",
+    _R.ALREADY_COUNTED: "was counted already",
+    _R.OLDER_WINDOW: "a newer window was counted already",
+    _R.ACKNOWLEDGED: "acknowledged",
+    _R.SILENCED: "silenced",
+    _R.SILENCE_ENDED: "the silence has ended",
+    _R.RESOLVED_BY_HAND: "resolved by hand",
+    _R.NOTED: "a note was added",
+    _R.ALREADY_ACKNOWLEDGED: "is acknowledged already",
+    _R.ALREADY_SILENCED: "is silenced for as long already",
+    _R.ALREADY_RESOLVED: "is resolved already",
+    _R.NOT_OVER: "its silence is not over",
+    _R.NAME_MISSING: "a name is needed: `--by NAME`",
+    _R.REASON_MISSING: "a reason is needed",
+    _R.END_NOT_AHEAD: "a silence must end in the future",
+    _R.ENDS_BY_ITSELF: "ends by itself once it is over: acknowledge or silence it",
+}
+
+
+def reason_words(reason: IncidentReason | str) -> str:
+    """A reason in words; one that this version does not know as it is.
+
+    >>> reason_words("fine_again"), reason_words("of another version")
+    ('is fine again', 'of another version')
+    """
+    return _WORDS[IncidentReason(reason)] if reason in set(_R) else str(reason)
+
+
+def state_words(incident: Incident) -> str:
+    """The state of an incident with the person, or the time, behind it."""
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    if incident.state == "acknowledged":
+        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}"
+    if incident.state == "resolved":
+        by = f" by {clean(incident.resolved_by)}" if incident.resolved_by else ""
+        return f"resolved{by}{f' in {incident.resolved_window}' if incident.resolved_window else ''}"
+    return "open"

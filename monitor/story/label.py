@@ -1,0 +1,283 @@
+"""What is told of one label, or of a source as a whole, as of a time: typed facts, and the words for them. Pure.
+
+Every face (terminal, page, Slack, file) shows fields of a story, and computes none of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
+from monitor.core.records import BURST, VANISHED, Incident, Subject, Verdict
+from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
+from monitor.story.switch import SwitchStory
+
+LABELS_NAMED = 6
+_HEADLINES = {
+    LabelProblem.OVERCONFIDENT: "{name} is overconfident",
+    LabelProblem.LESS_ACCURATE: "{name} is less accurate",
+    LabelProblem.MISSES: "{name} misses too many",
+    LabelProblem.LESS_DISCRIMINATING: "{name} tells right from wrong less well",
+    LabelProblem.MISCALIBRATED: "{name}: scores do not match what turns out",
+    LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
+    LabelProblem.SHIFTED: "{name}: its traffic has changed",
+}
+_NOT_TOLD = {
+    NotTold.SOURCE_NOT_READ: "its source could not be read",
+    NotTold.REJECTED_ROWS: "too many of its rows were rejected",
+    NotTold.NO_ROWS: "it has no rows",
+    NotTold.NO_TRUTH_WHERE_IT_ACTS: "no item that acted alone has a truth",
+    NotTold.NOT_MATURE: "its truths are still coming in",
+    NotTold.NO_BASELINE: "there is no baseline to compare with",
+    NotTold.TOO_FEW_ROWS: "it has too few rows",
+}
+_STEPS = {
+    "repair_data": "repair the data",
+    "retrain": "retrain, or go back to the model before",
+    "pin_again": "pin a baseline again: `calmon baseline pin`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStory:
+    """What is told of a label as of a time. Texts are one sentence each, without a full stop; "" where there is none.
+
+    ``headline`` says what is the matter, ``facts`` what was measured, ``since`` when it began, ``cost`` what it has
+    cost, ``where`` in which part of the rows it is, ``cause`` what else changed then, ``next_step`` what helps and by
+    how much, ``do_now`` what somebody on call does at any hour. ``doubt`` says what could not be judged.
+    ``diagnosis`` is that of the newest ``window``; ``trouble`` the one that the texts are about where it cannot tell,
+    or where the incident is over. ``incident`` is the newest one, None if there never was one.
+    """
+
+    source: str
+    label: str | None
+    name: str
+    as_of: datetime
+    diagnosis: Diagnosis
+    trouble: Diagnosis | None
+    incident: Incident | None
+    switch: SwitchStory | None
+    headline: str
+    facts: str = ""
+    since: str = ""
+    cost: str = ""
+    where: str = ""
+    cause: str = ""
+    next_step: str = ""
+    do_now: str = ""
+    doubt: str = ""
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> DiagnosisState:
+        """What to think of the label now."""
+        return self.diagnosis.state
+
+    @property
+    def window(self) -> str:
+        """The newest window that was judged."""
+        return self.diagnosis.window.name
+
+    @property
+    def sentence(self) -> str:
+        """The story in one sentence, without a full stop.
+
+        It has the headline, and what is known of it: what was measured, since when, and what automation does.
+        """
+        known = "; ".join(part for part in (self.facts or self.doubt, self.since) if part)
+        return f"{self.headline}: {known}" if known and ": " not in self.headline else "; ".join(
+            part for part in (self.headline, known) if part
+        )  # fmt: skip
+
+
+def label_story(
+    diagnosis: Diagnosis,
+    *,
+    as_of: datetime,
+    trouble: Diagnosis | None = None,
+    incident: Incident | None = None,
+    switch: SwitchStory | None = None,
+    lead: Verdict | None = None,
+) -> LabelStory:
+    """The story of ``diagnosis``. ``trouble`` is the newest diagnosis with a trouble that still goes on, or just ended.
+
+    ``lead`` is the verdict that the trouble rests on first.
+    """
+    source, label = diagnosis.source, diagnosis.label
+    name = who(Subject(source, label))
+    about = diagnosis if diagnosis.is_trouble else trouble
+    told = LabelStory(
+        source, label, name, as_of, diagnosis, about, incident, switch, headline_of(diagnosis, name, incident),
+        doubt=doubt_of(diagnosis),
+        evidence=(about or diagnosis).because,
+    )  # fmt: skip
+    if about is None:
+        return replace(told, do_now=do_now(diagnosis, switch), next_step=step_words(diagnosis.advice))
+    return replace(
+        told,
+        facts=facts_of(about, lead),
+        since=since_words(about.since),
+        cost=cost_of(about),
+        where="" if about.segment is None else f"in {segment_name(*about.segment)}",
+        cause=cause_words(about.cause),
+        next_step=step_words(about.advice),
+        do_now=do_now(diagnosis, switch),
+    )
+
+
+def headline_of(diagnosis: Diagnosis, name: str, incident: Incident | None = None) -> str:
+    """What is the matter, in a few words."""
+    if incident is not None and incident.kind == BURST and incident.is_open:
+        return f"{count_of(len(incident.labels), 'label')} of {clean(incident.source)} need somebody"
+    if incident is not None and incident.kind == VANISHED and incident.is_open:
+        return f"{name} has no rows any more"
+    if diagnosis.state is DiagnosisState.UNSAFE:
+        return f"{name} must not act alone"
+    if diagnosis.state is DiagnosisState.DEGRADED and diagnosis.problem is not None:
+        return _HEADLINES[diagnosis.problem].format(name=name)
+    if diagnosis.state is DiagnosisState.CANNOT_TELL:
+        return f"{name} cannot be judged"
+    over = incident is not None and not incident.is_open
+    return f"{name} is fine again" if over else f"{name} is fine"
+
+
+def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
+    """What was measured: of the rows that act since it began, else what the leading rule found."""
+    cost = diagnosis.cost
+    if cost is None:
+        return "" if lead is None else ending(lead)
+    acted = "that acted" if cost.acted else "that would have acted"
+    return (
+        f"{percent(cost.correct)} right, scores claimed {percent(cost.claimed)} "
+        f"({count_of(round(cost.items), 'item')} {acted})"
+    )
+
+
+def since_words(since: Since | None) -> str:
+    """When it began.
+
+    >>> since_words(Since("2026-W35", "2026-W34", "2026-W36"))
+    'since 2026-W35 (2026-W34 to 2026-W36)'
+    >>> since_words(Since("2026-W35", "2026-W35", "2026-W35", gradual=True))
+    'slowly since 2026-W35'
+    """
+    if since is None:
+        return ""
+    slowly = "slowly since" if since.gradual else "since"
+    span = "" if since.low == since.high else f" ({since.low} to {since.high})"
+    return f"{slowly} {since.window}{span}"
+
+
+def cost_of(diagnosis: Diagnosis) -> str:
+    """How many more items were wrong than their scores claimed."""
+    cost = diagnosis.cost
+    if cost is None or cost.extra_errors <= 0:
+        return ""
+    low, high = (f"{max(round(limit), 0):,}" for limit in (cost.low, cost.high))
+    would = "" if cost.acted else "would have been "
+    return f"about {round(cost.extra_errors):,} more {would}wrong than the scores claimed ({low} to {high})"
+
+
+def cause_words(cause: LikelyCause | None) -> str:
+    """What else changed when it began.
+
+    >>> cause_words(LikelyCause("version", "2.1", "2026-W35", 0.8))
+    'model version 2.1 arrived in 2026-W35 (80% of the change)'
+    """
+    if cause is None:
+        return ""
+    share = "" if cause.share is None else f" ({percent(min(cause.share, 1.0))} of the change)"
+    what = isolated(clean(cause.what, 60))
+    known = {
+        "version": f"model version {what} arrived in {cause.began}",
+        "mix": f"the share of {what} changed in {cause.began}",
+        "annotation": f"{what} ({cause.began})",
+    }
+    return known[cause.kind] + share
+
+
+def step_words(step: NextStep | None) -> str:
+    """The next step, with what it is expected to gain.
+
+    >>> step_words(NextStep("act_from_score", score=0.95, items=71.0, before=0.58, after=0.97, low=0.95, high=0.98))
+    'act alone only from score 0.95: 71 items a window go on, 97% right instead of 58% (95% to 98%)'
+    """
+    if step is None:
+        return ""
+    if step.step == "act_from_score" and step.score is not None:
+        gain = f", {percent(step.after)} right instead of {percent(step.before)}" if step.after is not None else ""
+        span = f" ({percent(step.low)} to {percent(step.high)})" if step.low is not None else ""
+        items = f"{count_of(round(step.items or 0), 'item')} a window go on"
+        return f"act alone only from score {step.score:g}: {items}{gain}{span}"
+    if step.step == "recalibrate":
+        gain = "" if step.before is None or step.after is None else f": ECE {step.before:.3f} to {step.after:.3f}"
+        return f"recalibrate{f' by {step.method}' if step.method else ''}{gain}"
+    return _STEPS[step.step]
+
+
+def doubt_of(diagnosis: Diagnosis) -> str:
+    """Why nothing can be told of the newest window."""
+    if diagnosis.reason is None:
+        return ""
+    notes, why = diagnosis.notes, _NOT_TOLD[diagnosis.reason]
+    if diagnosis.reason is NotTold.NO_ROWS and notes.last_rows:
+        usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
+        return f"{why} in {diagnosis.window.name}; the last ones came in {notes.last_rows}{usual}"
+    if diagnosis.reason is NotTold.TOO_FEW_ROWS and notes.weeks:
+        unit = "week" if diagnosis.window.schedule == "weekly" else "day"
+        return f"{why} in {diagnosis.window.name}; {count_of(notes.weeks, unit)} together would be enough"
+    return f"{why} in {diagnosis.window.name}"
+
+
+def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
+    """What somebody on call does at any hour: as little as is safe."""
+    unsafe = diagnosis.state is DiagnosisState.UNSAFE
+    if switch is None:
+        return "look at it in working hours" if diagnosis.is_trouble else ""
+    if not switch.allowed:
+        return "check that people decide these items" if unsafe and switch.button is not None else ""
+    if switch.held_until is not None and unsafe:
+        return "turn automation off unless the operator's reason still holds"
+    if unsafe and switch.state == "on":
+        return "turn automation off"
+    if switch.state == "limited" and unsafe:
+        return "check that people decide the items that are left out"
+    return "look at it in working hours" if diagnosis.is_trouble else ""
+
+
+def story_lines(story: LabelStory) -> list[str]:
+    """A story in a few lines of text: what is the matter, where and why, what automation does, and the next step."""
+    why = "; ".join(part for part in (story.cost, story.where, story.cause, story.doubt) if part)
+    automation = "" if story.switch is None else story.switch.short or story.switch.words
+    do = "; ".join(
+        part
+        for part in (
+            f"now: {story.do_now}" if story.do_now else "",
+            f"next: {story.next_step}" if story.next_step else "",
+        )
+        if part
+    )
+    return [line for line in (story.sentence, why, automation, do) if line]
+
+
+def people_words(incident: Incident) -> str:
+    """Who acknowledged the incident, silenced or resolved it; "" if nobody did."""
+    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
+        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
+    if incident.state == "silenced" and incident.silenced_until is not None:
+        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    if incident.state == "resolved" and incident.resolved_by is not None:
+        return f"resolved by {clean(incident.resolved_by)}"
+    return ""
+
+
+def labels_words(labels: tuple[str, ...]) -> str:
+    """The labels of a burst.
+
+    >>> labels_words(("a", "b"))
+    'a, b'
+    """
+    names = [isolated(clean(label, 40)) for label in labels]
+    more = f" and {len(names) - LABELS_NAMED} more" if len(names) > LABELS_NAMED else ""
+    return ", ".join(names[:LABELS_NAMED]) + more
