@@ -22,6 +22,7 @@ from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
 from monitor.run import run_window
+from monitor.story.gather import Teller
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
 cli.app.add_typer(run_app, name="run")
@@ -83,7 +84,9 @@ def _run(
         if json_output:
             typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
         else:
-            cli.out.print(run_summary(result.evaluated, result.actions, opened.config))
+            verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
+            stories = Teller.of(opened).of_window(result.diagnoses, verdicts)
+            cli.out.print(run_summary(result.evaluated, stories, result.actions))
             if (read := opened.warehouse.bytes_read) is not None:
                 cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
         for part in (part for part in result.evaluated if part.problem):

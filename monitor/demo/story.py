@@ -8,7 +8,7 @@ the time when that week was due for the last step. So its numbers are those of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,16 +23,15 @@ from sqlalchemy.engine import make_url
 from monitor.config.settings import Settings
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.records import Verdict, Window
-from monitor.core.wording import count_of
+from monitor.core.records import Window
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.operations.change_switch import change_switch, known_labels
-from monitor.operations.write_report import report_of
 from monitor.report.console import plain_table
-from monitor.report.data import ReportData
-from monitor.report.terminal import label_table
+from monitor.report.terminal import run_summary
 from monitor.run import Run
+from monitor.story.gather import Teller
+from monitor.story.window import needing
 
 MARKER = ".demo"
 WIDTH = 80
@@ -123,51 +122,18 @@ def turn_on(monitor: Monitor) -> int:
 
 
 def ending(monitor: Monitor, plan: DemoPlan, result: Run, data: DemoSummary) -> RenderableType:
-    """The end of the demo, in 80 columns: what happened, states, changes, what was done."""
-    breaches = [v for part in result.evaluated for v in part.verdicts if v.outcome == "breach"]
+    """The end of the demo, in 80 columns: what the last week showed, and what had been planted."""
     rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
-    found = report_of(monitor, plan.last)
+    verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
+    stories = Teller.of(monitor).of_window(result.diagnoses, verdicts)
+    worst = next((story.label for story in needing(stories) if story.label is not None), "LABEL")
     shown = Group(
-        Text(_happened(found, breaches, result), style="bold"),
-        Text(f"({rows} rows over {WEEKS} weeks were made and evaluated.)"),
-        label_table(found, brief=True),
-        _changes(breaches),
-        _done(result),
+        run_summary(result.evaluated, stories, result.actions),
+        Text(f"({rows} rows over {WEEKS} weeks were made and evaluated.)\n"),
         _planted(plan),
-        Text.from_markup(_NEXT.format(week=plan.last.name, verdict=breaches[0].id if breaches else "VERDICT")),
+        Text.from_markup(_NEXT.format(week=plan.last.name, label=f"{worst:<23}")),
     )
     return Constrain(shown, WIDTH)
-
-
-def _happened(found: ReportData, breaches: Sequence[Verdict], result: Run) -> str:
-    """The week in one line."""
-    labels = [report for report in found.subjects if report.subject.label is not None]
-    broken = {v.subject for v in breaches if v.subject.label is not None}
-    off = sum(a.kind == "disable_automation" and a.state == "turned off" for a in result.actions)
-    which = f"{len(broken)} of {count_of(len(labels), 'label')} are in breach in {found.window.name}"
-    return f"{which}, and automation of {off} was turned off." if off else f"{which}."
-
-
-def _changes(breaches: Sequence[Verdict]) -> RenderableType:
-    if not breaches:
-        return Text("No rule was broken.")
-    from monitor.core.wording import plain_words  # noqa: PLC0415 - keeps the module light for its other readers
-
-    table = plain_table("severity", "what changed", "rule", title="What changed")
-    for v in sorted(breaches, key=lambda v: (v.severity != "critical", v.subject)):
-        table.add_row(v.severity, plain_words(v), v.rule)
-    return table
-
-
-def _done(result: Run) -> Table:
-    """What was done, a line for each result with its labels."""
-    labels: dict[tuple[str, str], list[str]] = {}
-    for a in result.actions:
-        labels.setdefault((a.kind, a.state), []).append(f"{a.source}/{a.label or '(all labels)'}")
-    table = plain_table("action", "result", "labels", title="What was done")
-    for (kind, state), names in labels.items():
-        table.add_row(kind.replace("_", " "), state, ", ".join(names))
-    return table
 
 
 def _planted(plan: DemoPlan) -> Table:
@@ -179,7 +145,7 @@ def _planted(plan: DemoPlan) -> Table:
 
 _NEXT = """[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/calmon`):
   calmon history --metric ece            every label's trend
-  calmon explain {verdict}        why a verdict is what it is
+  calmon explain {label} why a label is judged as it is
   calmon report --week {week} --html var/report.html
                                          every label on a page, with its figures
   calmon automation status               what may act now, and why

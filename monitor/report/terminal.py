@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from monitor.automation.harm import UNITS
-from monitor.config.model import Config
+from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import (
     IN_NO_WINDOW,
     Action,
@@ -31,7 +32,7 @@ from monitor.core.windows import series_of
 from monitor.core.wording import as_judged, clean, count_of, maturity_words
 from monitor.evaluation.before_truth import MARK
 from monitor.evaluation.evaluate import Evaluated
-from monitor.evaluation.label_state import LabelState, State, counts_text, reasons_text, state_of, states_of
+from monitor.evaluation.label_state import LabelState, State, state_of
 from monitor.report import expected, words
 from monitor.report.conclusions import Level
 from monitor.report.console import plain_table
@@ -41,17 +42,18 @@ from monitor.report.elements import of_all, of_one
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import sparkline
 from monitor.report.figures.trend import Trend
+from monitor.story.label import LabelStory, story_lines
+from monitor.story.window import actions_words, counts_words, doubts, needing
 
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
-ALIKE, OF_ALIKE = 6, 3
-"""A run shows ``OF_ALIKE`` of more than ``ALIKE`` unconfirmed verdicts by one rule for one reason, and a count."""
 Series = tuple[Subject, str, Where]
 LEVEL_LEGEND = (
     "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
     "green if ECE <= 0.05, AUC >= 0.80 and MCE <= 0.15; grey if not known or not evaluated; else amber."
 )
 _LEVELS: Mapping[Level, str] = {"red": "red", "amber": "yellow", "green": "", "grey": "dim"}
+_STORY = {DiagnosisState.UNSAFE: "bold red", DiagnosisState.DEGRADED: "yellow", DiagnosisState.CANNOT_TELL: "magenta"}
 _STATES: Mapping[State, str] = {
     State.BREACH: "bold red",
     State.UNCONFIRMED: "yellow",
@@ -226,45 +228,27 @@ def verdict_table(verdicts: Iterable[Verdict]) -> Table:
     return table
 
 
-def run_summary(evaluated: Sequence[Evaluated], actions: Sequence[Action], config: Config) -> RenderableType:
-    """What a run found and did: labels by state, verdicts by outcome, those beyond their threshold, the actions.
-
-    Sources are in the order of ``config``.
-    """
-    order = list(config.sources)
-    parts = sorted(evaluated, key=lambda part: order.index(part.source) if part.source in order else len(order))
-    beyond = [v for part in parts for v in part.verdicts if v.outcome in ("breach", "unconfirmed")]
-    shown: list[RenderableType] = [_source_line(part) for part in parts]
-    if beyond:
-        listed, counts = _folded(beyond)
-        shown += [verdict_table(listed), *counts]
-    if actions:
-        table = _table("Actions", ("action", "label", "state"), (), ())
-        for action in actions:
-            table.add_row(
-                action.kind.replace("_", " "), _name(Subject(action.source, action.label)), Text(action.state)
-            )
-        shown.append(table)
-    return Group(*shown)
+def run_summary(
+    evaluated: Sequence[Evaluated], stories: Sequence[LabelStory], actions: Sequence[Action] = ()
+) -> RenderableType:
+    """A run: the story of each label that needs somebody, what cannot be told, counts, the data, what was done."""
+    shown: list[RenderableType] = [*map(story_text, needing(stories))]
+    shown += [Text(f"{line}.", style=_STORY[DiagnosisState.CANNOT_TELL]) for line in doubts(stories)]
+    windows = ", ".join(dict.fromkeys(part.window.name for part in evaluated))
+    shown.append(Text(f"{windows}: {counts_words(stories)}.", style="bold"))
+    shown += [line for part in evaluated for line in _source_lines(part)]
+    done = actions_words(actions)
+    return Group(*shown, *([Text(f"Done: {done}.")] if done else []))
 
 
-def _folded(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Text]]:
-    """The verdicts to show, and a line for each rule and reason with many unconfirmed verdicts."""
-    alike: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
-    for v in verdicts:
-        if v.outcome == "unconfirmed":
-            alike[v.subject.source, v.rule, v.reason.value].append(v)
-    hidden, lines = set[str](), list[Text]()
-    for (source, rule, reason), group in alike.items():
-        if len(group) <= ALIKE:
-            continue
-        group.sort(key=lambda v: 1.0 if v.p_adjusted is None else v.p_adjusted)
-        hidden.update(v.id for v in group[OF_ALIKE:])
-        line = f"{len(group):,} verdicts of {rule} are not confirmed ({reason}), {OF_ALIKE} of them in the table"
-        lines.append(
-            Text(f"{clean(source)} {group[0].window.name}: {line}; --json lists all", style=_OUTCOMES["unconfirmed"])
-        )
-    return [v for v in verdicts if v.id not in hidden], lines
+def story_text(story: LabelStory) -> RenderableType:
+    """The story of a label in at most three lines; what a narrow terminal wraps is indented."""
+    first, *more = story_lines(story)
+    lines: list[RenderableType] = [
+        Text(f"{first}.", style=_STORY[story.state]),
+        *(Padding(Text(f"{line}."), (0, 0, 0, 2)) for line in more),
+    ]
+    return Group(*lines)
 
 
 def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
@@ -408,24 +392,19 @@ def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Seque
     return table
 
 
-def _source_line(part: Evaluated) -> Text:
-    text = Text(f"{clean(part.source)} {part.window.name}: ", style="bold")
+def _source_lines(part: Evaluated) -> Iterator[Text]:
+    """What is to be known about the data of one source, and about windows that were judged again."""
+    name = f"{clean(part.source)} {part.window.name}"
     if part.problem is not None:
-        return text.append(f"not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
-    found = states_of(part.verdicts)
-    labels = [state for subject, state in found.items() if subject.label is not None]
-    worst = min(found.values(), key=lambda state: state.rank, default=state_of(()))
-    text.append(counts_text(labels), style=_STATES[worst.state])
-    if whole := found.get(Subject(part.source, None)):
-        text.append(f"; as a whole: {whole.words}", style="not bold")
-    text.append(f". Verdicts: {_verdicts_text(part.verdicts)}", style="not bold")
-    text.append(_rejected_text(part.quality), style="not bold")
-    for line in _truth_lines(part):
-        text.append(f"\n{line}", style="not bold")
+        yield Text(f"{name}: not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
+        return
+    if rejected := _rejected_text(part.quality):
+        yield Text(f"{name}: {rejected}.")
+    yield from map(Text, _truth_lines(part))
     if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
-        text.append(f"\n{clean(part.source)} {part.window.name}: {expectation}", style="not bold dim")
-    rejected = sentence(part.rejected)
-    return text.append(f"\n{clean(rejected, length=600)}" if rejected else "", style="bold red")
+        yield Text(f"{name}: {expectation}", style="dim")
+    if refused := sentence(part.rejected):
+        yield Text(clean(refused, length=600), style="bold red")
 
 
 def _rejected_text(quality: Sequence[RejectedRows]) -> str:
@@ -433,7 +412,7 @@ def _rejected_text(quality: Sequence[RejectedRows]) -> str:
     every = sum(each.rows for each in quality)
     left_out = sum(each.rows for each in quality if each.reason in (*IN_NO_WINDOW, RejectReason.DUPLICATE))
     more = f", {left_out:,} of them duplicates or in no window" if left_out else ""
-    return f"; {_count(every, 'row', 'rows')} rejected{more}" if every else ""
+    return f"{count_of(every, 'row')} rejected{more}" if every else ""
 
 
 def _truth_lines(part: Evaluated) -> Iterator[str]:
@@ -447,20 +426,6 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
     yield from words.labels_differ_words(part.source, part.quality)
     if part.restated:
         yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
-
-
-def _verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts by outcome, with the reasons of those that were not evaluated."""
-    counted = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in _OUTCOMES}
-    silent = reasons_text(v for v in verdicts if v.outcome == "not_evaluated")
-    return (
-        f"{_count(counted['breach'], 'breach', 'breaches')}, {counted['unconfirmed']} not confirmed, "
-        f"{counted['ok']} ok, {counted['not_evaluated']} not evaluated{f': {silent}' if silent else ''}"
-    )
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _name(subject: Subject) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -49,13 +49,42 @@ class Teller:
     def of_label(self, source: str, label: str | None, incident: Incident | None = None) -> LabelStory | None:
         """The story of one label, or of a source as a whole; None without any diagnosis."""
         diagnoses = self.diagnoses(source, label)
-        if not diagnoses:
-            return None
-        trouble = trouble_of(diagnoses)
+        return self._story(diagnoses, incident, {}) if diagnoses else None
+
+    def of_window(
+        self, diagnoses: Iterable[Diagnosis], verdicts: Iterable[Verdict] = (), *, switches: bool = True
+    ) -> list[LabelStory]:
+        """The stories of diagnoses of one window, stored or not, which rest on ``verdicts``.
+
+        A label that is fine has little to tell, and no past is read for it. Not ``switches``: without the present
+        switches, which say nothing of a past window.
+        """
+        judged = {verdict.id: verdict for verdict in verdicts}
+        return [
+            label_story(each, as_of=self.now)
+            if each.state is DiagnosisState.FINE
+            else self._story([*self._before(each), each], None, judged, with_switch=switches)
+            for each in diagnoses
+        ]
+
+    def _before(self, diagnosis: Diagnosis) -> list[Diagnosis]:
+        past = self.diagnoses(diagnosis.source, diagnosis.label)
+        return [each for each in past if each.window != diagnosis.window and each.window.end <= diagnosis.window.end]
+
+    def _story(
+        self,
+        diagnoses: list[Diagnosis],
+        incident: Incident | None,
+        verdicts: Mapping[str, Verdict],
+        *,
+        with_switch: bool = True,
+    ) -> LabelStory:
+        newest, trouble = diagnoses[-1], trouble_of(diagnoses)
+        unsafe = newest.state is DiagnosisState.UNSAFE
+        lead = None if trouble is None else self.lead(trouble, verdicts)
         return label_story(
-            diagnoses[-1], as_of=self.now, trouble=trouble, incident=incident,
-            switch=self.switch(source, label, against=diagnoses[-1].state is DiagnosisState.UNSAFE),
-            lead=None if trouble is None else self.lead(trouble),
+            newest, as_of=self.now, trouble=trouble, incident=incident, lead=lead,
+            switch=self.switch(newest.source, newest.label, against=unsafe) if with_switch else None,
         )  # fmt: skip
 
     def diagnoses(self, source: str, label: str | None) -> list[Diagnosis]:
@@ -63,10 +92,12 @@ class Teller:
         since = self.now - BACK
         return self._once("diagnoses", source, label, make=lambda *about: self.store.diagnoses_of(*about, since=since))
 
-    def lead(self, diagnosis: Diagnosis) -> Verdict | None:
-        """The verdict that a diagnosis rests on first; None where it is not stored."""
+    def lead(self, diagnosis: Diagnosis, verdicts: Mapping[str, Verdict] | None = None) -> Verdict | None:
+        """The verdict that a diagnosis rests on first: one of ``verdicts``, else the stored one, else None."""
+        if not diagnosis.because:
+            return None
         try:
-            return self.store.verdict(diagnosis.because[0]) if diagnosis.because else None
+            return (verdicts or {}).get(diagnosis.because[0]) or self.store.verdict(diagnosis.because[0])
         except HistoryError:
             return None
 

@@ -247,18 +247,15 @@ def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
 
 
 def story_lines(story: LabelStory) -> list[str]:
-    """A story in a few lines of text: what is the matter, where and why, what automation does, and the next step."""
+    """A story in at most three lines: what is the matter; where, why and at what cost; automation and what to do."""
     why = "; ".join(part for part in (story.cost, story.where, story.cause, story.doubt) if part)
     automation = "" if story.switch is None else story.switch.short or story.switch.words
-    do = "; ".join(
-        part
-        for part in (
-            f"now: {story.do_now}" if story.do_now else "",
-            f"next: {story.next_step}" if story.next_step else "",
-        )
-        if part
+    parts = (
+        automation,
+        f"now: {story.do_now}" if story.do_now else "",
+        f"next: {story.next_step}" if story.next_step else "",
     )
-    return [line for line in (story.sentence, why, automation, do) if line]
+    return [line for line in (story.sentence, why, "; ".join(part for part in parts if part)) if line]
 
 
 def people_words(incident: Incident) -> str:

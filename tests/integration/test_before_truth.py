@@ -136,7 +136,7 @@ def test_days_have_estimates_too_and_the_time_of_the_baseline_none(world: World)
 def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> None:
     with world.opened(lambda: NOW) as monitor:
         console = Console(width=160, record=True, file=io.StringIO())
-        console.print(run_summary(run.evaluated, run.actions, monitor.config))
+        console.print(run_summary(run.evaluated, ()))
         printed = console.export_text()
         data: ReportData = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), NOW)
     assert f"had no truth at the end of {WEEK}; expected, an estimate: accuracy" in printed
@@ -163,7 +163,7 @@ def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_w
         assert {v.reason for v in part.verdicts if v.metric == "overconfidence"} == {Reason.WITHIN_THRESHOLD}
         assert run.document["quality"] == [{"source": "tickets", "reason": "unresolved_failed", "rows": 0}]
         console = Console(record=True, width=400)
-        console.print(run_summary(run.evaluated, run.actions, monitor.config))
+        console.print(run_summary(run.evaluated, ()))
         assert "could not be read (unresolved_failed): tickets: " in console.export_text()
         report = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), now=NOW)
         assert any("(unresolved_failed): tickets: " in note and "no_such_table" in note for note in report.notes)

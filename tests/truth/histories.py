@@ -48,6 +48,7 @@ from monitor.operations.slack_buttons import Buttons
 from monitor.report.terminal import run_summary
 from monitor.service.backend import Service
 from monitor.service.problems import RequestRefused
+from monitor.story.gather import Teller
 from monitor.warehouse.reader import Reading
 from tests.fakes.world import make_world
 from tests.truth import rare, script
@@ -526,7 +527,9 @@ def _run(told: Story, event: Event, step: Step) -> None:
     try:
         with _written_by_hand(told, window, event):
             result = run.run_window(told.monitor, window)
-        shown = tuple(parts_of(run_summary(result.evaluated, result.actions, told.monitor.config)))
+        verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
+        stories = Teller.of(told.monitor).of_window(result.diagnoses, verdicts)
+        shown = tuple(parts_of(run_summary(result.evaluated, stories, result.actions)))
         step.printed.append(Printed("run", "", (schedule, name), parts=shown))
         step.printed.append(Printed("run json", json.dumps(result.document), (schedule, name)))
     except Down as error:

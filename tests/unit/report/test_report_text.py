@@ -16,9 +16,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from monitor.config.model import AutomationConfig, Config, SourceConfig
-from monitor.core.records import Action, Estimate, Interval, Reason, RejectedRows, Subject, Verdict
+from monitor.core.records import Action, Estimate, Interval, Reason, Subject, Verdict
 from monitor.core.windows import week
-from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import State
 from monitor.report import export
 from monitor.report.conclusions import level
@@ -31,7 +30,6 @@ from monitor.report.terminal import (
     history_view,
     label_table,
     report_view,
-    run_summary,
     verdict_table,
 )
 from tests.fakes.report_data import HOSTILE, STORIES, Story, history, report_data, windows
@@ -191,8 +189,6 @@ def test_no_label_is_ok_in_any_text_where_a_rule_was_not_evaluated(data: ReportD
         assert "within thresholds" not in text
         assert "0 of 1 label in breach; 1 with rules not evaluated" in " ".join(text.split())
         assert "too few rows" in text.replace("_", " ").replace("\\", "")
-    part = Evaluated("tickets", SPANS[-1], (), some, (), ())
-    assert "0 of 1 label in breach; 1 with rules not evaluated" in drawn(run_summary([part], [], CONFIG))
 
 
 def test_segments_stay_out_of_the_history_table() -> None:
@@ -252,44 +248,6 @@ def test_verdicts_are_listed_breaches_first_then_what_could_not_be_judged(data: 
     assert text.index(words_of(breach)) < text.index("no baseline") < text.index("within threshold")
 
 
-def test_a_run_is_summed_up_by_source_with_breaches_and_actions(data: ReportData) -> None:
-    bad = (RejectedRows("tickets", "duplicate", 40), RejectedRows("tickets", "score_missing", 1))
-    part = Evaluated("tickets", SPANS[-1], (), data.verdicts, (), bad)
-    text = drawn(run_summary([part], [Action("disable_automation", "tickets", "billing", "done")], CONFIG))
-    assert (
-        "tickets 2026-W46: 2 of 6 labels in breach; 4 ok. Verdicts: 4 breaches, 0 not confirmed, 20 ok, "
-        "0 not evaluated; 41 rows rejected, 40 of them duplicates or in no window"
-    ) in text
-    assert "disable automation" in text
-    assert "ece-increase" in text
-
-
-def test_a_run_says_why_rules_were_not_evaluated(data: ReportData) -> None:
-    silent = replace(data.verdicts[0], outcome="not_evaluated", reason=Reason.NO_BASELINE)
-    part = Evaluated("tickets", SPANS[-1], (), (silent, silent), (), ())
-    assert (
-        "0 of 1 label in breach; 1 with rules not evaluated. Verdicts: 0 breaches, 0 not confirmed, 0 ok, "
-        "2 not evaluated: no_baseline (ece-increase)"
-    ) in drawn(run_summary([part], [], CONFIG))
-
-
-@pytest.mark.parametrize(("many", "rows"), [(6, 6), (40, 3)])
-def test_a_run_shows_some_of_many_alike_verdicts_that_are_not_confirmed_and_counts_them(
-    many: int, rows: int, data: ReportData
-) -> None:
-    near = replace(data.verdicts[0], outcome="unconfirmed", reason=Reason.NOT_SIGNIFICANT_IN_FAMILY)
-    alike = [
-        replace(near, id=f"{k:016x}", subject=Subject("tickets", f"l{k}"), p_adjusted=1 - k / many) for k in range(many)
-    ]
-    text = drawn(run_summary([Evaluated("tickets", SPANS[-1], (), (*alike, *data.breaches), (), ())], [], CONFIG))
-    assert text.count("not significant in family") == rows
-    assert text.count("tickets/l") == rows
-    assert f"tickets/l{many - 1} " in text  # of all the smallest p
-    counted = "tickets 2026-W46: 40 verdicts of ece-increase are not confirmed (not_significant_in_family), 3 of them"
-    assert (counted in text) is (many == 40)
-    assert all(verdict.id[:12] in text for verdict in data.breaches)
-
-
 def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: ReportData) -> None:
     empty = replace(data, subjects=(), verdicts=(), quality=(), noted=())
     assert "calmon run weekly --week 2026-W46" in drawn(report_view(empty))
@@ -302,11 +260,6 @@ def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
     assert "…" not in shown
     assert "".join(shown.split()).count("x") == 90
     assert "end" in shown
-
-
-def test_a_source_that_could_not_be_read_is_said_to_be_so() -> None:
-    part = Evaluated("tickets", SPANS[-1], (), (), (), (), Reason.RELATION_ERROR, "no column score")
-    assert "not evaluated, relation error" in drawn(run_summary([part], [], CONFIG))
 
 
 def test_the_markdown_summary_says_findings_labels_and_what_was_done(data: ReportData) -> None:

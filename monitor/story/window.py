@@ -1,0 +1,89 @@
+"""What is told of all labels of one window: who needs somebody, what cannot be told, and how many are fine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from monitor.core.diagnoses import DiagnosisState, NotTold
+from monitor.core.records import Action
+from monitor.core.wording import clean, count_of
+from monitor.story.label import LabelStory, labels_words
+
+ALONE = 6
+"""So many labels that cannot be judged for one reason have a line each; more have one line together."""
+_COUNTED = {
+    DiagnosisState.UNSAFE: "must not act alone",
+    DiagnosisState.DEGRADED: "degraded",
+    DiagnosisState.CANNOT_TELL: "cannot tell",
+    DiagnosisState.FINE: "fine",
+}
+_TOGETHER = {
+    NotTold.SOURCE_NOT_READ: "their source could not be read",
+    NotTold.REJECTED_ROWS: "too many of their rows were rejected",
+    NotTold.NO_ROWS: "they have no rows",
+    NotTold.NO_TRUTH_WHERE_IT_ACTS: "no item that acted alone has a truth",
+    NotTold.NOT_MATURE: "their truths are still coming in",
+    NotTold.NO_BASELINE: "there is no baseline to compare with",
+    NotTold.TOO_FEW_ROWS: "they have too few rows",
+}
+_ACTIONS = {"slack": "message", "disable_automation": "automation off", "block_scores": "scores blocked"}
+
+
+def needing(stories: Iterable[LabelStory]) -> list[LabelStory]:
+    """The stories of labels that need somebody, the worst first, then the costliest."""
+    order = list(DiagnosisState)
+
+    def urgency(story: LabelStory) -> tuple[int, float, str, str]:
+        cost = story.diagnosis.cost
+        return order.index(story.state), -(cost.extra_errors if cost else 0.0), story.source, story.label or ""
+
+    return sorted((story for story in stories if story.diagnosis.is_trouble), key=urgency)
+
+
+def doubts(stories: Iterable[LabelStory]) -> list[str]:
+    """A line for each label that cannot be judged, with why; many of a source for one reason are one line."""
+    alike: dict[tuple[str, NotTold | None], list[LabelStory]] = {}
+    for story in stories:
+        if story.state is DiagnosisState.CANNOT_TELL:
+            alike.setdefault((story.source, story.diagnosis.reason), []).append(story)
+    return [line for (_, reason), group in alike.items() for line in _doubts(reason, group)]
+
+
+def _doubts(reason: NotTold | None, stories: Sequence[LabelStory]) -> list[str]:
+    labels = [story for story in stories if story.label is not None]
+    if reason is None or len(labels) <= ALONE:
+        return [_doubt(story) for story in stories]
+    names = labels_words(tuple(story.label or "" for story in labels))
+    together = f"{count_of(len(labels), 'label')} of {clean(labels[0].source)} cannot be judged"
+    return [
+        *(_doubt(story) for story in stories if story.label is None),
+        f"{together}: {_TOGETHER[reason]} in {labels[0].window} ({names})",
+    ]
+
+
+def _doubt(story: LabelStory) -> str:
+    return f"{story.headline}: {story.doubt}{f'; its trouble {story.since} is not over' if story.since else ''}"
+
+
+def counts_words(stories: Iterable[LabelStory]) -> str:
+    """How many labels are in which state; a source as a whole counts as no label."""
+    labels = [story for story in stories if story.label is not None]
+    counted = ", ".join(
+        f"{number:,} {words}"
+        for state, words in _COUNTED.items()
+        if (number := sum(story.state is state for story in labels))
+    )
+    chance = sum(story.state is DiagnosisState.FINE and bool(story.diagnosis.notes.unconfirmed) for story in labels)
+    note = f" ({chance:,} of them with a value beyond its limit that can be chance)" if chance else ""
+    return f"{count_of(len(labels), 'label')}: {counted}{note}" if labels else "no label was judged"
+
+
+def actions_words(actions: Iterable[Action]) -> str:
+    """What was done, in one line; "" where nothing was."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for action in actions:
+        about.setdefault((action.kind, action.state), []).append(action.label or f"all of {action.source}")
+    return "; ".join(
+        f"{_ACTIONS[kind]}: {clean(state, 200)} ({labels_words(tuple(dict.fromkeys(labels)))})"
+        for (kind, state), labels in about.items()
+    )
