@@ -25,7 +25,6 @@ from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
-from monitor.operations.attribute import with_causes
 from monitor.operations.diagnose import automation_of, diagnoses_of
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
@@ -150,7 +149,7 @@ def read(monitor: Monitor, run: Run) -> Run:
 def judge(monitor: Monitor, run: Run) -> Run:
     """Compute estimates, shift tests and verdicts from the counts.
 
-    Only a run that acts writes drift reports, and searches the causes of breaches.
+    Only a run that acts writes drift reports.
     """
     parts = []
     for source in run.collected:
@@ -163,8 +162,7 @@ def judge(monitor: Monitor, run: Run) -> Run:
 def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluated:
     report = collect.report_path(monitor, source.data.current.window, source.data.name) if acts else None
     shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
-    evaluated = evaluate(source.data, monitor.config, shifts)
-    return with_causes(monitor, source, evaluated) if acts else evaluated
+    return evaluate(source.data, monitor.config, shifts)
 
 
 def act(monitor: Monitor, run: Run) -> Run:
