@@ -192,7 +192,7 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
         result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", PUBLISHED)
         _say(result, logger.info, logger.error)
         failed = unread(result)
-        reported = bool(failed) and ask(lambda: is_reported(monitor, failed))
+        reported = bool(failed) and ask(lambda: is_reported(monitor))
     refuse_empty(result, reported=reported)
     return result.document
 

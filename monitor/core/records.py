@@ -574,8 +574,8 @@ class Identity:
 
 IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
-MONITOR_KIND = "monitor:"
-"""The prefix of ``kind`` in incidents of the monitor itself."""
+MONITOR_KIND = "monitor"
+"""The kind of incidents of the monitor itself."""
 VANISHED, BURST, OF_LABEL = "vanished", "burst", "label"
 """The kinds of incidents of labels: rows that stopped, many labels of a source at once, any other trouble."""
 
@@ -585,7 +585,7 @@ class Incident:
     """A run of diagnoses of one subject that need somebody, from the first until it is resolved.
 
     ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" (of the ``labels`` of a
-    source), or "monitor:" and a trouble. ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
+    source), or "monitor". ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
     newest window that counted, and ``window_end`` its end; ``seen_until`` is the end of the newest one in which the
     trouble was seen. ``last`` is the reason of the last change by a run. ``root`` is the delivery id of its living
     message (None: no route matched), ``reopened`` how often it came back. ``version`` makes updates conditional; 1 is a
@@ -634,7 +634,7 @@ class Incident:
     @property
     def is_of_monitor(self) -> bool:
         """Whether it is about the monitor itself, and so has no diagnosis."""
-        return self.kind.startswith(MONITOR_KIND)
+        return self.kind == MONITOR_KIND
 
     @property
     def is_open(self) -> bool:

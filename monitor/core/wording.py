@@ -13,7 +13,6 @@ from itertools import cycle
 from typing import Any
 from unicodedata import bidirectional
 
-from monitor.core import windows
 from monitor.core.maturity import Maturity
 from monitor.core.records import SCORE_BAND, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail

@@ -29,7 +29,7 @@ from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
 _LISTS = ("rules", "labels", "further_reasons")
-_OF_MONITOR = _table.c.kind.startswith(MONITOR_KIND, autoescape=True)
+_OF_MONITOR = _table.c.kind == MONITOR_KIND
 _UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite uses its index only for this form
 _IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.kind)
 

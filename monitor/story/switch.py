@@ -20,12 +20,12 @@ _RUNS = ("weekly run", "daily run")
 class SwitchStory:
     """The state of a label's switch at one moment.
 
-    ``words`` is a sentence without its full stop; ``state`` is what may act now. ``button`` is what a message offers to
-    undo: "on" offers to turn it off, "off" to turn it on, None nothing. ``allowed``: automation may act, but not on
-    ``segments`` or ``blocked`` scores. ``held_until``: an operator's enable against the evidence ends then. ``ended_by``
-    is whose enable has ended by itself at ``ended_at``, "" where none has. ``stays`` says why it does not come back by
-    itself. ``short`` is ``words`` without who turned it on ("": no shorter ones). ``enable_helps``: an operator's enable
-    turns it on, which it does not while every gate is closed. ``command`` changes it.
+    ``words`` is a sentence without its full stop, ``short`` the same without who turned it on ("": no shorter one).
+    ``button`` is what a message offers to undo: "on" offers to turn it off, "off" to turn it on, None nothing.
+    ``allowed``: automation may act, but not on ``segments`` or ``blocked`` scores. ``held_until``: an operator's enable
+    against the evidence ends then. ``ended_by`` is whose enable has ended by itself at ``ended_at``, "" where none has.
+    ``stays`` says why it does not come back by itself. ``enable_helps``: an operator's enable turns it on, which it
+    does not while every gate is closed. ``command`` changes it.
     """
 
     words: str

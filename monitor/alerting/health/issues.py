@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import clock_behind, closed_history, is_for_a_time
+from monitor.automation.state import clock_behind, closed_history, effective, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -188,7 +188,8 @@ class Observed:
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
     label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
-    ``has_buttons``: both tokens of ``calmon slack`` are set here.
+    ``has_buttons``: both tokens of ``calmon slack`` are set here. ``too_few`` are the labels that have too few rows to
+    be judged now, and nothing else the matter.
     """
 
     zone: ZoneInfo
@@ -209,6 +210,7 @@ class Observed:
     channels: frozenset[str] = frozenset()
     sent: tuple[datetime, datetime] | None = None
     has_buttons: bool = False
+    too_few: frozenset[tuple[str, str | None]] = frozenset()
 
     def runs_of(self, schedule: Schedule) -> dict[str, list[RunSeen]]:
         """Source of alerts.yaml -> its runs on a schedule, in the order of ``runs``."""
@@ -268,7 +270,21 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *_lost(observed),
         *_turned_off(observed),
     ]
-    return sorted(found, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
+    by_stake = (_by_stake(issue, observed, now) for issue in found)
+    return sorted(by_stake, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
+
+
+def _by_stake(issue: HealthIssue, observed: Observed, now: datetime) -> HealthIssue:
+    """An issue of a source, critical only where something of it acts now: else nothing acts that is not watched."""
+    if issue.severity != "critical" or issue.reason not in (*UNJUDGED, WatchReason.DATA_STALE):
+        return issue
+    whole = {state.source: state for state in observed.switches if state.label is None}
+    acts = not _gates_closed(observed, now) and any(
+        effective(state, now, whole=whole.get(state.source)).allowed
+        for state in observed.switches
+        if state.source == issue.source and state.label is not None
+    )
+    return issue if acts else replace(issue, severity="warning")
 
 
 def not_heard(found: Iterable[HealthIssue]) -> str | None:
@@ -511,7 +527,7 @@ def _reading(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneI
         alike = "days of this weekday" if newest.schedule == "daily" else "windows"
         yield HealthIssue(
             WatchReason.DATA_SMALL,
-            "warning",
+            "info",
             key,
             f"{newest.source} has {count_of(newest.rows, 'row')} for {window}; usual are {median(before):,.0f} "
             f"(the median of the {len(before)} {alike} before).{_gone(newest, zone)}",
@@ -621,9 +637,10 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
     why = ", ".join(
         f"{reason.value} {count:,}" for reason, count in sorted(each.reasons.items(), key=lambda item: -item[1])
     )
+    quiet = set(each.reasons) - _REPORTED_ELSEWHERE == {Reason.TOO_FEW_ROWS}  # a season: the next weeks pool more
     return HealthIssue(
         WatchReason.NOTHING_JUDGED,
-        "critical",
+        "info" if quiet else "critical",
         f"{each.source}:{each.schedule}",
         f"Nothing of {each.source} was judged in {each.named_since('')}: all {total:,} verdicts of the {each.schedule} "
         f"rules are not evaluated ({why}).",
@@ -786,10 +803,11 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         planned = any(map(is_for_a_time, states))
         if band is not None and (planned or _will_be_renewed(observed, source, until, now)):
             continue
+        rare = all((s.source, s.label) in observed.too_few for s in states)
         if hours <= 0:
             yield HealthIssue(
                 WatchReason.LEASE_ENDED,
-                "warning" if planned else "critical",
+                "info" if rare else "warning" if planned else "critical",
                 f"{source}:{minute.isoformat()}",
                 # not "automation ended then": every gate may have been closed before
                 f"The lease of {source} ended at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation renewed it, so "
@@ -802,7 +820,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         elif band is not None:
             yield HealthIssue(
                 WatchReason.LEASE_ENDING,
-                "critical" if band == min(LEASE_WARNINGS) else "warning",
+                "info" if rare else "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{minute.isoformat()}:{band}",
                 _ending(source, until, band, names, closed=closed),
                 "check that the next run takes place and can judge an acting rule of these labels",

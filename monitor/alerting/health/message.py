@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
-from monitor.alerting.health.troubles import Trouble, is_trouble
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
@@ -64,15 +63,6 @@ _CLOSED_TITLES: dict[WatchReason, str] = {
     _R.LEASE_ENDING: "the lease of {} is about to end", _R.LEASE_ENDED: "the lease of {} ended",
 }  # fmt: skip
 """Titles while every gate is closed, so that no automation could end."""
-_ENDS: Mapping[Trouble, str] = {
-    Trouble.NOT_RUNNING: "Back at work since {at}",
-    Trouble.DATA: "Data of {subject}: nothing wrong since {at}",
-    Trouble.HISTORY: "Neither the history nor the clock closes every gate since {at}",
-    Trouble.SCORES: "Scores of {subject} can be compared again since {at}",
-    Trouble.DELIVERY: "No message to {subject} waits since {at}",
-    Trouble.BUTTONS: "Buttons of messages answer again since {at}",
-    Trouble.AUTOMATION: "Automation of {subject}: no lease ends and no label is turned off unjudged since {at}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +70,8 @@ class View:
     """One incident of the monitor as a message shows it.
 
     ``findings`` are the present ones (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it
-    ended, ``gone``: its source is no longer in alerts.yaml, ``has_ended``: labels are off since their leases ended;
-    ``was``: every reason that it has had, of one that is over.
+    ended, ``has_ended``: labels are off since their leases ended; ``was``: every reason that it has had, of one that is
+    over.
     """
 
     incident: Incident
@@ -89,35 +79,26 @@ class View:
     automation: str
     now: datetime
     since: datetime | None = None
-    gone: bool = False
     has_ended: bool = False
     repeat: timedelta | None = None
     was: Sequence[str] = ()
 
     @property
     def answers_buttons(self) -> bool:
-        """Whether a press of a button would be answered, as far as this trouble says."""
-        return not is_trouble(self.incident, Trouble.BUTTONS)
+        """Whether a press of a button would be answered, as far as the findings say."""
+        return all(finding.reason is not WatchReason.LISTENER_SILENT for finding in self.findings)
 
     @property
     def title(self) -> str:
         """What is wrong in a few words; of a resolved incident, how and when it ended."""
         if self.incident.state == "resolved":
-            return end_of(self)
+            return f"Monitor: nothing is wrong since {moment(self.since or self.incident.resolved_at or self.now)}"
         first = self.findings[0] if self.findings else None
         reason = WatchReason(self.incident.reason) if first is None else first.reason
         titles = _TITLES | _CLOSED_TITLES if first is not None and first.gates_closed else _TITLES
-        subject = self.incident.source or ("" if first is None else first.source)
-        return f"Monitor: {titles[reason].format(clean(subject))}"
-
-
-def end_of(view: View) -> str:
-    """How a trouble ended, in one sentence without its full stop."""
-    at, subject = moment(view.since or view.incident.resolved_at or view.now), clean(view.incident.source)
-    if view.gone:
-        return f"alerts.yaml has no source {subject} any more (seen {at})"
-    trouble = next(each for each in Trouble if is_trouble(view.incident, each))
-    return _ENDS[trouble].format(subject=subject, at=at)
+        subject = "" if first is None else first.source or first.channel
+        more = f", and {len(self.findings) - 1} more" if len(self.findings) > 1 else ""
+        return f"Monitor: {titles[reason].format(clean(subject))}{more}"
 
 
 def automation_now(switches: Iterable[SwitchState], now: datetime, source: str = "") -> str:
@@ -175,7 +156,7 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
     payload = payload_of(
         channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
     )
-    payload = with_trouble(payload, f"{view.incident.kind} {view.incident.source}".strip())
+    payload = with_trouble(payload, view.incident.kind)
     # stored with the message, not sent
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 
@@ -208,13 +189,13 @@ def back(view: View, *, channel: str, root: str) -> Payload:
 
 
 def stage_of(finding: HealthIssue) -> str:
-    """The key of a finding that a thread reports once: the first and last warning of a lease, and its end."""
+    """The key of a finding that a thread reports once."""
     return f"{finding.reason.value}:{finding.severity}:{finding.source}"
 
 
 def stages(view: View) -> list[str]:
     """The stages that a message shows."""
-    return sorted({stage_of(finding) for finding in view.findings if finding.until is not None})
+    return sorted({stage_of(finding) for finding in view.findings})
 
 
 def _under_way(view: View, links: Links | None) -> list[Block]:

@@ -1,12 +1,12 @@
 """The watchdog: looks for health issues, and stores the incidents and messages about them.
 
-``issues`` finds them, ``troubles`` groups them into incidents, and ``message`` writes the texts. This module reads the
+``issues`` finds them, ``troubles`` makes one incident of them, and ``message`` writes the texts. This module reads the
 history and stores the decisions with their messages in one transaction. The outbox sends them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,7 +17,7 @@ from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
 from monitor.alerting.health.message import View, automation_now, ended_leases
-from monitor.alerting.health.troubles import Group, TroubleChange
+from monitor.alerting.health.troubles import TroubleChange
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import delivery_of, is_reminder, last_call
@@ -25,12 +25,12 @@ from monitor.automation.state import clock_behind, closed_history
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core import windows
+from monitor.core.diagnoses import NotTold
 from monitor.core.records import (
     SCHEDULES,
     Delivery,
     DeliveryState,
     Incident,
-    IncidentEvent,
     Note,
     Reason,
     Schedule,
@@ -44,6 +44,8 @@ from monitor.incidents.life import Decision
 
 LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
+TOO_FEW_FOR = timedelta(weeks=3)
+"""A diagnosis that is older says nothing of the present."""
 SINCE_BACK = 26
 """How many windows back the start of a lasting condition is searched for."""
 EXAMPLES = 3
@@ -105,6 +107,11 @@ def observed(
         channels=frozenset(route.channel for route in config.routes),
         sent=store.sent_between(),
         has_buttons=has_buttons,
+        too_few=frozenset(
+            (each.source, each.label)
+            for each in store.newest_diagnoses(since=now - TOO_FEW_FOR)
+            if each.reason is NotTold.TOO_FEW_ROWS
+        ),
     )
 
 
@@ -156,9 +163,12 @@ def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -
     return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
 
 
-def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
-    """What is wrong with the monitor now; its incidents and their messages are stored."""
-    return _update(monitor, lambda _: True)
+def watch_monitor(monitor: Monitor, window: Window | None = None) -> list[HealthIssue]:
+    """What is wrong with the monitor now; its incident and its message are stored.
+
+    ``window`` is that of a run that has just ended, which may be an old one.
+    """
+    return _update(monitor, since=None if window is None else window.start)
 
 
 def stand_in(monitor: Monitor) -> bool:
@@ -186,56 +196,40 @@ def _begun(seen: Note) -> datetime:
     return datetime.fromisoformat(seen.detail["since"])
 
 
-def watch_data(monitor: Monitor, sources: Collection[str], window: Window | None = None) -> list[HealthIssue]:
-    """The same after a run of ``window``, for what it read and judged, so that nobody waits for the watchdog."""
-
-    def is_of_run(group: Group) -> bool:
-        of_data = group.trouble in (troubles.Trouble.DATA, troubles.Trouble.SCORES)
-        turned_off = any(finding.reason == issues.WatchReason.TURNED_OFF for finding in group.findings)
-        return group.subject in sources and (of_data or turned_off)
-
-    return _update(monitor, is_of_run, window.start if window is not None else None)
-
-
 def watch_runs(monitor: Monitor) -> list[HealthIssue]:
-    """The same for runs and flows only: for use where alerts.yaml may be broken."""
-    return _update(monitor, lambda group: group.trouble == troubles.Trouble.NOT_RUNNING)
+    """The same for runs and flows only, for use where alerts.yaml may be broken: nothing ends by it."""
+    return _update(monitor, is_whole=False)
 
 
-def _update(monitor: Monitor, selects: Callable[[Group], bool], since: datetime | None = None) -> list[HealthIssue]:
+def _update(monitor: Monitor, *, is_whole: bool = True, since: datetime | None = None) -> list[HealthIssue]:
     for _ in range(TRIES):
         look = WatchRound(monitor, monitor.clock(), since)
         with monitor.store.one_moment():
-            found = [group for group in look.groups if selects(group)]
-            present = {group.fingerprint for group in found}
-            affected = [
-                i for i in look.known if i.fingerprint in present or selects(troubles.group_without_findings(i))
-            ]
-            made = look.compose(troubles.changes(found, affected, look.now))
+            seen = look.findings if is_whole else [f for f in look.findings if f.reason in troubles.NOT_RUNNING]
+            change = troubles.change_of(seen, look.known, look.now, is_whole=is_whole)
+            made = Composed() if change is None else look.compose(change)
         if made == Composed() or (
             monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
         ):
             return look.findings
-    raise RuntimeError(f"the incidents of the monitor kept changing under {TRIES} tries; try again")
+    raise RuntimeError(f"the incident of the monitor kept changing under {TRIES} tries; try again")
 
 
-def is_reported(monitor: Monitor, sources: Collection[str]) -> bool:
-    """Whether an incident with a message says that the data of each of these could not be judged."""
-    open_now = [i for i in monitor.store.unresolved_incidents(of_monitor=True) if i.root is not None]
-    reported = {i.source for i in open_now if troubles.is_trouble(i, troubles.Trouble.DATA)}
-    return set(sources) <= reported
+def is_reported(monitor: Monitor) -> bool:
+    """Whether the monitor's incident has a message, and says that something could not be read or judged."""
+    return any(_says(each, troubles.NOT_JUDGED) for each in monitor.store.unresolved_incidents(of_monitor=True))
+
+
+def _says(incident: Incident, reasons: Collection[str]) -> bool:
+    return incident.root is not None and not set(reasons).isdisjoint(incident.reasons)
 
 
 def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool:
     """Whether a message says that the monitor does not work, and is no older than its route's ``repeat``."""
     route = config.critical_route
     repeat = (route.repeat if route is not None else None) or issues.RECENT
-    roots = [
-        each.root
-        for each in store.unresolved_incidents(of_monitor=True)
-        if each.root is not None and troubles.is_trouble(each, troubles.Trouble.NOT_RUNNING)
-    ]
-    posts = [each for root in roots for each in store.thread(root) if each.id == root]
+    open_now = [i for i in store.unresolved_incidents(of_monitor=True) if _says(i, troubles.NOT_RUNNING)]
+    posts = [each for i in open_now for each in store.thread(i.root or "") if each.id == i.root]
     return any(post.sent_at is not None and now - post.sent_at < repeat for post in posts)
 
 
@@ -253,7 +247,7 @@ def compose(monitor: Monitor, decisions: Sequence[Decision]) -> Composed:
     look = WatchRound(monitor, monitor.clock())
     events = tuple(event for each in decisions if (event := life.event_of(each, look.now)) is not None)
     changed = tuple(i for each in decisions if each.changes and (i := each.incident) is not None)
-    edits = tuple(edit for i in changed for edit in look.edit(TroubleChange(None, i, look.group_of(i))))
+    edits = tuple(edit for i in changed for edit in look.edit(TroubleChange(None, i, troubles.needing(look.findings))))
     return Composed(updated=changed, deliveries=edits, events=events)
 
 
@@ -286,32 +280,16 @@ class WatchRound:
     @cached_property
     def known(self) -> list[Incident]:
         """The monitor's incidents that these findings may belong to, or come back to."""
-        since = min((self.now - troubles.RECALL, *(each.until for each in self.findings if each.until is not None)))
-        return self.monitor.store.unresolved_incidents(since=since, of_monitor=True)
+        return self.monitor.store.unresolved_incidents(since=self.now - troubles.RECALL, of_monitor=True)
 
-    @cached_property
-    def groups(self) -> list[Group]:
-        """All health issues, by trouble."""
-        return troubles.groups(self.findings, self.known)
-
-    def group_of(self, incident: Incident) -> Group | None:
-        """The findings that an incident is about, as they are now."""
-        return next((group for group in self.groups if group.fingerprint == incident.fingerprint), None)
-
-    def compose(self, made: Sequence[TroubleChange]) -> Composed:
-        """These changes with their messages."""
-        opened: list[Incident] = []
-        updated: list[Incident] = []
-        deliveries: list[Delivery] = []
-        events: list[IncidentEvent] = []
-        for change in made:
-            placed, messages = self._messages(change)
-            deliveries += messages
-            if placed != change.before:
-                (opened if change.before is None else updated).append(placed)
-                event = troubles.event_of(replace(change, after=placed), self.now)
-                events += [event] if event is not None else []
-        return Composed(tuple(opened), tuple(updated), tuple(deliveries), tuple(events))
+    def compose(self, change: TroubleChange) -> Composed:
+        """A change with its messages."""
+        placed, deliveries = self._messages(change)
+        if placed == change.before:
+            return Composed(deliveries=tuple(deliveries))
+        event = troubles.event_of(replace(change, after=placed), self.now)
+        opened, updated = ((placed,), ()) if change.before is None else ((), (placed,))
+        return Composed(opened, updated, tuple(deliveries), () if event is None else (event,))
 
     def _messages(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         """The incident with its message, and the deliveries."""
@@ -325,8 +303,8 @@ class WatchRound:
         return incident, [*self.edit(change), *self._replies(change, thread, post)]
 
     def _post(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
-        route = None if change.group is None else route_for(change.group, self.monitor.config)
-        if route is None or change.after.state != "open":
+        route = route_for(change, self.monitor.config)
+        if route is None or not change.findings or change.after.state != "open":
             return change.after, []
         version = change.after.version + (change.after == change.before)
         incident = replace(change.after, version=version)
@@ -339,7 +317,7 @@ class WatchRound:
         root, (post, thread) = change.after.root, self._thread(change.after)
         if root is None or post is None:
             return []
-        route = None if change.group is None else route_for(change.group, self.monitor.config)
+        route = route_for(change, self.monitor.config)
         payload = self._living(change, post.channel, route.mention if route else None)
         last = [each for each in thread if each.operation == "edit" or each.id == root][-1]
         if last.payload.get("shows") == payload["shows"]:
@@ -353,19 +331,17 @@ class WatchRound:
         return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
 
     def _replies(self, change: TroubleChange, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
-        """The replies: it is over, came back or got worse, and each stage of a lease once."""
-        view, group = self._view(change), change.group
+        """The replies: it is over, came back or got worse, and each finding once."""
+        view = self._view(change)
         if change.event == "resolved":
             return [self._reply(message.back(view, channel=post.channel, root=post.id), post)]
         known = {stage for each in thread for stage in each.payload.get("stages", ())}
-        new = [f for f in (group.findings if group else ()) if f.until is not None and message.stage_of(f) not in known]
-        if group is None or not (new or change.calls):
+        new = [finding for finding in change.findings if message.stage_of(finding) not in known]
+        if not change.findings or not (new or change.calls):
             return []
-        is_urgent = change.calls or (group.trouble == troubles.Trouble.AUTOMATION and group.severity == "critical")
-        route = route_for(group, self.monitor.config)
-        mention = route.mention if route and is_urgent and change.after.state == "open" else None
-        payload = message.news(view, new, channel=post.channel, root=post.id, mention=mention)
-        return [self._reply(payload, post)]
+        route = route_for(change, self.monitor.config)
+        mention = route.mention if route and change.calls and change.after.state == "open" else None
+        return [self._reply(message.news(view, new, channel=post.channel, root=post.id, mention=mention), post)]
 
     def reminder(self, incident: Incident) -> Delivery | None:
         """The next reminder in one thread, if it is due; never before the message itself has been sent."""
@@ -378,11 +354,11 @@ class WatchRound:
         route = usual or next(iter(config.routes), None)
         if route is None or not life.repeat_is_due(incident, last, route.repeat, self.now):
             return None
-        group = self.group_of(incident)
-        if group is None:  # over: the next look of the watchdog says so
+        findings = troubles.needing(self.findings)
+        if not findings:  # over: the next look of the watchdog says so
             return None
         payload = message.reminder(
-            self._view(TroubleChange(incident, incident, group)),
+            self._view(TroubleChange(incident, incident, findings)),
             channel=post.channel,
             root=post.id,
             mention=route.mention,
@@ -392,16 +368,13 @@ class WatchRound:
 
     def _view(self, change: TroubleChange) -> View:
         incident = change.after
-        source = incident.source if incident.source in self.monitor.config.sources else ""
-        about = not any(troubles.is_trouble(incident, each) for each in troubles.ABOUT_NO_SOURCE)
         return View(
             incident,
-            change.group.findings if change.group else (),
-            automation_line(self.seen, self.now, source),
+            change.findings,
+            automation_line(self.seen, self.now),
             self.now,
             since=self._since(incident),
-            gone=about and not source,
-            has_ended=has_ended_leases(self.seen, self.now, source),
+            has_ended=has_ended_leases(self.seen, self.now, ""),
             was=self._reasons(incident) if incident.state == "resolved" else (),
         )
 
@@ -450,10 +423,9 @@ def automation_line(records: Observed, now: datetime, source: str = "") -> str:
     return automation_now((s for s in records.switches if not records.is_lost(s.source)), now, source)
 
 
-def route_for(group: Group, config: Config) -> Route | None:
+def route_for(change: TroubleChange, config: Config) -> Route | None:
     """The route of the severity, else the first; a channel that refuses messages only if there is no other."""
-    source = "" if group.trouble == troubles.Trouble.DELIVERY else group.subject
-    taken = config.route_for(severity=group.severity, source=source, label=None, rule="")
-    refused = {finding.channel for finding in group.findings} - {""}
+    taken = config.route_for(severity=change.after.severity, source="", label=None, rule="")
+    refused = {finding.channel for finding in change.findings} - {""}
     candidates = [route for route in (taken, *config.routes) if route is not None]
     return next((route for route in candidates if route.channel not in refused), candidates[0] if candidates else None)

@@ -1,4 +1,4 @@
-"""``/incidents``: when labels, sources and the monitor were in trouble, who acknowledged and what ended it, open incidents first."""
+"""``/incidents``: the troubles of labels, sources and the monitor, and what people did; open ones first."""
 
 from __future__ import annotations
 
