@@ -804,10 +804,14 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         if band is not None and (planned or _will_be_renewed(observed, source, until, now)):
             continue
         rare = all((s.source, s.label) in observed.too_few for s in states)
+        judged_since = any(
+            run.source == source and run.state == "done" and run.finished_at is not None and run.finished_at > until
+            for run in observed.runs
+        )
         if hours <= 0:
             yield HealthIssue(
                 WatchReason.LEASE_ENDED,
-                "info" if rare else "warning" if planned else "critical",
+                "info" if rare or judged_since else "warning" if planned else "critical",
                 f"{source}:{minute.isoformat()}",
                 # not "automation ended then": every gate may have been closed before
                 f"The lease of {source} ended at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation renewed it, so "

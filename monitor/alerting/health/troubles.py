@@ -41,10 +41,16 @@ class TroubleChange:
 
 
 def needing(findings: Sequence[HealthIssue]) -> tuple[HealthIssue, ...]:
-    """The findings that somebody is needed for, the most severe first: those of severity info are only shown."""
-    return tuple(
-        sorted((f for f in findings if f.severity != "info"), key=lambda f: (SEVERITY_RANK[f.severity], f.reason))
-    )
+    """The findings that somebody is needed for: those of severity info are only shown.
+
+    The most severe come first, and of these what causes others: closed gates, then runs, then data.
+    """
+    return tuple(sorted((finding for finding in findings if finding.severity != "info"), key=_place))
+
+
+def _place(finding: HealthIssue) -> tuple[int, bool, int]:
+    closes_gates = finding.reason in (WatchReason.HISTORY_RESTORED, WatchReason.CLOCK_BEHIND)
+    return SEVERITY_RANK[finding.severity], not closes_gates, list(WatchReason).index(finding.reason)
 
 
 def change_of(
@@ -67,11 +73,15 @@ def change_of(
 
 
 def _with(findings: tuple[HealthIssue, ...], incident: Incident, now: datetime) -> TroubleChange:
-    """One that goes on. A critical reason that it did not have makes it more severe: an acknowledgement is over."""
+    """One that goes on. A critical reason that it did not have makes it more severe: an acknowledgement is over.
+
+    Where nobody has acknowledged it, the reminders say what is new.
+    """
     woken = wake(incident, now)
     after = woken.incident if woken.changes and woken.incident is not None else incident
     critical = {finding.reason.value for finding in findings if finding.severity == "critical"}
-    is_worse = bool(critical - set(incident.reasons)) or bool(critical and incident.severity != "critical")
+    is_new = bool(critical - set(incident.reasons)) and incident.state != "open"
+    is_worse = is_new or bool(critical and incident.severity != "critical")
     updated = replace(after, quiet_since=None, **_reasons(findings))
     if is_worse:
         updated = replace(

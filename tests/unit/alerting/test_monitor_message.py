@@ -10,9 +10,8 @@ import pytest
 from monitor.alerting.health import message
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import View
-from monitor.alerting.health.troubles import Group, changes, groups
+from monitor.alerting.health.troubles import change_of
 from monitor.alerting.slack.links import Links
-from monitor.core.records import Incident
 from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
 
@@ -23,9 +22,9 @@ HOSTILE = "<!channel> <@U1> `x` *bold* postgresql://u:s3cret@db/x password=hunte
 
 
 def view(*findings: HealthIssue, **more: object) -> View:
-    group: Group = groups(findings, [])[0]
-    incident: Incident = changes([group], [], NOON)[0].after
-    return replace(View(incident, group.findings, "No label acts alone now.", NOON), **more)
+    change = change_of(findings, [], NOON)
+    assert change is not None
+    return replace(View(change.after, change.findings, "No label acts alone now.", NOON), **more)
 
 
 def missing(text: str = "The weekly run of 2026-W46 is missing: it was due at 2026-11-16 06:00 UTC.") -> HealthIssue:
@@ -87,12 +86,14 @@ def test_two_hooks_of_one_run_make_one_message() -> None:
     assert made[0] == made[1] != made[2]
 
 
-def test_every_reason_has_a_title_and_every_trouble_an_end() -> None:
+def test_every_reason_has_a_title_and_the_trouble_one_end() -> None:
     for reason in WatchReason:
         given = view(HealthIssue(reason, "warning", "k", "text", "do", "tickets"))
         assert given.title.startswith("Monitor: ")
         over = replace(given, incident=replace(given.incident, state="resolved", resolved_at=NOON), findings=())
-        assert "2026-11-16 12:00 UTC" in over.title
-    gone = replace(view(HealthIssue(WatchReason.DATA_SMALL, "warning", "k", "t", "d", "old")), gone=True, findings=())
-    over = replace(gone, incident=replace(gone.incident, state="resolved", resolved_at=NOON))
-    assert over.title == "alerts.yaml has no source old any more (seen 2026-11-16 12:00 UTC)"
+        assert over.title == "Monitor: nothing is wrong since 2026-11-16 12:00 UTC"
+
+
+def test_several_findings_are_named_by_the_most_severe_and_counted() -> None:
+    warning = HealthIssue(WatchReason.SCORES_MOVED, "warning", "k", "text", "do", "mail")
+    assert view(warning, missing()).title == "Monitor: evaluations are missing, and 1 more"

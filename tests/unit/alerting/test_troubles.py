@@ -1,4 +1,4 @@
-"""Which findings are one trouble of the monitor, and the life of its incident. Pure."""
+"""The life of the monitor's own incident: one for all health issues. Pure."""
 
 from __future__ import annotations
 
@@ -9,151 +9,105 @@ import pytest
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import automation_now
-from monitor.alerting.health.troubles import TROUBLE_OF, Group, TroubleChange, changes, groups
-from monitor.alerting.incidents import acknowledge, silence
+from monitor.alerting.health.troubles import TroubleChange, change_of, event_of
 from monitor.core.records import Incident, Severity, SwitchState
+from monitor.incidents.life import acknowledge, silence
 
 R = WatchReason
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
-def found(reason: WatchReason, source: str = "", severity: Severity = "critical", **more: object) -> HealthIssue:
-    return replace(HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source), **more)
+def issue(reason: WatchReason, severity: Severity = "critical", source: str = "") -> HealthIssue:
+    return HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source)
 
 
-def one(known: list[Incident], now: datetime, *findings: HealthIssue) -> TroubleChange:
-    (made,) = changes(groups(findings, known), known, now)
+def after(known: Incident | None, now: datetime, *findings: HealthIssue, is_whole: bool = True) -> TroubleChange | None:
+    return change_of(findings, [] if known is None else [known], now, is_whole=is_whole)
+
+
+def changed(known: Incident | None, now: datetime, *findings: HealthIssue) -> TroubleChange:
+    made = after(known, now, *findings)
+    assert made is not None
     return made
 
 
-def test_every_reason_belongs_to_a_trouble():
-    assert set(TROUBLE_OF) == set(WatchReason)
+def test_all_that_is_wrong_is_one_incident_of_the_most_severe() -> None:
+    made = changed(
+        None, NOON, issue(R.SCORES_MOVED, "warning", "mail"), issue(R.RUN_MISSING), issue(R.DATA_SMALL, "info")
+    )
+    assert (made.event, made.calls, made.before) == ("opened", True, None)
+    assert (made.after.severity, made.after.reasons) == ("critical", ("run_missing", "scores_moved"))
+    assert [each.reason for each in made.findings] == [R.RUN_MISSING, R.SCORES_MOVED]
 
 
-def test_what_one_outage_does_is_one_trouble_and_others_are_their_own():
-    lease = found(R.LEASE_ENDING, "tickets", until=NOON + HOUR)
-    outage = [found(R.RUN_MISSING), found(R.RUN_HUNG), lease, found(R.LEASE_ENDED, "mails", until=NOON)]
-    other = [found(R.DELIVERY_STUCK, channel="#a"), found(R.DATA_SMALL, "mails"), found(R.SCORES_MOVED, "mails")]
-    made = groups([*outage, *other], [])
-    assert {(g.rule, g.subject): len(g.findings) for g in made} == {
-        ("monitor:not-running", ""): 4, ("monitor:delivery", "#a"): 1, ("monitor:data", "mails"): 1,
-        ("monitor:scores", "mails"): 1,
-    }  # fmt: skip
-    assert [g.rule for g in groups([lease], [])] == ["monitor:automation"]
-    unread = groups([found(R.SOURCE_NOT_READ, "tickets"), lease], [])
-    assert [(g.rule, len(g.findings)) for g in unread] == [("monitor:data", 2)]
+def test_what_needs_nobody_opens_nothing() -> None:
+    assert after(None, NOON, issue(R.DATA_SMALL, "info")) is None
+    assert after(None, NOON) is None
 
 
-def test_a_lease_that_ended_during_an_outage_is_not_reported_again_after_it():
-    ended = found(R.LEASE_ENDED, "tickets", until=NOON + 5 * DAY)
-    opened = one([], NOON, found(R.RUN_MISSING)).after
-    reporting = one([opened], NOON + 5 * DAY, found(R.RUN_MISSING), ended).after
-    over = replace(reporting, state="resolved", resolved_at=NOON + 9 * DAY)
-    assert groups([ended], [over]) == []
-    assert [g.rule for g in groups([replace(ended, until=NOON + 10 * DAY)], [over])] == ["monitor:automation"]
+def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> None:
+    opened = changed(None, NOON, issue(R.RUN_MISSING)).after
+    same = changed(opened, NOON + HOUR, issue(R.RUN_MISSING))
+    assert (same.after, same.event) == (opened, "")
+    more = changed(opened, NOON + HOUR, issue(R.RUN_MISSING), issue(R.SCORES_MOVED, "warning"))
+    assert (more.event, more.calls, more.after.version) == ("continued", False, 2)
 
 
-@pytest.mark.parametrize(
-    ("other", "source"),
-    [
-        (R.SCORES_MOVED, "tickets"),
-        (R.CLOCK_BEHIND, ""),
-        (R.DELIVERY_STUCK, ""),
-        (R.RUN_FAILED, ""),
-        (R.DATA_SMALL, "tickets"),
-    ],
-)
-def test_what_was_open_when_a_lease_ended_and_did_not_say_so_has_not_reported_it(other: WatchReason, source: str):
-    opened = one([], NOON, found(other, source)).after
-    over = replace(opened, state="resolved", resolved_at=NOON + 9 * DAY)
-    ended = found(R.LEASE_ENDED, "tickets", until=NOON + 5 * DAY)
-    assert [g.rule for g in groups([ended], [over])] == ["monitor:automation"]
+@pytest.mark.parametrize("worse", [R.RUN_MISSING, R.DELIVERY_STUCK])
+def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_is_new(worse: WatchReason) -> None:
+    opened = changed(None, NOON, issue(R.SCORES_MOVED, "warning")).after
+    for held in (acknowledge(opened, "ana", NOON), silence(opened, "ana", NOON + DAY, NOON)):
+        assert held.incident is not None
+        made = changed(held.incident, NOON + HOUR, issue(R.SCORES_MOVED, "warning"), issue(worse))
+        assert (made.after.state, made.calls, made.after.acknowledged_by, made.after.silenced_until) == (
+            "open", True, None, None,
+        )  # fmt: skip
+        again = changed(held.incident, NOON + HOUR, issue(R.SCORES_MOVED, "warning"))
+        assert (again.after.state, again.calls) == (held.incident.state, False)
 
 
-@pytest.mark.parametrize(("reason", "source"), [(R.SOURCE_NOT_READ, "tickets"), (R.RUN_MISSING, "")])
-def test_labels_that_an_outage_turned_off_stay_its_trouble_until_they_are_on(reason: WatchReason, source: str):
-    off = found(R.TURNED_OFF, "tickets")
-    opened = one([], NOON, found(reason, source), off).after
-    again = one([opened], NOON + HOUR, off)  # the source can be read again
-    assert (again.after.id, again.after.state, again.after.reasons) == (opened.id, "open", ("turned_off_unjudged",))
-    assert not again.calls
-    over = one([again.after], NOON + 2 * HOUR)
-    assert (over.event, over.after.id) == ("resolved", opened.id)
-    assert [g.rule for g in groups([off], [over.after])] == ["monitor:automation"]  # turned off later
-    mails = [g.rule for g in groups([found(R.TURNED_OFF, "mails")], [opened])]
-    assert mails == (["monitor:automation"] if source else ["monitor:not-running"])
+def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical_reason() -> None:
+    held = acknowledge(changed(None, NOON, issue(R.DELIVERY_STUCK)).after, "ana", NOON).incident
+    made = changed(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
+    assert (made.after.state, made.calls) == ("open", True)
 
 
-def test_it_opens_goes_on_and_ends():
-    opened = one([], NOON, found(R.DATA_SMALL, "tickets", "warning"))
-    assert (opened.event, opened.after.state, opened.after.severity) == ("opened", "open", "warning")
-    same = one([opened.after], NOON + HOUR, found(R.DATA_SMALL, "tickets", "warning"))
-    assert (same.event, same.after) == ("", opened.after)
-    graver = one([opened.after], NOON + HOUR, found(R.SOURCE_NOT_READ, "tickets"))
-    assert (graver.event, graver.calls, graver.after.version) == ("continued", True, 2)
-    over = one([graver.after], NOON + 2 * HOUR)
-    assert (over.event, over.after.state, over.after.resolved_at) == ("resolved", "resolved", NOON + 2 * HOUR)
+def test_it_ends_at_once_and_comes_back_within_a_day() -> None:
+    opened = changed(None, NOON, issue(R.RUN_MISSING)).after
+    over = changed(opened, NOON + HOUR)
+    assert (over.event, over.after.state, over.after.resolved_at) == ("resolved", "resolved", NOON + HOUR)
+    back = changed(over.after, NOON + 24 * HOUR, issue(R.RUN_MISSING))
+    assert (back.event, back.calls, back.after.id, back.after.reopened) == ("reopened", True, opened.id, 1)
+    new = changed(over.after, NOON + 2 * DAY, issue(R.RUN_MISSING))
+    assert (new.event, new.before, new.after.id == opened.id) == ("opened", None, False)
 
 
-def test_nobody_is_called_for_what_is_acknowledged_however_grave_it_becomes():
-    opened = one([], NOON, found(R.DATA_SMALL, "tickets", "warning")).after
-    acknowledged = acknowledge(opened, "ana", NOON).incident
-    assert acknowledged is not None
-    made = one([acknowledged], NOON + HOUR, found(R.SOURCE_NOT_READ, "tickets"))
-    assert (made.calls, made.after.state) == (False, "acknowledged")
+def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
+    flapping = replace(changed(None, NOON, issue(R.RUN_MISSING)).after, reopened=2)
+    held = changed(flapping, NOON + HOUR)
+    assert (held.event, held.after.quiet_since) == ("held_back", NOON + HOUR)
+    assert changed(held.after, NOON + 6 * HOUR).event == ""
+    assert changed(held.after, NOON + 7 * HOUR).event == "resolved"
+    seen = changed(held.after, NOON + 2 * HOUR, issue(R.RUN_MISSING))
+    assert seen.after.quiet_since is None
 
 
-def test_a_silence_ends_by_itself():
-    opened = one([], NOON, found(R.RUN_MISSING)).after
-    silent = silence(opened, "ana", NOON + HOUR, NOON).incident
-    assert silent is not None
-    assert one([silent], NOON + HOUR / 2, found(R.RUN_MISSING)).after.state == "silenced"
-    made = one([silent], NOON + HOUR, found(R.RUN_MISSING))
-    assert (made.event, made.after.state) == ("unsilenced", "open")
+def test_a_look_at_runs_alone_ends_nothing() -> None:
+    opened = changed(None, NOON, issue(R.SOURCE_NOT_READ, source="mail")).after
+    assert after(opened, NOON + HOUR, is_whole=False) is None
 
 
-def test_what_comes_back_within_a_day_is_the_same_and_flapping_ends_after_six_quiet_hours():
-    incident, now = one([], NOON, found(R.DELIVERY_STUCK, channel="#a")).after, NOON
-    for _ in range(2):
-        incident = one([incident], now + HOUR).after
-        back = one([incident], now + 2 * HOUR, found(R.DELIVERY_STUCK, channel="#a"))
-        assert (back.event, back.calls, back.after.id) == ("reopened", True, incident.id)
-        incident, now = back.after, now + 2 * HOUR
-    held = one([incident], now + HOUR)
-    assert (held.event, held.after.state) == ("held_back", "open")
-    assert one([held.after], now + 6 * HOUR).event == ""
-    assert one([held.after], now + 7 * HOUR).event == "resolved"
-    much_later = one([replace(held.after, state="resolved", resolved_at=now)], now + 2 * DAY, found(R.RUN_MISSING))
-    assert much_later.event == "opened"
+def test_every_stored_change_has_an_event_of_its_own() -> None:
+    opened = changed(None, NOON, issue(R.RUN_MISSING))
+    event = event_of(opened, NOON)
+    assert event is not None
+    assert (event.kind, event.reason, event.actor) == ("opened", "run_missing", "watchdog")
+    assert event_of(changed(opened.after, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
 
 
-@pytest.mark.parametrize(
-    ("hours", "says"),
-    [
-        ((-3, -2), "No label acts alone now: automation of 2 labels ended with their leases, the last at "),
-        ((-3, 5), "Automation is on for 1 label; without an evaluation it ends 2026-11-16 17:00 UTC. Automation of 1 "),
-        ((5, 9), "Automation is on for 2 labels; without an evaluation it ends between 2026-11-16 17:00 UTC and "),
-        ((5, 5 + 30 / 3600), "Automation is on for 2 labels; without an evaluation it ends 2026-11-16 17:00 UTC."),
-        ((), "No label acts alone now."),
-    ],
-)
-def test_what_may_act_is_computed_from_the_leases_of_that_time(hours: tuple[float, ...], says: str):
-    on = [SwitchState("tickets", str(n), "on", lease_until=NOON + h * HOUR) for n, h in enumerate(hours)]
-    assert automation_now([*on, SwitchState("tickets", "off", "off")], NOON).startswith(says)
+def test_what_automation_does_is_said_of_labels_whose_source_is_on() -> None:
+    on = SwitchState("tickets", "billing", "on", lease_until=NOON + DAY)
     off = SwitchState("tickets", None, "off")
-    assert automation_now([*on, off], NOON) == "No label acts alone now."
-    ended = SwitchState("tickets", None, "on", verdict="v", lease_until=NOON - 9 * HOUR)  # before any of theirs
-    assert automation_now([*on, ended], NOON) == "No label acts alone now."
-
-
-def test_a_group_names_its_reasons_once_in_order_of_gravity():
-    group = Group(TROUBLE_OF[R.DATA_SMALL], "t", (found(R.SOURCE_NOT_READ, "t"), found(R.DATA_SMALL, "t", "warning")))
-    assert group.severity == "critical"
-    assert group.reasons == {"reason": "source_not_read", "further_reasons": ("data_small",)}
-
-
-def test_a_lease_that_ended_under_a_source_that_is_off_is_not_what_ended_automation() -> None:
-    ended = SwitchState("tickets", "billing", "on", lease_until=NOON - timedelta(days=1))
-    assert "ended with its lease" in automation_now([ended], NOON)
-    assert automation_now([ended, SwitchState("tickets", None, "off")], NOON) == "No label acts alone now."
+    assert automation_now([on], NOON).startswith("Automation is on for 1 label;")
+    assert automation_now([on, off], NOON).startswith("No label acts alone now")

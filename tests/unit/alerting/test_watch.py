@@ -142,15 +142,22 @@ def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
         return replace(reading(rows, week), undated=many)
 
     before = [undated(1000, 45, 40), reading(900, 44), reading(1100, 43)]
-    (found,) = findings(seen(readings=[undated(0, 46, 40), *before]), MONDAY)
+    (found,) = findings(seen(readings=[undated(0, 46, 40), *before], switches=[ACTS]), MONDAY)
     assert (found.reason, found.severity) == ("data_stale", "critical")
     assert found.text.endswith(
         " In no window lie 40 rows of it, whose date is missing, malformed or in the future (40 before)."
     )
     daily = [replace(each, undated=40) for each in days(0, *[1000] * 27)]
-    assert [(f.reason, f.severity) for f in findings(seen(readings=daily), MONDAY)] == [("data_stale", "warning")]
+    assert [(f.reason, f.severity) for f in findings(seen(readings=daily, switches=[ACTS]), MONDAY)] == [
+        ("data_stale", "warning")
+    ]
     lost = [replace(daily[0], undated=840), *daily[1:]]
-    assert [(f.reason, f.severity) for f in findings(seen(readings=lost), MONDAY)] == [("data_stale", "critical")]
+    stale = findings(seen(readings=lost, switches=[ACTS]), MONDAY)
+    assert [(f.reason, f.severity) for f in stale] == [("data_stale", "critical")]
+
+
+ACTS = SwitchState("tickets", "billing", "on", lease_until=MONDAY + timedelta(days=9))
+"""A label that acts now: what cannot be judged of its source is critical then."""
 
 
 def test_one_row_is_no_rows():
@@ -200,8 +207,9 @@ def test_a_source_that_always_was_empty_is_not_stale():
 
 def test_a_source_that_could_not_be_read_is_found_with_the_week_since_when():
     broken = [reading(0, week, state="relation_error", error="column score is text") for week in (46, 45)]
-    (found,) = findings(seen(readings=[*broken, reading(900, 44)]), MONDAY)
-    assert (found.reason, found.severity) == (WatchReason.SOURCE_NOT_READ, "critical")
+    for switches, severity in (([ACTS], "critical"), ([], "warning"), ([replace(ACTS, state="off")], "warning")):
+        (found,) = findings(seen(readings=[*broken, reading(900, 44)], switches=switches), MONDAY)
+        assert (found.reason, found.severity) == (WatchReason.SOURCE_NOT_READ, severity)
     assert "for 2026-W46 (since 2026-W45): column score is text" in found.text
 
 
@@ -230,7 +238,8 @@ def test_one_empty_day_calls_nobody_and_an_empty_week_does():
     empty = days(0, *[1000] * 27)
     assert [(f.reason, f.severity) for f in findings(seen(readings=empty), MONDAY)] == [("data_stale", "warning")]
     week = [reading(0), reading(1000, 45)]
-    assert [(f.reason, f.severity) for f in findings(seen(readings=week), MONDAY)] == [("data_stale", "critical")]
+    stale = findings(seen(readings=week, switches=[ACTS]), MONDAY)
+    assert [(f.reason, f.severity) for f in stale] == [("data_stale", "critical")]
 
 
 def test_after_an_empty_week_sundays_are_still_what_is_usual_of_a_sunday():
