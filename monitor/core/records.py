@@ -143,6 +143,9 @@ ROWS_DELETED = "rows_deleted"
 LABELS_DIFFER = "labels_differ"
 """The reason for labels that are mostly wrong, where the names of truths are odd: 0 rows, and why as examples."""
 
+RARE_LABELS = "rare_labels"
+"""The reason for labels of few rows of a source with very many, which are judged together: 0 rows, and how many."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
@@ -151,7 +154,7 @@ class RejectedRows:
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` with 0 rows and
-    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`.
+    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER` or :data:`RARE_LABELS`.
     """
 
     source: str

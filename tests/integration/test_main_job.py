@@ -545,6 +545,20 @@ def test_an_id_given_as_a_segment_is_left_out_and_said(tmp_path: Path) -> None:
     assert {v["label"] for v in result.document["verdicts"]} == {*worlds.LABELS}
 
 
+def test_where_all_labels_are_rare_no_rule_on_labels_judges_the_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.warehouse.reading.MANY_LABELS", 2)
+    monkeypatch.setattr("monitor.warehouse.reading.FEW_ROWS", 10**6)
+    with world.opened() as monitor:
+        result = run_window(monitor, window(monitor, WEEKS[8]))
+    assert result.document["quality"] == [{"source": "tickets", "reason": "rare_labels", "rows": 0}]
+    assert {e["label"] for e in result.document["estimates"]} == {None}
+    assert {v["label"] for v in result.document["verdicts"]} <= {None}
+    scopes = {rule.id: rule.scope for rule in monitor.config.rules}
+    assert {scopes[v["rule"]] for v in result.document["verdicts"]} <= {"source"}
+
+
 def test_pinning_takes_the_sources_that_can_be_read_and_says_which_could_not(tmp_path: Path) -> None:
     config = worlds.CONFIG.replace(
         "evaluation:", "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
