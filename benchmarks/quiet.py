@@ -264,13 +264,13 @@ def _even(n: int, windows: int, rng: np.random.Generator) -> Ints:
 def _seasons(n: int, windows: int, rng: np.random.Generator) -> Ints:
     """All labels 40% up and down within a year."""
     wave = 1 + SWING * np.sin(2 * np.pi * (np.arange(windows) / YEAR + rng.random()))
-    return np.rint(_even(n, windows, rng) * wave).astype(np.int64)
+    return np.asarray(np.rint(_even(n, windows, rng) * wave), dtype=np.int64)
 
 
 def _unequal(n: int, windows: int, rng: np.random.Generator) -> Ints:
     """Labels from an eighth to about three times of ``n``, which is their mean."""
     sizes = rng.permutation(np.geomspace(1, LARGEST, len(LABELS)))
-    return np.rint(np.repeat(n * sizes[:, None] / sizes.mean(), windows, axis=1)).astype(np.int64)
+    return np.asarray(np.rint(np.repeat(n * sizes[:, None] / sizes.mean(), windows, axis=1)), dtype=np.int64)
 
 
 Made = Callable[[Label, Ints, np.random.Generator], tuple[Sums, Sums]]

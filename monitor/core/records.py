@@ -194,7 +194,7 @@ def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:
 
 
 def part_left_out(source: str, window: Window, part: str, why: str) -> ShiftResult:
-    """The note that a part of the comparison of features, ``features`` or their ``page``, failed alone, and why."""
+    """The note that a part of a run failed alone, and why: ``features``, their ``page``, or the ``diagnosis``."""
     return ShiftResult(Subject(source, None), window, part, "*", None, None, 0, 0, {"reason": why})
 
 

@@ -148,8 +148,12 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
 
 
 def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
-    """What of the comparison of features failed alone, and why."""
-    what = {"features": "The features of {} could not be compared", "page": "{} has no page about its features"}
+    """Which parts of a run failed alone, and why."""
+    what = {
+        "features": "The features of {} could not be compared",
+        "page": "{} has no page about its features",
+        "diagnosis": "The labels of {} could not be diagnosed, so what is wrong is only in the verdicts",
+    }
     for shift in shifts:
         if shift.column == "*" and shift.test in what:
             why = clean(str(shift.detail.get("reason", "")), length=300)
