@@ -26,7 +26,7 @@ from monitor.core.windows import before, week
 from monitor.evaluation.accumulated import DatedRun, evidence_of, family_detail, paths_of, run_length
 from monitor.evaluation.comparisons import RuleInput, compare_family
 
-SEED, LABELS, GOOD_WEEKS = 20260101, 20, 8
+SEED, LABELS, GOOD_WEEKS = 20261128, 20, 8
 RULES = ("automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease")
 CONFIG = shipped()
 LEVEL = CONFIG.evaluation.false_discovery_rate / (LABELS * CONFIG.decision_rules("weekly"))

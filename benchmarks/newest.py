@@ -1,4 +1,4 @@
-"""The newest of several pooled windows, judged alone as well: what that finds, and from how many rows it may."""
+"""From how many rows a window may be judged alone: how small p-values of an ECE and MCE are where nothing is wrong."""
 
 from __future__ import annotations
 
@@ -11,29 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.checkout import ROOT, commit_of
-from benchmarks.populations import LABELS, Population, endless_edges, raised, true_ece, with_ece
+from benchmarks.populations import LABELS, Population, endless_edges, true_ece, with_ece
 from benchmarks.tables import Table, console, write_between
-from benchmarks.weeks import SOURCE, setting, shipped
+from benchmarks.weeks import SOURCE, shipped
 from monitor.config.model import Rule
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts
-from monitor.core.records import Subject, Verdict
+from monitor.core.records import Subject
 from monitor.core.windows import week
 from monitor.evaluation.comparisons import RuleInput, compare_family
-from monitor.evaluation.verdicts import decide
 
 SEED = 20260101
 NOW = "2026-W46"
-USUAL = 1_000
-"""The rows of a label in each of the weeks before."""
-BEFORE = 3
-SMALL_WEEKS = (130, 250, 400)
-RISES = (0.1, 0.2, 0.3)
 SIZES = (15, 30, 60, 100, 125, 250)
 BASELINE_ROWS = 10_000
 AT_MOST = (1e-2, 1e-3, 1e-4, 2.5e-5)
-BROKEN = 15
-"""The place of the label that breaks: one with many automated rows."""
 DRAWN = 10
 """Windows of each label for one draw of its baseline."""
 DOCS = ROOT / "docs" / "statistics.md"
@@ -98,81 +89,23 @@ def level_table(draws: int, sizes: Sequence[int]) -> Table:
     return Table("One small window alone, nothing wrong", heads, tuple(lines), (note,), texts=1)
 
 
-def verdicts_of_week(rule: Rule, rows: int, rise: float, rng: np.random.Generator, *, looks: bool) -> list[Verdict]:
-    """The verdicts on twenty labels in a small week, in which the ECE of one is larger by ``rise``."""
-    config = shipped()
-    evaluation = config.evaluation.model_copy(update={"interval": "analytic"})
-    frozen = _baselines()
-    rate, rules = evaluation.false_discovery_rate, config.decision_rules("weekly")
-    inputs = [
-        RuleInput(Subject(SOURCE, each.name), week(NOW, config.zone), counts, frozen[each.name])
-        for place, each in enumerate(LABELS)
-        for counts in [_weeks(each, raised(each, rise) if place == BROKEN else each, rows, rng)]
-    ]
-    level = rate / (rules * len(inputs)) if looks else None
-    found = compare_family(rule, inputs, evaluation, level=level)
-    return decide(rule, found, rate=rate, decision_rules=rules, revision="")
-
-
-@cache
-def _baselines() -> dict[str | None, Baseline]:
-    return dict(setting(LABELS, USUAL, 1, np.random.default_rng(SEED)).baselines)
-
-
-def _weeks(usual: Population, now: Population, rows: int, rng: np.random.Generator) -> tuple[Counts, ...]:
-    return (now.draw(rng, rows), *(usual.draw(rng, USUAL) for _ in range(BEFORE)))
-
-
-def found_table(runs: int, small_weeks: Sequence[int]) -> Table:
-    """How often the label that broke is in breach in its first week, which is a small one."""
-    lines = []
-    for rule_id in ("ece-increase", "mce-increase", "automated-overconfidence"):
-        rule, counted = rule_of(rule_id), []
-        for looks in (False, True):
-            for rows in small_weeks:
-                rng = np.random.default_rng([SEED, rows])
-                weeks = [verdicts_of_week(rule, rows, rise, rng, looks=looks) for rise in RISES for _ in range(runs)]
-                counted.append([[each.outcome == "breach" for each in verdicts] for verdicts in weeks])
-        shares = np.array(counted).reshape(2, len(small_weeks), len(RISES), runs, len(LABELS))
-        for at, rise in enumerate(RISES):
-            found = shares[:, :, at, :, BROKEN].mean(axis=2)
-            others = np.delete(shares[1, :, at], BROKEN, axis=2).sum()
-            cells = (f"{found[look, place]:.2f}" for place in range(len(small_weeks)) for look in (0, 1))
-            lines.append((rule_id, f"+{rise:.1f}", *cells, f"{others}"))
-    heads = (
-        "rule", "true ECE", *(f"{rows} rows: {how}" for rows in small_weeks for how in ("pooled", "and alone")),
-        "others in breach",
-    )  # fmt: skip
-    note = (
-        f"{runs} weeks a cell. Twenty labels with {USUAL:,} rows in each of the {BEFORE} weeks before; one of them "
-        "breaks in the small week."
-    )
-    return Table(
-        "A label that breaks in a week of few rows: share found in that week", heads, tuple(lines), (note,), texts=2
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.newest", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
     given = parser.parse_args(arguments)
     if given.quick and given.write_docs:
         parser.error("--write-docs takes the whole benchmark, not --quick")
     began = time.process_time()
-    tables = [
-        found_table(2, SMALL_WEEKS[:1]) if given.quick else found_table(40, SMALL_WEEKS),
-        level_table(1, SIZES[:1]) if given.quick else level_table(250, SIZES),
-    ]
-    for table in tables:
-        table.show(console())
+    table = level_table(1, SIZES[:1]) if given.quick else level_table(250, SIZES)
+    table.show(console())
     if given.write_docs:
         origin = (
             f"Made by `python -m benchmarks.newest --write-docs` at commit {commit_of(ROOT)}, "
             f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
         )
-        write_between(DOCS, "newest", "\n\n".join([origin, *(table.markdown() for table in tables)]))
+        write_between(DOCS, "newest", f"{origin}\n\n{table.markdown()}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.evaluation.label_facts import LabelFacts
 
-SEED, SEEDS, ROWS = 20260101, 200, (2_000,)
+SEED, SEEDS, ROWS = 20261128, 200, (2_000,)
 SOURCE, LABEL, AUTOMATE_AT = "mail", "billing", 0.8
 WEEKS, FIRST, LAST, AFTER = 26, 8, 14, 3
 """Weeks of a world, the weeks in which a trouble may begin, and how many are looked at after it is found."""

@@ -1,9 +1,10 @@
-"""Incidents of weekly and accumulated rules together, in years in which nothing is wrong.
+"""Incidents of all shipped weekly rules together, in years in which nothing is wrong.
 
 Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the
-first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run. A week is
-judged only if a rule could breach in it or an incident is open. That is found for all labels and weeks of a year
-together, from p-values that are never larger than those of the run, and from evidence that is never smaller.
+first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run, those on
+shifts included. A rule is judged only in weeks in which it could breach or has an open incident. That is found for all
+labels and weeks of a year together, from p-values that are never larger than those of the run, and from evidence that
+is never smaller.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from monitor.core.records import SCORE_BAND, Verdict
 from monitor.evaluation.comparisons import looks_from
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
+from monitor.evaluation.shift.counts_tests import ks, source_shifts
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
@@ -46,7 +48,7 @@ from monitor.inference.merging import merge_thin
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
 from monitor.metrics.registry import METRICS
 
-SEED = 20260101
+SEED = 20261128  # another one than while the rules were made
 WORKERS = 2
 MEMORY = LONGEST - 1
 """Weeks before the year, in which evidence accumulates and nothing is judged."""
@@ -61,6 +63,8 @@ PARTS = math.prod(COLUMNS.values())
 POINTS = 256
 """The number of distinct scores of a label: few, so that counting is fast."""
 CLUSTERED = 0.3
+SWING, LARGEST = 0.4, 25
+"""How far the rows of a season swing, and how many times as many rows the largest label has as the smallest."""
 NEARLY_HALF = 0.52
 """One half, with an allowance for rounding."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
@@ -69,8 +73,8 @@ EFFECTS = ("all", "predicted", "automated")
 
 
 def weekly_rules(config: Config) -> list[Rule]:
-    """The weekly rules that can open an incident on a metric."""
-    return [rule for rule in config.rules_for("weekly") if rule.metric is not None]
+    """The weekly rules, on metrics and on shifts."""
+    return list(config.rules_for("weekly"))
 
 
 @cache
@@ -206,27 +210,27 @@ def counts_of(label: Label, n: Ints, hits: Floats, effects: Floats) -> Counts:
     )  # fmt: skip
 
 
-def drawn_rows(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Rows and hits by kind of ``n`` random rows in each window, both of shape (windows, K)."""
-    rows = rng.multinomial(n, label.chance / label.chance.sum(), size=windows)
+def drawn_rows(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Rows and hits by kind of ``n`` (T,) random rows in each window, both of shape (T, K)."""
+    rows = rng.multinomial(n, label.chance / label.chance.sum())
     return rows, rng.binomial(rows, label.worth).astype(np.float64)
 
 
-def _independent(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
-    found = Sums(*drawn_rows(label, windows, n, rng), np.ones((windows, len(EFFECTS))))
+def _independent(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    found = Sums(*drawn_rows(label, n, rng), np.ones((len(n), len(EFFECTS))))
     return found, found
 
 
-def _late(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
-    now, _ = _independent(label, windows, n // 2, rng)
-    later, _ = _independent(label, windows, n - n // 2, rng)
+def _late(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    now, _ = _independent(label, n // 2, rng)
+    later, _ = _independent(label, n - n // 2, rng)
     return replace(now, n=now.n + later.n, hits=now.hits + later.hits), now
 
 
-def _clustered(label: Label, windows: int, n: int, rng: np.random.Generator) -> tuple[Sums, Sums]:
+def _clustered(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
     """Three in ten rows are in clusters of five copies, which have one segment and a cluster key."""
-    copied = round(CLUSTERED * n / COPIES)
-    once, single = drawn_rows(label, windows, copied, rng), drawn_rows(label, windows, n - copied * COPIES, rng)
+    copied = np.rint(CLUSTERED * n / COPIES).astype(np.int64)
+    once, single = drawn_rows(label, copied, rng), drawn_rows(label, n - copied * COPIES, rng)
     effects = effects_of(label, [(COPIES, *once), (1, *single)])
     found = Sums(COPIES * once[0] + single[0], COPIES * once[1] + single[1], effects)
     return found, found
@@ -253,9 +257,34 @@ def effects_of(label: Label, parts: Sequence[tuple[int, Ints, Floats]]) -> Float
     return np.array(found).T
 
 
-Made = Callable[[Label, int, int, np.random.Generator], tuple[Sums, Sums]]
-WORLDS: dict[str, Made] = {"as they come": _independent, "clusters": _clustered, "late truths": _late}
-"""Name -> function that draws the sums of a label: as known in the end, and when each window is judged."""
+def _even(n: int, windows: int, rng: np.random.Generator) -> Ints:
+    return np.full((len(LABELS), windows), n)
+
+
+def _seasons(n: int, windows: int, rng: np.random.Generator) -> Ints:
+    """All labels 40% up and down within a year."""
+    wave = 1 + SWING * np.sin(2 * np.pi * (np.arange(windows) / YEAR + rng.random()))
+    return np.asarray(np.rint(_even(n, windows, rng) * wave), dtype=np.int64)
+
+
+def _unequal(n: int, windows: int, rng: np.random.Generator) -> Ints:
+    """Labels from an eighth to about three times of ``n``, which is their mean."""
+    sizes = rng.permutation(np.geomspace(1, LARGEST, len(LABELS)))
+    return np.asarray(np.rint(np.repeat(n * sizes[:, None] / sizes.mean(), windows, axis=1)), dtype=np.int64)
+
+
+Made = Callable[[Label, Ints, np.random.Generator], tuple[Sums, Sums]]
+Sizes = Callable[[int, int, np.random.Generator], Ints]
+WORLDS: dict[str, tuple[Made, Sizes]] = {
+    "as they come": (_independent, _even),
+    "clusters": (_clustered, _even),
+    "late truths": (_late, _even),
+    "seasons": (_independent, _seasons),
+    "labels of unequal size": (_independent, _unequal),
+    "late truths, seasons, unequal sizes": (_late, lambda *of: _seasons(*of) * _unequal(*of) // of[0]),
+}
+"""Name -> functions that draw the sums of a label, as known in the end and when each window is judged, and the rows of
+each label in each window."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -442,11 +471,34 @@ def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
 
 def may_breach(rule: Rule, played: Played) -> Bools:
     """The judged windows in which the rule could breach for any label, shape (judged windows,)."""
+    if rule.test is not None:
+        return _may_shift(rule, played)
     if rule.accumulates:
         return _may_accumulate(rule, played)
     p, config = np.sort(smallest_ps(rule, played), axis=0), played.place.config
     adjusted = (p * len(p) / np.arange(1, len(p) + 1)[:, None]).min(axis=0) * config.decision_rules("weekly")
     return np.asarray(adjusted < MARGIN * config.evaluation.false_discovery_rate)
+
+
+def _may_shift(rule: Rule, played: Played) -> Bools:
+    """By the distance of a label's scores from the baseline's, and its p-value, which no family makes smaller."""
+    if (rule.test, rule.column) != ("ks", "score"):
+        raise ValueError(f"{rule.id}: no such rule was shipped when this was written")
+    rate, found = played.place.config.evaluation.false_discovery_rate, np.zeros(len(played.judged), dtype=bool)
+    for name, label in played.world.labels.items():
+        then = played.place.baselines[name].counts
+        for place in np.flatnonzero(~found & (_distances(label, played.sums(name, 1)[0], then) > rule.threshold)):
+            test = ks(played.world.counts(name, played.judged[place], now=True), then)
+            found[place] = (test.p_value or 0.0) < MARGIN * rate
+    return found
+
+
+def _distances(label: Label, n: Ints, then: Counts) -> Floats:
+    """The Kolmogorov-Smirnov distances of the scores of each judged window from ``then``, (J,)."""
+    rows = np.add.reduceat(n, label.starts, axis=1)
+    weight = np.bincount(np.searchsorted(label.cells, then.cell), then.w, minlength=len(label.cells))
+    shares = rows.cumsum(axis=1) / rows.sum(axis=1, keepdims=True) - weight.cumsum() / weight.sum()
+    return np.asarray(np.abs(shares).max(axis=1))
 
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
@@ -496,20 +548,26 @@ def incidents_of(played: Played, *, every_week: bool = False) -> Counter[str]:
 
 
 def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) -> Iterator[list[Verdict]]:
-    """The verdicts of the weeks that must be judged. The caller updates ``open_now`` before the next week."""
+    """The verdicts of each week, of rules that must be judged. The caller updates ``open_now`` before the next.
+
+    A rule must be where it could breach for a label, and while it has an open incident.
+    """
     config = played.place.config
     rules = weekly_rules(config)
-    possible = np.any([may_breach(rule, played) for rule in rules], axis=0) if not every_week else None
+    possible = {rule.id: may_breach(rule, played) for rule in rules if not every_week}
     promises: dict[tuple[str, bool], PromisesOf] = {}
     for place, index in enumerate(played.judged):
-        if possible is None or possible[place] or any(each.state != "resolved" for each in open_now.values()):
-            promises = promises or {
-                (name, now): played.world.promises(name, now=now)
-                for name in played.world.labels
-                for now in (False, True)
-            }
-            data = played.data(index, promises)
-            yield [v for rule in rules for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
+        is_open = {rule for (rule, _), each in open_now.items() if each.state != "resolved"}
+        due = [rule for rule in rules if every_week or possible[rule.id][place] or rule.id in is_open]
+        if not due:
+            continue
+        promises = promises or {
+            (name, now): played.world.promises(name, now=now) for name in played.world.labels for now in (False, True)
+        }
+        data = played.data(index, promises)
+        tests = any(rule.test is not None for rule in due)
+        shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if tests else ()
+        yield [v for rule in due for v in verdicts_of(rule, data, config, shifts, outcomes_only=True)]
 
 
 @cache
@@ -520,19 +578,21 @@ def windows_of(n: int, weeks: int) -> Setting:
 
 def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rng: np.random.Generator) -> Played:
     """Simulate a year of these labels in one of the worlds, with a year before it."""
-    place, draw = windows_of(n, weeks), WORLDS[world]
+    place, (draw, sizes) = windows_of(n, weeks), WORLDS[world]
     kinds = {label.name: kinds_of(label) for label in labels}
-    both = {name: draw(kind, MEMORY + weeks, n, rng) for name, kind in kinds.items()}
+    rows = dict(zip(kinds, sizes(n, MEMORY + weeks, rng), strict=False))
+    both = {name: draw(kind, rows[name], rng) for name, kind in kinds.items()}
     baselines: dict[str | None, Baseline] = {
-        name: pinned(place.baselines[name], kind, draw, rng) for name, kind in kinds.items()
+        name: pinned(place.baselines[name], kind, rows[name].mean() / n, draw, rng) for name, kind in kinds.items()
     }
     found = World(kinds, {name: each[0] for name, each in both.items()}, {name: each[1] for name, each in both.items()})
     return Played(replace(place, config=shipped(), baselines=baselines), found, MEMORY)
 
 
-def pinned(base: Baseline, label: Label, made: Made, rng: np.random.Generator) -> Baseline:
-    """The baseline with as many rows, drawn anew."""
-    whole, _ = made(label, 1, base.counts.rows, rng)
+def pinned(base: Baseline, label: Label, share: float, made: Made, rng: np.random.Generator) -> Baseline:
+    """The baseline with ``share`` times as many rows, but not too few to be pinned, drawn anew."""
+    rows = max(round(base.counts.rows * share), shipped().baseline.min_pairs)
+    whole, _ = made(label, np.array([rows]), rng)
     counts = counts_of(label, whole.n[0], whole.hits[0], whole.effects[0])
     return replace(base, counts=counts, edges=edges_of(counts, shipped().evaluation))
 
@@ -562,7 +622,10 @@ class QuietYear:
         lasting = {rule.id for rule in shipped().rules if rule.accumulates}
         sums = {f"{rule} incidents": float(count) for rule, count in found.items()}
         acting = {rule.id for rule in shipped().rules if rule.acts}
-        groups = {"lasting": lasting, "weekly": set(found) - lasting, "acting": acting, "all": set(found)}
+        silent = {rule.id for rule in shipped().rules if not rule.actions}
+        groups = {
+            "lasting": lasting, "weekly": set(found) - lasting - silent, "acting": acting, "all": set(found) - silent,
+        }  # fmt: skip
         for group, rules in groups.items():
             total = float(sum(found[rule] for rule in rules))
             sums |= {f"{group} incidents": total, f"{group} incidents squared": total**2}

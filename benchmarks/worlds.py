@@ -10,7 +10,7 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from benchmarks.quiet import (
     WORLDS,
     YEAR,
     Label,
+    Made,
     Played,
     Sums,
     World,
@@ -57,7 +58,6 @@ CUSUM_NEEDED = math.log(len(LABELS) * 520)
 PEERS = ("textbook", "SD bands", "CUSUM")
 
 Parts = tuple[Sums, Sums]
-Make = Callable[[Label, int, int, np.random.Generator], Parts]
 
 
 def _drawn(label: Label, n: Ints, chance: Floats, worth: Floats, rng: np.random.Generator) -> Sums:
@@ -70,51 +70,51 @@ def _steady(label: Label, windows: int) -> tuple[Floats, Floats]:
     return np.tile(label.chance, (windows, 1)), np.tile(label.worth, (windows, 1))
 
 
-def new_version(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+def new_version(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     """From mid-year on scores are farther from .5, with the same hit rate at each score."""
-    chance, worth = _steady(label, windows)
-    chance[MEMORY + (windows - MEMORY) // 2 :] *= np.abs(2 * label.cell / CELLS - 1) ** SHARPER
-    found = _drawn(label, np.full(windows, n), chance, worth, rng)
+    chance, worth = _steady(label, len(n))
+    chance[MEMORY + (len(n) - MEMORY) // 2 :] *= np.abs(2 * label.cell / CELLS - 1) ** SHARPER
+    found = _drawn(label, n, chance, worth, rng)
     return found, found
 
 
-def holidays(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+def holidays(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     """Five weeks have a fifth of the rows."""
-    week = (np.arange(windows) - MEMORY) % YEAR
-    rows = np.where(np.isin(week, HOLIDAYS), round(HOLIDAY * n), n)
-    found = _drawn(label, rows, *_steady(label, windows), rng)
+    week = (np.arange(len(n)) - MEMORY) % YEAR
+    rows = np.where(np.isin(week, HOLIDAYS), np.rint(HOLIDAY * n).astype(np.int64), n)
+    found = _drawn(label, rows, *_steady(label, len(n)), rng)
     return found, found
 
 
-def seasons(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+def seasons(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     """The share of true items varies over the year; scores given the truth stay the same."""
     share = float((label.chance * label.worth).sum())
     true, other = label.chance * label.worth / share, label.chance * (1 - label.worth) / (1 - share)
-    now = np.minimum(share * (1 + SWING * np.sin(2 * np.pi * np.arange(windows) / YEAR)), 0.9)[:, None]
+    now = np.minimum(share * (1 + SWING * np.sin(2 * np.pi * np.arange(len(n)) / YEAR)), 0.9)[:, None]
     chance = now * true + (1 - now) * other
-    found = _drawn(label, np.full(windows, n), chance, now * true / np.maximum(chance, 1e-300), rng)
+    found = _drawn(label, n, chance, now * true / np.maximum(chance, 1e-300), rng)
     return found, found
 
 
-def right_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+def right_ones_late(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     """Three in ten of the positive truths come a week later than all others."""
-    whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
+    whole = _drawn(label, n, *_steady(label, len(n)), rng)
     later = rng.binomial(whole.hits.astype(np.int64), DELAYED)
     return whole, replace(whole, n=whole.n - later, hits=whole.hits - later)
 
 
-def wrong_ones_late(label: Label, windows: int, n: int, rng: np.random.Generator) -> Parts:
+def wrong_ones_late(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     """Three in ten of the negative truths come a week later than all others."""
-    whole = _drawn(label, np.full(windows, n), *_steady(label, windows), rng)
+    whole = _drawn(label, n, *_steady(label, len(n)), rng)
     later = rng.binomial((whole.n - whole.hits).astype(np.int64), DELAYED)
     return whole, replace(whole, n=whole.n - later)
 
 
-CHANGES: Mapping[str, Make] = {
-    "nothing changes": WORLDS["as they come"],
+CHANGES: Mapping[str, Made] = {
+    "nothing changes": WORLDS["as they come"][0],
     "new version, as well calibrated": new_version,
     "five weeks with a fifth of the rows": holidays,
-    "half of the truths a week late": WORLDS["late truths"],
+    "half of the truths a week late": WORLDS["late truths"][0],
     "three in ten of \"yes\" a week late": right_ones_late,
     "three in ten of \"no\" a week late": wrong_ones_late,
     "share of true items 40% up and down": seasons,
@@ -126,9 +126,9 @@ def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Play
     """Simulate a year of one of the worlds."""
     place, windows = windows_of(n, weeks), MEMORY + weeks
     kinds = {label.name: kinds_of(keeping(label)) for label in LABELS}
-    both = {name: CHANGES[change](kind, windows, n, rng) for name, kind in kinds.items()}
+    both = {name: CHANGES[change](kind, np.full(windows, n), rng) for name, kind in kinds.items()}
     baselines: dict[str | None, Baseline] = {
-        name: pinned(place.baselines[name], kind, WORLDS["as they come"], rng) for name, kind in kinds.items()
+        name: pinned(place.baselines[name], kind, 1.0, CHANGES["nothing changes"], rng) for name, kind in kinds.items()
     }
     half = MEMORY + weeks // 2
     versions = ["2" if at >= half else "1" for at in range(windows)] if change.startswith("new version") else []

@@ -19,7 +19,7 @@ from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import AutomationState, Diagnosis
-from monitor.core.records import Action, Delivery, Window
+from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
@@ -170,19 +170,15 @@ def act(monitor: Monitor, run: Run) -> Run:
 
     Each step may be repeated.
     """
-    window, evaluated = run.window, run.evaluated
-    diagnoses = tuple(
-        diagnosis
-        for part, source in zip(evaluated, run.collected, strict=True)
-        for diagnosis in diagnoses_of(monitor, part, source.data.current)
-    )
-    run = replace(run, diagnoses=diagnoses)
+    run = _diagnosed(monitor, run)
+    window, evaluated, diagnoses = run.window, run.evaluated, run.diagnoses
     if run.dry_run:
         refused = tuple(acting.refused(evaluated, "not done: dry run"))
         return replace(run, actions=refused, automation=automation_of(monitor, diagnoses), ended=True)
     sources = [part.source for part in evaluated]
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
-    record(monitor, window, evaluated, diagnoses)
+    record(monitor, window, evaluated)
+    monitor.store.save_diagnoses(window, sources, diagnoses, monitor.clock())
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
     pending = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
@@ -196,6 +192,27 @@ def act(monitor: Monitor, run: Run) -> Run:
         watchdog.watch_monitor(monitor, window)
         deliver(monitor)
     return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses), ended=True)
+
+
+def _diagnosed(monitor: Monitor, run: Run) -> Run:
+    """The run with its diagnoses. If those of a source fail, a note says so: the switch acts on verdicts all the same.
+
+    Restated windows are stored and diagnosed first, since the judged one goes on from their diagnoses.
+    """
+    evaluated, diagnoses = [], []
+    if not run.dry_run:
+        restate.record(monitor, run.evaluated)
+    for part, source in zip(run.evaluated, run.collected, strict=True):
+        shifts = part.shifts
+        try:
+            if not run.dry_run:
+                restate.diagnose(monitor, part, source)
+            diagnoses += diagnoses_of(monitor, part, source.data.current)
+        except Exception as error:  # noqa: BLE001 - a run that has to act does not end for what explains it
+            why = without_secrets(f"{type(error).__name__}: {error}")
+            shifts = (*shifts, part_left_out(part.source, run.window, "diagnosis", why))
+        evaluated.append(replace(part, shifts=shifts))
+    return replace(run, evaluated=tuple(evaluated), diagnoses=tuple(diagnoses))
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
@@ -230,11 +247,8 @@ def _why(error: BaseException) -> str:
     return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
 
 
-def record(
-    monitor: Monitor, window: Window, evaluated: Sequence[Evaluated], diagnoses: Sequence[Diagnosis] = ()
-) -> None:
-    """Store estimates, verdicts and diagnoses, before anything acts on them."""
-    restate.record(monitor, evaluated)
+def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
+    """Store estimates and verdicts, before anything acts on them."""
     monitor.store.save_evaluation(
         window,
         [part.source for part in evaluated],
@@ -245,7 +259,6 @@ def record(
         unread=[part.source for part in evaluated if part.problem],
     )
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
-    monitor.store.save_diagnoses(window, [part.source for part in evaluated], diagnoses, monitor.clock())
 
 
 def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:

@@ -34,6 +34,7 @@ from monitor.core.source_settings import in_words
 from monitor.core.windows import last_ready
 from monitor.core.wording import clean, count_of
 from monitor.evaluation.other_thresholds import at_present_threshold
+from monitor.evaluation.rule_metrics import raised_rows
 from monitor.evaluation.visible_changes import visible_changes
 from monitor.history.errors import HistoryError, StoreMissing, WrongStoreAddress
 from monitor.history.schema import creation_refused
@@ -96,7 +97,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
-    findings += [CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _idle(rule, config)]
+    findings += [CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)]
     volumes: list[Volume] = []
     if not offline:
         findings += [*check_warehouse(settings, config, volumes), check_store(settings)]
@@ -114,9 +115,10 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     return None
 
 
-def _idle(rule: Rule, config: Config) -> Iterator[str]:
-    """Why a rule has no effect, in one sentence each."""
-    yield from filter(None, (never_fires(rule), clean(matches_nothing(rule, config), 200)))
+def _remarks(rule: Rule, config: Config) -> Iterator[str]:
+    """What a rule does not do as written, in one sentence each: it has no effect, or needs more rows."""
+    notes = (never_fires(rule), clean(matches_nothing(rule, config), 200), raised_rows(rule, config.evaluation))
+    yield from filter(None, notes)
 
 
 def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:

@@ -31,10 +31,8 @@ from monitor.metrics.names import (
     ACCUMULATES,
     ALIASES,
     CONTRACT,
-    ECES,
     EXPECTED,
     GIVES,
-    LEAST_ROWS_OF_ECE,
     NEEDS,
     TOTALS,
     WHERE_PREDICTED,
@@ -765,23 +763,6 @@ def _span(low: float, high: float) -> str:
     return f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:.3g}"
 
 
-def _rows_of_eces(document: Document) -> Found:
-    """Checks that an ECE is tested in enough rows for its p-values to hold."""
-    asks: list[Path] = []
-    for path, _ in document.listed("rules"):
-        if str(document.get(*path, "metric")) not in ECES or document.get(*path, "certainty") == "none":
-            continue
-        own = document.get(*path, "min_samples") is not None
-        asks.append((*path, "min_samples") if own else ("evaluation", "min_samples"))
-    for at in dict.fromkeys(asks):
-        rows = document.get(*at)
-        if isinstance(rows, int) and 0 < rows < LEAST_ROWS_OF_ECE:
-            what = "an ECE" if at[0] == "rules" else "an ECE, as of a rule without its own min_samples,"
-            summary = f"p-values of {what} are 3 to 6 times too small in fewer than {LEAST_ROWS_OF_ECE} rows"
-            remedy = f"min_samples: {LEAST_ROWS_OF_ECE}; for fewer rows a rule on overconfidence"
-            yield document.problem("CAL020", at, summary, remedy)
-
-
 def _blocked_scores(document: Document) -> Found:
     for path, rule in document.listed("rules"):
         measure = (rule.get("metric") or rule.get("test")) if isinstance(rule, dict) else None
@@ -872,7 +853,6 @@ _CHECKS: tuple[Callable[[Document], Found], ...] = (
     _measures,
     _fitting_keys,
     _thresholds,
-    _rows_of_eces,
     _blocked_scores,
     _scopes,
     _matched_sources,

@@ -143,6 +143,9 @@ ROWS_DELETED = "rows_deleted"
 LABELS_DIFFER = "labels_differ"
 """The reason for labels that are mostly wrong, where the names of truths are odd: 0 rows, and why as examples."""
 
+RARE_LABELS = "rare_labels"
+"""The reason for labels of few rows of a source with very many, which are judged together: 0 rows, and how many."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
@@ -151,7 +154,7 @@ class RejectedRows:
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` with 0 rows and
-    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`.
+    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER` or :data:`RARE_LABELS`.
     """
 
     source: str
@@ -191,7 +194,7 @@ def parts_not_read(quality: Iterable[RejectedRows]) -> dict[str, RejectedRows]:
 
 
 def part_left_out(source: str, window: Window, part: str, why: str) -> ShiftResult:
-    """The note that a part of the comparison of features, ``features`` or their ``page``, failed alone, and why."""
+    """The note that a part of a run failed alone, and why: ``features``, their ``page``, or the ``diagnosis``."""
     return ShiftResult(Subject(source, None), window, part, "*", None, None, 0, 0, {"reason": why})
 
 
@@ -584,8 +587,8 @@ VANISHED, BURST, OF_LABEL = "vanished", "burst", "label"
 class Incident:
     """A run of diagnoses of one subject that need somebody, from the first until it is resolved.
 
-    ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" (of the ``labels`` of a
-    source), or "monitor". ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
+    ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" (of the ``labels`` of
+    a source), or "monitor". ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
     newest window that counted, and ``window_end`` its end; ``seen_until`` is the end of the newest one in which the
     trouble was seen. ``last`` is the reason of the last change by a run. ``root`` is the delivery id of its living
     message (None: no route matched), ``reopened`` how often it came back. ``version`` makes updates conditional; 1 is a

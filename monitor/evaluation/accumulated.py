@@ -16,7 +16,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import PastWindow, Population, Promise, decided_promise, pooled_promise, promise_of
 from monitor.core.records import Comparison, DecisionCheck, Where, Window
 from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
-from monitor.evaluation.rule_metrics import POWER, rows_in
+from monitor.evaluation.rule_metrics import POWER, rows_in, rows_needed
 from monitor.inference.registered import largest_allowed
 from monitor.inference.sampling import Proportion
 from monitor.inference.sequential import (
@@ -214,7 +214,7 @@ def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, label
         "needed": rounded_evidence(needed),
         "average_run_length": rule.average_run_length,
         "labels": labels,
-        "rows_needed": _minimum(rule, evaluation),
+        "rows_needed": rows_needed(rule, evaluation),
         "confidence": evaluation.confidence,
         "seen_at_most": largest_allowed(rule.measure, rule.threshold),
         "asks": 1,
@@ -322,10 +322,6 @@ def evidence_of(
         baseline_version=rule_input.baseline.version if rule_input.baseline else None, data_digest=_digest(path),
         detail=detail, checks=checks,
     )  # fmt: skip
-
-
-def _minimum(rule: Rule, evaluation: EvaluationConfig) -> int:
-    return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
 
 
 def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[str, Any]:

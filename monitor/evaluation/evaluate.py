@@ -309,7 +309,7 @@ def verdicts_of(
     elif rule.scope != "segments":
         level, whole = _level_in_family(rule_inputs, data, config), data.current.whole
         family = special_comparisons(rule, rule_inputs, whole, source, config.evaluation, level=level)
-    nothing_known = data.problem is not None or not any(label is not None for label in subjects(data, source))
+    nothing_known = data.problem is not None or not (data.current.labels or set(subjects(data, source)) - {None})
     if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
         rule_inputs = [input_of(data, None, shifts, most)]

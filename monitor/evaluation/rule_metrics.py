@@ -45,6 +45,7 @@ from monitor.inference.memory import kept_with
 from monitor.inference.merging import merge_thin
 from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
+from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE
 
 BINNED = ("ece", "mce")
 POWER = 0.8
@@ -270,7 +271,24 @@ def exceeds_threshold(rule: Rule, now: Interval, then: Interval | None) -> bool:
 
 
 def rows_needed(rule: Rule, evaluation: EvaluationConfig) -> int:
-    """The number of rows below which a rule is not evaluated."""
+    """The number of rows below which a rule is not evaluated; of an ECE at least 125, since it is tested."""
+    return max(_rows_asked(rule, evaluation), LEAST_ROWS_OF_ECE if rule.measure in ECES and not rule.is_plain else 1)
+
+
+def raised_rows(rule: Rule, evaluation: EvaluationConfig) -> str:
+    """Why a rule needs more rows than its ``min_samples`` says; "" where it does not.
+
+    >>> raised_rows(Rule(id="x", metric="ece", threshold=0.05, min_samples=50), EvaluationConfig())
+    'min_samples: 50 is taken as 125: in fewer rows the p-values of an ECE are too small; overconfidence needs fewer'
+    """
+    asked, needed = _rows_asked(rule, evaluation), rows_needed(rule, evaluation)
+    if asked >= needed:
+        return ""
+    why = "in fewer rows the p-values of an ECE are too small; overconfidence needs fewer"
+    return f"min_samples: {asked} is taken as {needed}: {why}"
+
+
+def _rows_asked(rule: Rule, evaluation: EvaluationConfig) -> int:
     return rule.min_samples if rule.min_samples is not None else evaluation.min_samples
 
 

@@ -18,7 +18,7 @@ from monitor.config.model import Rule
 from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
-from monitor.metrics.names import ACCUMULATES
+from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
 
 
 def decide(
@@ -37,8 +37,9 @@ def decide(
     p-values are adjusted over it (Benjamini & Hochberg 1995) and by ``decision_rules``, the number
     of `metric:` rules of the schedule. All shift tests of the source in the window, whose p-values are ``tests``, are
     one family of their own. ``acts_from`` gives the score from which a label acts alone: to block scores below it stops
-    nothing and is not critical.
+    nothing and is not critical. An ECE has no p-value in few rows: it would be too small.
     """
+    family = [replace(c, p_value=None) if rule.measure in ECES and c.n < LEAST_ROWS_OF_ECE else c for c in family]
     tested = [i for i, c in enumerate(family) if c.problem is None and c.p_value is not None and not rule.is_plain]
     rules = 1 if rule.test is not None else decision_rules
     p_values = [p for c in (family[i] for i in tested) if (p := c.p_value) is not None]

@@ -1,6 +1,6 @@
 """Pruning: remove old counts, estimates and shift tests that no rule judges, and examples of rejected rows.
 
-Verdicts, switches, their events, incidents, messages, baselines, annotations and promises stay for good.
+Verdicts, diagnoses, switches, their events, incidents, messages, baselines, annotations and promises stay for good.
 Each window is one transaction: if the process ends, each window is done or untouched, and the next call continues.
 """
 

@@ -1,4 +1,4 @@
-"""What the diagnoses of one run say of the incidents of a source: one subject a label, or one for many at once. Pure."""
+"""What the diagnoses of one run say of the incidents of a source: of each label, or of many at once. Pure."""
 
 from __future__ import annotations
 

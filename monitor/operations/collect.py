@@ -434,8 +434,9 @@ def stored_or_read(monitor: Monitor, window: Window, name: str, baselines: Basel
 def with_whole(reading: Reading) -> WindowCounts:
     """The counts of every label and, under None, of the source as a whole."""
     labels: dict[str | None, Counts] = {label: counts for label, counts in reading.labels.items()}  # noqa: C416 - widens the key
-    if labels:
-        labels[None] = pool(reading.labels.values()).with_design_effect(reading.whole_design_effect)
+    every = [*labels.values(), *([] if reading.rest is None else [reading.rest])]
+    if every:
+        labels[None] = pool(every).with_design_effect(reading.whole_design_effect)
     rows = reading.whole if reading.whole is not None else reading.numbers
     whole = WholeSource(reading.ranked, rows, reading.items, reading.unresolved)
     few = len(labels) <= EVERYTHING_UP_TO + 1

@@ -15,6 +15,8 @@ from monitor.context import Monitor
 from monitor.core.records import Reason
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act as acting
+from monitor.operations.collect import Collected
+from monitor.operations.diagnose import diagnoses_of
 
 _NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 
@@ -29,6 +31,13 @@ def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
         now = monitor.clock()
         monitor.store.keep_former(past.window, past.source, now)
         monitor.store.save_evaluation(past.window, [past.source], past.estimates, past.verdicts, past.shifts, now)
+
+
+def diagnose(monitor: Monitor, part: Evaluated, source: Collected) -> None:
+    """Diagnose the restated windows of a source again, oldest first: each goes on from those before it."""
+    for past, collected in zip(part.restated, source.restated, strict=True):
+        diagnoses = diagnoses_of(monitor, past, collected.data.current)
+        monitor.store.save_diagnoses(past.window, [past.source], diagnoses, monitor.clock())
 
 
 def act(monitor: Monitor, evaluated: Sequence[Evaluated], refusals: Mapping[str, str]) -> None:

@@ -57,7 +57,7 @@ from monitor.report.decision_checks import (
     what_is_measured,
 )
 from monitor.report.run_document import verdict_row
-from monitor.report.words import labels_differ_words
+from monitor.report.words import labels_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +149,7 @@ def _notes(context: VerdictContext) -> Iterator[str]:
         )
     if context.newer is not None:
         yield f"this window has been judged again since, on other rows or rules: see {context.newer}."
-    yield from labels_differ_words(verdict.subject.source, context.quality)
+    yield from labels_words(verdict.subject.source, context.quality)
 
 
 # --- the steps

@@ -423,7 +423,7 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
     yield from words.not_read_words(part.source, part.quality)
     yield from words.left_out_words(part.shifts)
     yield from words.rows_deleted_words(part.quality)
-    yield from words.labels_differ_words(part.source, part.quality)
+    yield from words.labels_words(part.source, part.quality)
     if part.restated:
         yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 

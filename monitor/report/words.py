@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from monitor.core.records import (
     DELAYS_FAILED,
     LABELS_DIFFER,
+    RARE_LABELS,
     ROWS_DELETED,
     UNRESOLVED_FAILED,
     Interval,
@@ -147,8 +148,12 @@ def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str
 
 
 def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
-    """What of the comparison of features failed alone, and why."""
-    what = {"features": "The features of {} could not be compared", "page": "{} has no page about its features"}
+    """Which parts of a run failed alone, and why."""
+    what = {
+        "features": "The features of {} could not be compared",
+        "page": "{} has no page about its features",
+        "diagnosis": "The labels of {} could not be diagnosed, so what is wrong is only in the verdicts",
+    }
     for shift in shifts:
         if shift.column == "*" and shift.test in what:
             why = clean(str(shift.detail.get("reason", "")), length=300)
@@ -174,9 +179,9 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
-def labels_differ_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """What is odd about the names of truths of a source whose labels are mostly wrong."""
-    for note in (each for each in quality if each.source == source and each.reason == LABELS_DIFFER):
+def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
+    """What is odd about the names of truths of labels that are mostly wrong, and which are not judged one by one."""
+    for note in (each for each in quality if each.source == source and each.reason in (LABELS_DIFFER, RARE_LABELS)):
         yield from (f"{clean(source)}: {example['why']}." for example in note.examples)
 
 

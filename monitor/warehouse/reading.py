@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -30,6 +30,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, rounded_effect
 from monitor.core.records import (
+    RARE_LABELS,
     TOO_MANY_VALUES,
     WHERES,
     RejectedCell,
@@ -50,6 +51,11 @@ from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
+MANY_LABELS, FEW_ROWS = 10_000, 10
+"""Of more labels than this in one window, those with fewer rows than this count in the source as a whole only.
+
+No rule can judge one of them, and each costs as much time as a large one.
+"""
 SHOWN_LENGTH = 200
 """An example shows at most this many characters of a value: enough to find the row."""
 
@@ -75,6 +81,7 @@ class Reading:
     probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` has the rejected rows of the window by label, score and outcome, without duplicates.
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
+    ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`MANY_LABELS`).
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if the source has one.
     """
 
@@ -93,6 +100,7 @@ class Reading:
     rejected: tuple[RejectedCell, ...] = ()
     unresolved: UnresolvedRows | None = None
     fingerprint: str | None = None
+    rest: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +176,20 @@ class Reader:
         rejected = self._rejected(latest=latest) if counted != total else ()
         crowded = self._crowded(statements.source.segments, SEGMENT_VALUES)
         effects = self._label_effects(latest=latest)
-        counts = self._by_value(groups, effects).get("", {})
+        rare = _rare(groups, self.statements.source.labels)
+        counts = self._by_value(groups, effects, rare).get("", {})
+        effect = self._effect_of_rows(sums, latest=latest)
+        rest = self._rest(groups, rare).with_design_effect(effect) if rare else None
         return Reading(
             source=self.name,
             window=statements.window,
             labels=counts,
-            segments=self._segments(crowded, effects, latest=latest),
-            whole_design_effect=self._effect_of_rows(sums, latest=latest),
+            segments=self._segments(crowded, effects, rare, latest=latest),
+            whole_design_effect=effect,
             versions=self._versions(latest=latest),
-            quality=(*self._quality(repeated, rejected), *self._left_out(crowded)),
-            rows=sum(of.rows for of in counts.values()),
+            quality=(*self._quality(repeated, rejected), *self._left_out(crowded), *self._together(rare, len(counts))),
+            rows=sum(of.rows for of in counts.values()) + (0 if rest is None else rest.rows),
+            rest=rest,
             ranked=self._ranked(latest=latest),
             items=self._of_items(sums, latest=latest),
             whole=self._whole(latest=latest),
@@ -257,13 +269,15 @@ class Reader:
     def _groups(self, segment: str | None = None, *, latest: bool) -> Arrays:
         return _plain_arrays(self.rows.fetch(self.statements.groups(segment, latest=latest)))
 
-    def _segments(self, crowded: Sequence[str], effects: Mapping[str, Effects], *, latest: bool) -> SegmentCounts:
+    def _segments(
+        self, crowded: Sequence[str], effects: Mapping[str, Effects], rare: Set[str], *, latest: bool
+    ) -> SegmentCounts:
         """The counts by segment and value, and label, but for the segments that are ``crowded``."""
         return {
             (segment, value): labels
             for segment in self.statements.source.segments
             if segment not in crowded
-            for value, labels in self._by_value(self._groups(segment, latest=latest), effects).items()
+            for value, labels in self._by_value(self._groups(segment, latest=latest), effects, rare).items()
         }
 
     def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
@@ -276,13 +290,32 @@ class Reader:
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
         return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
 
-    def _by_value(self, columns: Arrays, effects: Mapping[str, Effects]) -> dict[str, dict[str, Counts]]:
-        """Counts by value of a segment ("" for all rows) and label."""
+    def _together(self, rare: Set[str], others: int) -> tuple[RejectedRows, ...]:
+        """The note that some labels are judged together; their rows still count."""
+        which = f"{len(rare):,} of {len(rare) + others:,} labels have fewer than {FEW_ROWS} rows in this window"
+        why = {"why": f"{which}: they count in all labels together, and are not judged one by one"}
+        return (RejectedRows(self.name, RARE_LABELS, 0, (why,)),) if rare else ()
+
+    def _rest(self, groups: Arrays, rare: Set[str]) -> Counts:
+        """The rows of rare labels, all together."""
+        chosen = np.fromiter((label in rare for label in groups["label"].tolist()), bool, len(groups["label"]))
+        rows = {name: column[chosen] for name, column in groups.items() if name != "label"}
+        keys, index = np.unique(np.asarray(rows["key"], dtype=np.int64), return_inverse=True)
+        columns = {name: np.asarray(column, np.float64) for name, column in _weighed(rows).items() if name != "key"}
+        sums = {name: np.bincount(index, column) for name, column in columns.items()}
+        return counts_from_groups({**_with_keys({**sums, "key": keys})}, score_is=self.statements.source.score_is)
+
+    def _by_value(
+        self, columns: Arrays, effects: Mapping[str, Effects], rare: Set[str]
+    ) -> dict[str, dict[str, Counts]]:
+        """Counts by value of a segment ("" for all rows) and label, but for the ``rare`` ones."""
         labels, values = columns["label"], columns.get("value")
         score_is: ScoreIs = self.statements.source.score_is
         plain = _weighed(_with_keys({name: columns[name] for name in columns if name not in ("label", "value")}))
         parts: dict[str, dict[str, Counts]] = {}
         for value, label, rows in _split(values, labels):
+            if label in rare:
+                continue
             chosen = {name: column[rows] for name, column in plain.items()}
             effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
             counts = counts_from_groups(
@@ -467,6 +500,15 @@ def _plain_arrays(columns: Arrays) -> Arrays:
 
 def _labels_of(groups: Arrays) -> list[str]:
     return sorted({str(label) for label in groups["label"].tolist()})
+
+
+def _rare(groups: Arrays, named: Collection[str]) -> frozenset[str]:
+    """The labels of few rows where very many are read, but for those that the configuration names."""
+    codes, names = _numbered(groups["label"])
+    if len(names) <= MANY_LABELS:
+        return frozenset()
+    few = np.bincount(codes, np.asarray(groups["n"], dtype=np.float64)) < FEW_ROWS
+    return frozenset(str(name) for name, is_rare in zip(names, few, strict=True) if is_rare) - frozenset(named)
 
 
 def _with_keys(groups: Arrays) -> Arrays:

@@ -85,7 +85,7 @@ class AlertsWorld:
         part = self.evaluated(window, list(judged))
         reading = StoredReading("tickets", labels={}, versions={version: 2000}, rows=2000)
         self.monitor.store.save_reading(window, reading, self.clock.now)
-        record(self.monitor, window, [part], [])
+        record(self.monitor, window, [part])
         act.act(self.monitor, window, [part], {"tickets": ""})
         if self.sends:
             deliver(self.monitor)

@@ -801,7 +801,7 @@ def test_an_incident_that_ends_under_another_limit_says_so(world: AlertsWorld, t
 def evaluate_window(world: AlertsWorld, window: Window, judged: list[Judged]) -> None:
     world.clock.now = max(world.clock.now, window.end + timedelta(hours=6, minutes=5))
     part = world.evaluated(window, judged)
-    record(world.monitor, window, [part], [])
+    record(world.monitor, window, [part])
     act.act(world.monitor, window, [part], {"tickets": ""})
 
 
@@ -856,7 +856,7 @@ def test_an_incident_of_a_schedule_that_has_lost_all_rules_ends_at_any_run(world
     day = windows.day("2026-01-12", UTC_ZONE)
     world.clock.now = day.end + timedelta(hours=7)
     part = replace(world.evaluated(day, [MOVING]), window=day)
-    record(world.monitor, day, [part], [])
+    record(world.monitor, day, [part])
     act.act(world.monitor, day, [part], {"tickets": ""})
     assert (world.incident("billing").schedule, world.incident("billing").state) == ("daily", "open")
     with_config(world, tmp_path, CONFIG)

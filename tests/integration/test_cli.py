@@ -549,14 +549,19 @@ def test_the_printed_schedules_are_in_the_time_zone_of_the_rules_and_check_looks
     assert "the schedules are in UTC" in without.stderr
 
 
-def test_check_names_a_rule_that_can_never_fire(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_names_a_rule_that_can_never_fire_and_one_that_needs_more_rows(
+    fresh: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(fresh.folder)
     file = fresh.folder / "alerts.yaml"
+    few = "  - {id: few, metric: ece, threshold: 0.1, min_samples: 9}\n"
     never = "rules:\n  - {id: too-high, metric: mce, threshold: 1}\n"
-    file.write_text(file.read_text("utf-8").replace("rules:\n", never, 1), "utf-8")
+    file.write_text(file.read_text("utf-8").replace("rules:\n", never + few, 1), "utf-8")
     found = calmon(fresh, "check", "--offline")
     assert found.exit_code == 0
-    assert "rule too-high note mce is never above 1, so it never fires" in " ".join(found.stdout.split())
+    said = " ".join(found.stdout.split())
+    assert "rule too-high note mce is never above 1, so it never fires" in said
+    assert "rule few note min_samples: 9 is taken as 125: in fewer rows the p-values of an ECE are too small" in said
 
 
 def test_a_demo_that_is_refused_leaves_no_mark_that_lets_the_next_one_overwrite(fresh: World) -> None:

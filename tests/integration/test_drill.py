@@ -113,7 +113,7 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
         time.sleep(HOLD_S)
         bad = Evaluated("tickets", window, (), (verdict(window, "breach"),), (), ())
         stored = time.time()
-        record(monitor, window, [bad], [])
+        record(monitor, window, [bad])
         act.act(monitor, window, [bad], {"tickets": ""})
         assert monitor.store.switch("tickets", "steady").state == "off"
         closed, *how = router.stdout.readline().split()
@@ -180,7 +180,7 @@ def test_a_drill_is_refused_where_it_could_measure_nothing_or_would_touch_a_real
         window = last_ready("weekly", monitor.clock(), monitor.config.zone)
         record(
             monitor, window,
-            [Evaluated("tickets", window, (), (verdict(window, "ok", DRILL_LABEL),), (), ())], [],
+            [Evaluated("tickets", window, (), (verdict(window, "ok", DRILL_LABEL),), (), ())],
         )  # fmt: skip
         with pytest.raises(DrillRefused, match="has a real label 'calmon-drill'"):
             check(monitor, "tickets")

@@ -64,7 +64,7 @@ class World:
         verdicts = tuple(judged(rule.replace("_", "-"), label, window, says) for rule, says in found.items())
         part, monitor = Evaluated("tickets", window, (), verdicts, (), ()), self.monitor
         may = act.refusals_of(monitor, window, ["tickets"], "auto")
-        record(monitor, window, [part], [])
+        record(monitor, window, [part])
         act.act(monitor, window, [part], may)
 
     def enable(self, label: str | None = "billing", monitor: Monitor | None = None) -> str | None:

@@ -545,6 +545,20 @@ def test_an_id_given_as_a_segment_is_left_out_and_said(tmp_path: Path) -> None:
     assert {v["label"] for v in result.document["verdicts"]} == {*worlds.LABELS}
 
 
+def test_where_all_labels_are_rare_no_rule_on_labels_judges_the_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.warehouse.reading.MANY_LABELS", 2)
+    monkeypatch.setattr("monitor.warehouse.reading.FEW_ROWS", 10**6)
+    with world.opened() as monitor:
+        result = run_window(monitor, window(monitor, WEEKS[8]))
+    assert result.document["quality"] == [{"source": "tickets", "reason": "rare_labels", "rows": 0}]
+    assert {e["label"] for e in result.document["estimates"]} == {None}
+    assert {v["label"] for v in result.document["verdicts"]} <= {None}
+    scopes = {rule.id: rule.scope for rule in monitor.config.rules}
+    assert {scopes[v["rule"]] for v in result.document["verdicts"]} <= {"source"}
+
+
 def test_pinning_takes_the_sources_that_can_be_read_and_says_which_could_not(tmp_path: Path) -> None:
     config = worlds.CONFIG.replace(
         "evaluation:", "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
@@ -621,3 +635,23 @@ def test_a_report_says_that_rows_were_read_again_after_the_verdicts(tmp_path: Pa
 def _read_again(monitor: Monitor, window: Window) -> list[str]:
     report = collect_report(monitor.store, monitor.config, window, monitor.clock())
     return [note for note in report.notes if "were read again" in note]
+
+
+def test_a_diagnosis_that_fails_ends_no_run_and_is_noted(pinned: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Any:
+        raise ZeroDivisionError("a defect")
+
+    with pinned.opened() as monitor:
+        monkeypatch.setattr("monitor.run.diagnoses_of", broken)
+        result = run_window(monitor, window(monitor, WEEKS[10]))
+        assert "turned off" in {action["state"] for action in result.document["actions"]}
+        assert monitor.store.switch("tickets", "slipping").state == "off"
+        assert monitor.store.run_of(window(monitor, WEEKS[10]), "tickets")["state"] == "done"
+        assert monitor.store.diagnoses(window(monitor, WEEKS[10])) == []
+        data = collect_report(monitor.store, monitor.config, window(monitor, WEEKS[10]), now=monitor.clock())
+        assert [n for n in data.notes if "could not be diagnosed" in n and "ZeroDivisionError: a defect" in n]
+        monkeypatch.undo()
+        run_window(monitor, window(monitor, WEEKS[10]))
+        assert {d.label for d in monitor.store.diagnoses(window(monitor, WEEKS[10]))} >= set(worlds.LABELS)
+        stored = monitor.store.shifts(schedule="weekly")
+        assert not [s for s in stored if s.test == "diagnosis"]

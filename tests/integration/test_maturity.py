@@ -189,6 +189,15 @@ def test_late_truths_restate_a_window_and_what_was_said_before_stays(waiting: Ju
     assert switch.state != "on"
 
 
+def test_a_restated_window_is_diagnosed_again(waiting: Judged) -> None:
+    (then,) = (d for d in waiting.results[NEXT].diagnoses if d.label == "access")
+    with waiting.opened() as monitor:
+        (now,) = (d for d in monitor.store.diagnoses(week_of(waiting, NEXT)) if d.label == "access")
+        stored = monitor.store.verdicts(schedule="weekly", window_start=week_of(waiting, NEXT).start, label="access")
+    assert (then.is_trouble, now.is_trouble) == (False, True)
+    assert {v.id for v in stored if v.outcome == "breach"} >= set(now.because) > set()
+
+
 @pytest.mark.parametrize("way", ["waiting", "hasty"])
 def test_final_estimates_are_those_of_a_run_with_all_truths(
     way: str, world: LateTruths, request: pytest.FixtureRequest

@@ -19,6 +19,7 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import RejectReason, ScorePlace, Window
+from monitor.operations.collect import with_whole
 from monitor.warehouse.dialects import BITS, LABELS_BY_BITS
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
@@ -261,6 +262,31 @@ def test_a_segment_of_too_many_values_is_left_out_and_nothing_else_is(load: Load
         (left_out,) = reading.quality
         assert (left_out.source, left_out.reason, left_out.rows) == ("tickets", "too_many_values", 0)
         assert left_out.examples == ({"segment": "message_id", "values": "more than 200"},)
+
+
+def test_of_very_many_labels_those_of_few_rows_count_in_the_whole_only(
+    load: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        row(f"t{label}{index}", label, 0.3 + index / 20, float(index % 2), channel=f"c{index % 2}", weight=1.0 + index)
+        for label, of_it in (("large", 10), ("rare", 9), ("named", 1), ("rarer", 2))
+        for index in range(of_it)
+    ]
+    config = source(segments=("channel",), labels={"named": {"critical": True}})
+    warehouses = load(rows)
+    before = {engine: with_whole(reading) for engine, reading in read_all(warehouses, config).items()}
+    monkeypatch.setattr("monitor.warehouse.reading.MANY_LABELS", 3)
+    for engine, reading in read_all(warehouses, config).items():
+        assert set(reading.labels) == {"large", "named"}, engine
+        assert {label for labels in reading.segments.values() for label in labels} == {"large", "named"}
+        counts = with_whole(reading).labels
+        assert_same(counts["large"], before[engine].labels["large"])
+        assert_same(counts[None], before[engine].labels[None])
+        assert counts[None].design_effect == before[engine].labels[None].design_effect
+        assert reading.rows == 22
+        (said,) = reading.quality
+        assert (said.reason, said.rows) == ("rare_labels", 0)
+        assert str(said.examples[0]["why"]).startswith("2 of 4 labels have fewer than 10 rows in this window")
 
 
 def test_values_of_other_windows_do_not_crowd_a_segment(load: Loader) -> None:

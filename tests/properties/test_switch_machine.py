@@ -370,7 +370,7 @@ class SwitchMachine(RuleBasedStateMachine):
         before, board = self.states(), self.board()
         was_allowed = {key: self.anything_allowed(board, key) for key in KEYS}
         may = act.refusals_of(self.monitor, window, [self.source], mode)
-        record(self.monitor, window, [part], [])
+        record(self.monitor, window, [part])
         if any(v.outcome != "not_evaluated" for v in part.verdicts):
             self.windows[window.schedule].append(window)
         self.crashed = (window, part) if crash else None

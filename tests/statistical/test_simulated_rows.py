@@ -163,7 +163,7 @@ def test_a_week_is_judged_as_a_run_judges_it() -> None:
     assert found.keys() == run.keys()
     assert found["ece-increase", "label 10"] == run["ece-increase", "label 10"]
     assert found["ece-increase", "label 10"].outcome == "breach"
-    assert len(study) == 6 * 20 + 1  # six rules on all labels, one on phishing
+    assert len(study) == 10 * 20 + 1  # ten rules on all labels, one on phishing
     assert any(v.outcome == "breach" for v in study)
     assert "label 10" in textbook(year, rows, 2)
 

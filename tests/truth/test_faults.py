@@ -93,8 +93,9 @@ def resolved_beside_another_channel(patch: pytest.MonkeyPatch) -> None:
 def a_rule_by_each_of_its_incidents(patch: pytest.MonkeyPatch) -> None:
     """A rule that was resolved and failed again is named under both."""
 
-    def others(label: labels.LabelFindings) -> str:
-        names = {now: [each.incident.rule for each in label.findings[1:] if each.now == now] for now in labels.Now}
+    def others(label: labels.LabelFindings, *, failing: bool) -> str:
+        states = [now for now in labels.Now if failing or now != labels.Now.IN_BREACH]
+        names = {now: [each.incident.rule for each in label.findings[1:] if each.now == now] for now in states}
         return " ".join(f"{labels._OTHERS[now]}: {', '.join(rules)}." for now, rules in names.items() if rules)
 
     patch.setattr(labels.LabelFindings, "others", others)

@@ -34,7 +34,8 @@ def make(context: PageContext) -> PageContent:
     )
     values = {
         "incident": incident, "about": about, "story": story, "lines": () if story is None else story_lines(story),
-        "events": events, "line": line_of(incident, events), "duration": duration, "reason_words": reason_words, "text_of": text_of,
+        "events": events, "line": line_of(incident, events), "duration": duration,
+        "reason_words": reason_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip

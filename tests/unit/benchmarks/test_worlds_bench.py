@@ -24,10 +24,11 @@ from monitor.core.counts import CELLS
 
 LABEL = kinds_of(keeping(LABELS[1]))
 WINDOWS, N = MEMORY + 52, 3_000
+ROWS = np.full(WINDOWS, N)
 
 
 def test_a_new_version_has_other_scores_that_mean_the_same() -> None:
-    found, _ = new_version(LABEL, WINDOWS, N, np.random.default_rng(1))
+    found, _ = new_version(LABEL, ROWS, np.random.default_rng(1))
     score, half = LABEL.cell / CELLS, MEMORY + 26
     before, after = found.n[:half].sum(axis=0), found.n[half:].sum(axis=0)
     middle = np.abs(score - 0.5) < 0.2
@@ -37,7 +38,7 @@ def test_a_new_version_has_other_scores_that_mean_the_same() -> None:
 
 
 def test_seasons_keep_the_scores_of_true_items_and_change_how_many_there_are() -> None:
-    found, _ = seasons(LABEL, WINDOWS, N, np.random.default_rng(2))
+    found, _ = seasons(LABEL, ROWS, np.random.default_rng(2))
     share = found.hits.sum(axis=1) / found.n.sum(axis=1)
     assert share.max() / share.min() > 1.8
     top = np.argsort(share)[-13:]
@@ -49,14 +50,14 @@ def test_seasons_keep_the_scores_of_true_items_and_change_how_many_there_are() -
 
 @pytest.mark.parametrize(("world", "sign"), [(right_ones_late, 1), (wrong_ones_late, -1)])
 def test_truths_that_depend_on_what_they_are_bend_the_newest_week(world: object, sign: int) -> None:
-    whole, now = world(LABEL, WINDOWS, N, np.random.default_rng(3))  # type: ignore[operator]
+    whole, now = world(LABEL, ROWS, np.random.default_rng(3))  # type: ignore[operator]
     late, known = (each.hits.sum() / each.n.sum() for each in (whole, now))
     assert (late - known) * sign > 0.01
     assert (now.n <= whole.n).all()
 
 
 def test_holidays_have_few_rows() -> None:
-    found, _ = CHANGES["five weeks with a fifth of the rows"](LABEL, WINDOWS, N, np.random.default_rng(4))
+    found, _ = CHANGES["five weeks with a fifth of the rows"](LABEL, ROWS, np.random.default_rng(4))
     assert (found.n.sum(axis=1)[[MEMORY + week for week in HOLIDAYS]] == 600).all()
 
 

@@ -20,6 +20,7 @@ from monitor.evaluation.comparisons import RuleInput, compare, compare_family, p
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
 from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
+from monitor.evaluation.rule_metrics import raised_rows
 from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -452,6 +453,28 @@ def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
     assert [(check.name, check.passed) for check in found.checks if not check.passed] == [("enough_rows", False)]
 
 
+@pytest.mark.parametrize(
+    ("asks", "rows_now", "outcome", "note"),
+    [
+        ({"metric": "ece", "min_samples": 50}, 124, "not_evaluated", "min_samples: 50 is taken as 125"),
+        ({"metric": "ece", "min_samples": 50}, 125, "breach", "min_samples: 50 is taken as 125"),
+        ({"metric": "ece", "min_samples": 50, "certainty": "none", "value": "plug_in"}, 60, "breach", ""),
+        ({"metric": "overconfidence", "min_samples": 50}, 60, "breach", ""),
+        ({"metric": "ece", "min_samples": 130}, 130, "breach", ""),
+    ],
+)
+def test_an_ece_is_tested_in_125_rows_or_more_whatever_its_rule_asks_for(
+    asks: dict[str, Any], rows_now: int, outcome: str, note: str
+) -> None:
+    rule = Rule.model_validate({"id": "wrong", "threshold": 0.1, **asks})
+    hits, reason = np.arange(rows_now) % 10 == 0, Reason.ABOVE_THRESHOLD if outcome == "breach" else Reason.TOO_FEW_ROWS
+    evidence = compare(rule, material(counts_from_rows(np.full(rows_now, 0.9), hits)), EVALUATION)
+    found = decide(rule, [evidence], rate=0.01, decision_rules=1, revision="r")[0]
+    assert (found.outcome, found.reason) == (outcome, reason)
+    assert raised_rows(rule, EVALUATION).startswith(note)
+    assert bool(raised_rows(rule, EVALUATION)) == bool(note)
+
+
 def test_a_level_rule_needs_no_baseline() -> None:
     rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
     found = compare(rule, material(rows(4_000, over=0.3)), EVALUATION)
@@ -544,10 +567,10 @@ def test_a_label_that_is_thin_every_day_can_still_have_a_streak() -> None:
 
 
 def test_a_group_says_nothing_with_less_than_its_part_and_half_a_fair_share() -> None:
-    rule = two_days()  # its part of 100 rows is 50
+    rule = two_days()  # its part of 125 rows, the least of an ECE, is 62.5
     for newest, before, few in (
-        (50, 2_000, False),
-        (49, 2_000, True),
+        (63, 2_000, False),
+        (62, 2_000, True),
         (30, 90, False),
         (29, 91, True),
         (30, 40, False),
