@@ -70,10 +70,11 @@ def unsent(monitor: Monitor) -> Composed:
         for each in monitor.store.unresolved_incidents()
         if each.state != "silenced" and not _is_told(monitor, each)
     ]
-    made = [_posted(monitor, Teller.of(monitor), each, again=each.window) for each in waiting]
+    teller = Teller.of(monitor)
+    made = [_posted(monitor, teller, replace(each, version=each.version + 1)) for each in waiting]
     told = [(incident, deliveries) for incident, deliveries in made if deliveries]
     return Composed(
-        updated=tuple(replace(incident, version=incident.version + 1) for incident, _ in told),
+        updated=tuple(incident for incident, _ in told),
         deliveries=tuple(each for _, deliveries in told for each in deliveries),
     )
 
@@ -94,14 +95,19 @@ def _messages(monitor: Monitor, teller: Teller, decision: Decision) -> tuple[Inc
         return incident, _changed(monitor, teller, decision, incident, incident.root)
     if not incident.is_open or incident.state == "silenced" or decision.kind not in ("open", "continue", "reopen"):
         return incident, []
-    return _posted(monitor, teller, incident, again="" if decision.kind == "open" else incident.window)
+    return _posted(monitor, teller, incident)
 
 
-def _posted(monitor: Monitor, teller: Teller, incident: Incident, *, again: str) -> tuple[Incident, list[Delivery]]:
-    """A new message with its picture; none where no route takes the incident."""
-    route, story = route_of(monitor.config, incident), teller.of_incident(incident)
+def _posted(monitor: Monitor, teller: Teller, incident: Incident) -> tuple[Incident, list[Delivery]]:
+    """A new message with its picture; none where no route takes the incident.
+
+    One that is posted once more, since the one before was deleted or never sent, has another id.
+    """
+    route = route_of(monitor.config, incident)
+    story = None if route is None else teller.of_incident(incident)
     if route is None or story is None:
         return incident, []
+    again = "" if incident.version == 1 else str(incident.version)
     payload = incident_message(story, incident, route, links_of(monitor.settings), again=again)
     post = delivery_of(_of_window(payload, incident), kind="incidents", now=monitor.clock())
     return replace(incident, root=post.id), [post, *_pictures(monitor, teller, story, incident, post)]
@@ -114,12 +120,21 @@ def _changed(monitor: Monitor, teller: Teller, decision: Decision, incident: Inc
         return []
     route = route_of(monitor.config, incident)
     mention = route.mention if route is not None else None
-    made = [_edit(monitor, story, incident, root, channel, mention)]
+    edit = _edit(monitor, story, incident, root, channel, mention)
+    last = monitor.store.compositions({root}).get(root)
+    if decision.reason is IncidentReason.CONTINUES and last is not None and _is_same(edit.payload, last.payload):
+        return []
+    made = [edit]
     is_silent = incident.silenced_until is not None and incident.silenced_until > monitor.clock()
     if decision.reason not in _QUIET and not (is_silent and incident.is_open):
         line = news_message(decision, story, channel=channel, root=root, mention=mention)
         made.append(_reply(monitor, _of_window(line, incident), root))
     return made
+
+
+def _is_same(payload: Payload, shown: Payload) -> bool:
+    """Whether two compositions differ in the last block only, which names the window: a day like the one before."""
+    return bool(payload["blocks"][:-1] == shown["blocks"][:-1])
 
 
 def _edit(
@@ -215,7 +230,7 @@ def switch_edits(
         route = route_of(monitor.config, incident)
         mention = route.mention if route is not None else None
         edit = _edit(monitor, story, incident, incident.root, _channel(monitor, incident.root), mention)
-        is_new = edit.payload["blocks"] != shown.payload["blocks"]
+        is_new = not _is_same(edit.payload, shown.payload)
         made += [edit] if is_new else []
         alike += [] if is_new else [shown.id]
     return made, alike

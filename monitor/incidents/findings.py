@@ -56,7 +56,7 @@ def findings(
         first = []
     members = [_of_label(each, verdicts) for each in diagnoses if each.label is not None and each.label in together]
     rest = [each for each in alone if each not in first]
-    missed = [] if first else [each for d in diagnoses for each in _missed(d, diagnoses, open_now)]
+    missed = [] if first else [each for d in diagnoses for each in _missed(d, diagnoses, known)]
     return [*_together([*members, *first], together), *rest, *missed]
 
 
@@ -70,6 +70,7 @@ def _of_label(diagnosis: Diagnosis, verdicts: Mapping[str, Verdict]) -> Finding:
         OF_LABEL, diagnosis.source, diagnosis.label, diagnosis.window, diagnosis.state,
         diagnosis.problem.value if diagnosis.problem else "", severity,
         tuple(dict.fromkeys(verdict.rule for verdict in about)), within_limits=diagnosis.notes.within_limits,
+        evidence_until=max((verdict.window.end for verdict in about), default=None),
     )  # fmt: skip
 
 
@@ -89,23 +90,39 @@ def _together(members: Sequence[Finding], before: Collection[str]) -> list[Findi
             rules=tuple(dict.fromkeys(rule for each in troubled for rule in each.rules)),
             labels=tuple(sorted({*before, *(each.label for each in troubled if each.label is not None)})),
             within_limits=all(each.within_limits for each in members),
+            evidence_until=max((each.evidence_until or each.window.end for each in troubled), default=None),
         )
     ]
 
 
-def _missed(
-    diagnosis: Diagnosis, diagnoses: Sequence[Diagnosis], open_now: Mapping[str, Incident]
-) -> Iterable[Finding]:
+def _missed(diagnosis: Diagnosis, diagnoses: Sequence[Diagnosis], known: Mapping[str, Incident]) -> Iterable[Finding]:
     """A label whose rows stopped while others of its source go on, or came back. Not one that is in trouble anyway."""
     finding = Finding(VANISHED, diagnosis.source, diagnosis.label, diagnosis.window, DiagnosisState.FINE)
+    before, trouble = known.get(finding.fingerprint), known.get(replace(finding, kind=OF_LABEL).fingerprint)
+    is_open = before is not None and before.is_open
+    if diagnosis.reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS):
+        return []  # whether it has rows is not known
     if diagnosis.reason is not NotTold.NO_ROWS:
-        return [finding] if finding.fingerprint in open_now else []
-    in_trouble = replace(finding, kind=OF_LABEL).fingerprint in open_now
+        return [finding] if is_open else []
     others = any(each.reason is not NotTold.NO_ROWS for each in diagnoses)
-    weekly = diagnosis.window.schedule == "weekly"
-    if diagnosis.label is None or in_trouble or not others or not weekly or (diagnosis.notes.usual_rows or 0) < USUAL:
+    told = before is not None and not is_open and diagnosis.notes.last_rows < before.opened_window
+    in_trouble = trouble is not None and trouble.is_open
+    if told or in_trouble or not others or not (is_open or _stopped_lately(diagnosis)):
         return []
     return [replace(finding, state=DiagnosisState.DEGRADED, reason=VANISHED)]
+
+
+def _stopped_lately(diagnosis: Diagnosis) -> bool:
+    """Whether a week has no rows of a label that usually has many, up to eight weeks after the last ones.
+
+    An incident that was resolved longer ago is not recalled, so that later weeks would tell of it again.
+    """
+    notes, window = diagnosis.notes, diagnosis.window
+    if diagnosis.label is None or window.schedule != "weekly" or (notes.usual_rows or 0) < USUAL or not notes.last_rows:
+        return False
+    year, number = notes.last_rows.split("-W")
+    last = datetime.fromisocalendar(int(year), int(number), 1).date()
+    return window.start.date() - last <= 2 * NOT_SEEN
 
 
 def gone(

@@ -27,7 +27,11 @@ _EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one window says of one subject of an incident. ``within_limits``: no value is beyond its limit."""
+    """What one window says of one subject of an incident.
+
+    ``within_limits``: no value is beyond its limit. ``evidence_until`` is the end of the newest window whose rows show
+    the trouble, None for that of ``window``: what a day says may rest on the week before.
+    """
 
     kind: str
     source: str
@@ -39,6 +43,7 @@ class Finding:
     rules: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     within_limits: bool = True
+    evidence_until: datetime | None = None
 
     @property
     def is_trouble(self) -> bool:
@@ -96,6 +101,9 @@ def _in_trouble(finding: Finding, before: Incident, counted: Incident, now: date
         seen_until=finding.window.end,
     )  # fmt: skip
     if not before.is_open:
+        is_new = (finding.evidence_until or finding.window.end) > before.window_end
+        if before.last == _R.RESOLVED_BY_HAND and not is_new:  # that person knew of it
+            return Decision("nothing", _R.ALREADY_COUNTED, before)
         return Decision("reopen", _R.CAME_BACK, reopened(now_it_is, now), calls=True)
     if SEVERITY_RANK[finding.severity] < SEVERITY_RANK[before.severity]:
         return Decision("continue", _R.WORSE, replace(_unmarked(now_it_is), last=_R.WORSE), calls=True)

@@ -85,7 +85,9 @@ class LabelStory:
 
         It has the headline, and what is known of it: what was measured, since when, and what automation does.
         """
-        known = "; ".join(part for part in (self.facts or self.doubt, self.since) if part)
+        if self.diagnosis.state is DiagnosisState.FINE:
+            return self.headline
+        known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
         return f"{self.headline}: {known}" if known and ": " not in self.headline else "; ".join(
             part for part in (self.headline, known) if part
         )  # fmt: skip
@@ -146,7 +148,7 @@ def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     """What was measured: of the rows that act since it began, else what the leading rule found."""
     cost = diagnosis.cost
     if cost is None:
-        return "" if lead is None else ending(lead)
+        return "" if lead is None else ending(lead).removeprefix("is ")
     acted = "that acted" if cost.acted else "that would have acted"
     return (
         f"{percent(cost.correct)} right, scores claimed {percent(cost.claimed)} "

@@ -18,10 +18,11 @@ from zoneinfo import ZoneInfo
 from monitor.config.model import Rule
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
-from monitor.core.windows import week
-from monitor.evaluation.evaluate import Evaluated
+from monitor.core.windows import named
+from monitor.evaluation.evaluate import Evaluated, WindowCounts
 from monitor.history.readings import StoredReading
 from monitor.operations import act, incident_actions
+from monitor.operations.diagnose import diagnoses_of
 from monitor.run import deliver, record
 from tests.fakes.world import make_world
 
@@ -79,16 +80,21 @@ class AlertsWorld:
     sends: bool = True
 
     def evaluate(self, name: str, judged: Iterable[Judged], *, version: str = "v3") -> None:
-        """Evaluate a week, six hours and five minutes after its end unless the clock is later."""
-        window = week(name, UTC_ZONE)
+        """Evaluate a week or a day, six hours and five minutes after its end unless the clock is later."""
+        window = named("weekly" if "-W" in name else "daily", name, UTC_ZONE)
         self.clock.now = max(self.clock.now, window.end + timedelta(hours=6, minutes=5))
-        part = self.evaluated(window, list(judged))
         reading = StoredReading("tickets", labels={}, versions={version: 2000}, rows=2000)
         self.monitor.store.save_reading(window, reading, self.clock.now)
-        record(self.monitor, window, [part])
-        act.act(self.monitor, window, [part], {"tickets": ""})
+        self.act_on(self.evaluated(window, list(judged)))
         if self.sends:
             deliver(self.monitor)
+
+    def act_on(self, part: Evaluated, refusal: str = "") -> None:
+        """Diagnose and store one evaluation, then act on it, as a run does."""
+        record(self.monitor, part.window, [part])
+        found = diagnoses_of(self.monitor, part, WindowCounts(part.window))
+        self.monitor.store.save_diagnoses(part.window, [part.source], found, self.clock.now)
+        act.act(self.monitor, part.window, [part], found, {part.source: refusal})
 
     def evaluated(self, window: Window, judged: Sequence[Judged]) -> Evaluated:
         """The results that the judging stage would have returned."""
@@ -113,6 +119,8 @@ class AlertsWorld:
             return incident_actions.acknowledge(self.monitor, id, who)
         if what == "silences":
             return incident_actions.silence(self.monitor, id, self.clock.now + more["length"], who)
+        if what == "notes":
+            return incident_actions.note(self.monitor, id, who, more["why"])
         return incident_actions.resolve(self.monitor, id, who, more["why"])
 
     def deliveries(self) -> list[Delivery]:

@@ -124,9 +124,9 @@ def delivery(id: str = "m1", **changes: Any) -> Delivery:
 
 def incident(id: str = "i1", **changes: Any) -> Incident:
     plain = Incident(
-        id=id, rule="ece-increase", source="tickets", label="billing", severity="warning", state="open",
-        schedule="weekly", opened_at=NOW, opened_window="2026-W46", first_verdict="a1", last_verdict="a1",
-        last_window_start=START, breaches=1, reason="increased",
+        id=id, kind="label", source="tickets", label="billing", severity="warning", state="open", opened_at=NOW,
+        opened_window="2026-W46", window="2026-W46", window_end=START + WEEK, seen_until=START + WEEK,
+        reason="overconfident", rules=("ece-increase",),
     )  # fmt: skip
     return replace(plain, **changes)
 
@@ -312,7 +312,7 @@ def test_upgrading_twice_and_down_and_up_again_is_the_same(store: Store, url: st
 
 def test_several_long_reasons_of_one_trouble_are_kept_whole(store: Store):
     reasons = ("nothing_judged", "turned_off_unjudged", "rejected_rows", "source_not_read", "data_stale", "data_small")
-    made = incident("i1", rule="monitor:data", reason=reasons[0], further_reasons=reasons[1:])
+    made = incident("i1", kind="monitor", reason=reasons[0], further_reasons=reasons[1:])
     assert len(", ".join(reasons)) > 64
     assert store.apply_incidents([made], [], []) == "applied"
     assert [each.reasons for each in store.incidents(of_monitor=True)] == [reasons]
@@ -999,11 +999,11 @@ def test_a_resolved_incident_makes_room_for_the_next_and_stays_resolved(store: S
     store.apply_incidents([incident("i2", opened_at=NOW + WEEK)], [resolved], [])
     assert store.incidents("resolved") == [resolved]
     assert [i.id for i in store.unresolved_incidents()] == ["i2"]
-    store.apply_incidents([incident()], [incident(breaches=5, version=2)], [])
+    store.apply_incidents([incident()], [incident(reopened=5, version=2)], [])
     assert store.incidents("resolved") == [resolved]
 
 
-def test_one_rule_and_subject_has_one_open_incident(store: Store):
+def test_one_subject_has_one_open_incident(store: Store):
     store.apply_incidents([incident()], [], [])
     store.apply_incidents([incident("i2", opened_window="2026-W47")], [], [])
     assert [i.id for i in store.incidents()] == ["i1"]
@@ -1013,8 +1013,8 @@ def test_one_rule_and_subject_has_one_open_incident(store: Store):
 
 def test_a_continued_incident_is_updated(store: Store):
     store.apply_incidents([incident()], [], [])
-    store.apply_incidents([], [incident(breaches=2, last_verdict="b2", last_window_start=week(1).start, version=2)], [])
-    assert store.incidents("open")[0].breaches == 2
+    store.apply_incidents([], [incident(window="2026-W47", window_end=week(1).end, version=2)], [])
+    assert store.incidents("open")[0].window == "2026-W47"
 
 
 def test_a_broken_message_keeps_the_incident_from_being_stored(store: Store):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent
+from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.history.store import Store
 from monitor.operations import incident_actions
@@ -24,8 +24,7 @@ NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 
 def incident(id: str = "i1", **changes: Any) -> Incident:
     known = Incident(
-        id, "ece-increase", "tickets", id, "warning", "open", "weekly", NOW, "2026-W46", "v1", "v1", NOW, 1, "rose",
-        root="r1",
+        id, "label", "tickets", id, "warning", "open", NOW, "2026-W46", "2026-W46", NOW, NOW, "overconfident", root="r1"
     )  # fmt: skip
     return replace(known, **changes)
 
@@ -108,23 +107,31 @@ def world_in(folder: Path, url: str) -> Iterator[AlertsWorld]:
 
 
 def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_all(url: str, tmp_path: Path) -> None:
-    labels = [f"label{number}" for number in range(6)]
     with world_in(tmp_path, url) as world:
-        world.evaluate("2026-W02", [Judged(label, "automated-overconfidence", "breach", 0.12) for label in labels])
-        ids = [each.id for each in world.monitor.store.incidents()]
+        for name in ("2026-W02", "2026-W03"):
+            world.evaluate(name, [Judged("billing", "automated-overconfidence", "breach", 0.12)])
+        id = world.incident("billing").id
+        edits_before = world.monitor.store.last_edit(str(world.incident("billing").root))
 
         def press(number: int) -> incident_actions.Outcome:
             with Store.from_url(url, create=False) as own:
                 monitor = Monitor(
                     world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
                 )
-                return incident_actions.acknowledge(monitor, ids[number // 2], f"person {number}")
+                if number % 2:
+                    return incident_actions.note(monitor, id, f"person {number}", f"note {number}")
+                return incident_actions.acknowledge(monitor, id, f"person {number}")
 
         with ThreadPoolExecutor(4) as pool:
             done = list(pool.map(press, range(12)))
-        assert sum(each.decision.kind == "acknowledge" for each in done) == 6
-        assert {each.decision.reason for each in done if each.decision.kind == "nothing"} == {"already acknowledged"}
-        (root,) = {each.root for each in world.monitor.store.incidents()}
-        edits = [d for d in world.monitor.store.thread(str(root)) if d.operation == "edit"]
-        assert [d.sequence for d in edits] == [1, 2, 3, 4, 5, 6]
-        assert "6 labels in breach, 6 critical, 6 acknowledged" in edits[-1].payload["blocks"][0]["text"]["text"]
+        assert sum(each.decision.kind == "acknowledge" for each in done) == 1
+        others = {each.decision.reason for each in done if each.decision.kind == "nothing"}
+        assert others == {IncidentReason.ALREADY_ACKNOWLEDGED}
+        events = world.monitor.store.incident_events(id)
+        assert {each.detail["why"] for each in events if each.kind == "noted"} == {
+            f"note {at}" for at in range(1, 12, 2)
+        }
+        thread = world.monitor.store.thread(str(world.incident("billing").root))
+        edits = [delivery for delivery in thread if delivery.operation == "edit"]
+        assert [each.sequence for each in edits] == list(range(1, edits_before + 8))
+        assert "Acknowledged by person" in str(edits[-1].payload["blocks"])

@@ -27,8 +27,8 @@ VERDICT = Verdict(
     "warning", 0.02,
 )  # fmt: skip
 INCIDENT = Incident(
-    "i1", "ece-increase", "tickets", "billing", "warning", "open", "weekly", NOW, "2026-W46", "v1", "v1", WINDOW.start,
-    1, "above_threshold",
+    "i1", "label", "tickets", "billing", "warning", "open", NOW, "2026-W46", "2026-W46", WINDOW.end, WINDOW.end,
+    "overconfident",
 )  # fmt: skip
 
 
@@ -45,8 +45,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "silenced incidents": lambda s: s.incidents("silenced"),
     "open incidents": lambda s: s.incidents("open"),
     "incidents of a message": lambda s: s.incidents_of(["r1", "r2"]),
-    "newest incident of each label": lambda s: s.newest_incidents("tickets"),
-    "messages that name a label": lambda s: s.messages_resolved_since(INCIDENT),
+    "incidents that a switch may change the message of": lambda s: s.told_incidents(NOW),
     "events of an incident": lambda s: s.incident_events("i1"),
     "the message": lambda s: s.message("r1"),
     "the thread": lambda s: s.thread("r1"),

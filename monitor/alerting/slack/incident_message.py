@@ -36,6 +36,8 @@ from monitor.incidents.life import Decision
 from monitor.story.incident import reason_words
 from monitor.story.label import LabelStory, labels_words, people_words
 
+WORDS = 60
+"""Before the buttons: what is read on a phone without scrolling."""
 NOTE_LENGTH = 300
 _NO_LINKS = Links()
 
@@ -63,25 +65,50 @@ def incident_message(
 
 
 def _lines(story: LabelStory, incident: Incident) -> list[str]:
+    """The text under the header, one line a thought; what matters least is left out where it would be too long."""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]
+    kept = _most(_parts(story, incident), WORDS - _words(story.headline))
+    first = "; ".join(text for of, text in kept if of == "first")
+    lines = [f"{mark} {first}."] if first else []
+    return lines + [text for of, text in kept if of != "first"] or [mark]
+
+
+def _parts(story: LabelStory, incident: Incident) -> list[tuple[int, str, str]]:
+    """(What matters most has the lowest number, the line it is in, text), in the order in which they are read."""
+    people = _sentence(people_words(incident))
     if incident.kind == BURST:
-        what = [f"{mark} {escape(labels_words(incident.labels))}."]
-    elif not incident.is_open:
-        was = "; ".join(part for part in (story.facts, story.since) if part)
-        what = [f"{mark} It was: {escape(was)}."] if was else []
-    else:
-        known = "; ".join(part for part in (story.facts, story.since, story.where) if part)
-        what = [f"{mark} {escape(known)}."] if known else []
-        what += [f"{escape(story.doubt[:1].upper() + story.doubt[1:])}."] if story.doubt else []
-        what += [f"*Cause:* {escape(story.cause)}."] if story.cause else []
-    people = people_words(incident)
-    what += [f"{escape(people[:1].upper() + people[1:])}."] if people else []
-    automation = _automation(story)
-    what += [automation] if automation else []
-    if incident.is_open:
-        what += [f"*Now:* {with_code(story.do_now)}."] if story.do_now else []
-        what += [f"*Next:* {with_code(story.next_step)}."] if story.next_step and incident.kind != BURST else []
-    return what or [mark]
+        about = [(0, "first", escape(labels_words(incident.labels)))]
+        return [part for part in (*about, (3, "people", people), (1, "automation", _automation(story))) if part[2]]
+    is_open, facts = incident.is_open, escape(story.facts)
+    known = [
+        (0, "first", facts if is_open or not facts else f"It was: {facts}"),
+        (4, "first", escape(story.since)),
+        (8, "first", escape(story.where) if is_open else ""),
+        (5, "doubt", _sentence(story.doubt) if is_open else ""),
+        (7, "cause", f"*Cause:* {escape(story.cause)}." if is_open and story.cause else ""),
+        (3, "people", people),
+        (1, "automation", _automation(story)),
+        (2, "now", f"*Now:* {with_code(story.do_now)}." if is_open and story.do_now else ""),
+        (6, "next", f"*Next:* {with_code(story.next_step)}." if is_open and story.next_step else ""),
+    ]
+    return [part for part in known if part[2]]
+
+
+def _most(parts: list[tuple[int, str, str]], words: int) -> list[tuple[str, str]]:
+    kept: set[int] = set()
+    for rank, _, text in sorted(parts):
+        words -= _words(text)
+        if words >= 0 or not kept:
+            kept.add(rank)
+    return [(line, text) for rank, line, text in parts if rank in kept]
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _sentence(text: str) -> str:
+    return f"{escape(text[:1].upper() + text[1:])}." if text else ""
 
 
 def _automation(story: LabelStory) -> str:
@@ -118,11 +145,11 @@ def news_message(
     assert incident is not None  # noqa: S101 - what has no incident is not reported
     name = labels_words(incident.labels) if incident.kind == BURST else story.name
     if decision.reason is IncidentReason.NOTED:
-        words = f"{decision.actor}: {clean(decision.why, NOTE_LENGTH)}"
+        words = f"{clean(decision.actor)}: {clean(decision.why, NOTE_LENGTH)}"
     else:
         words = f"{name} {reason_words(decision.reason)}"
         measured = story.facts if story.diagnosis.is_trouble else story.doubt
-        words += f": {measured}" if measured and incident.kind != BURST else ""
+        words += f": {measured}" if measured and incident.is_open and incident.kind != BURST else ""
         words += f" ({clean(decision.why, NOTE_LENGTH)})" if decision.why else ""
     when = f"*{incident.window}* " if decision.window is not None else ""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]
