@@ -13,7 +13,7 @@ import pytest
 
 from monitor.alerting import compose
 from monitor.alerting.health import issues
-from monitor.alerting.health.watchdog import observed, watch_data
+from monitor.alerting.health.watchdog import observed, watch_monitor
 from monitor.alerting.slack.client import Sent, SlackSender
 from monitor.alerting.slack.outbox import drain
 from monitor.automation.gate.snapshot import snapshot_of
@@ -514,7 +514,7 @@ def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_p
             world.clock.now = window.end + timedelta(hours=6, minutes=5)
             failed = StoredReading("tickets", "relation_error", error="no column score; password=hunter2")
             world.monitor.store.save_reading(window, failed, world.clock.now)
-            watch_data(world.monitor, ["tickets"])
+            watch_monitor(world.monitor)
         told = [d for d in world.deliveries() if d.kind == "monitor"]
     assert [d.operation for d in told] == ["post", "edit", "reply"]  # the reply: that the lease has ended
     read = as_read(told[0].payload)
@@ -532,7 +532,7 @@ def test_labels_turned_off_because_nothing_could_be_judged_are_named(tmp_path: P
         world.evaluate("2026-W02", [fine(BILLING)])
         for _ in range(2):
             world.evaluate("2026-W03", [replace(BILLING, outcome="few")])
-            watch_data(world.monitor, ["tickets"])
+            watch_monitor(world.monitor)
         (told,) = [d for d in world.deliveries() if d.kind == "monitor"]
         assert world.monitor.store.switch("tickets", "billing").state == "off"
     read = as_read(told.payload)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.health.watchdog import watch_data
+from monitor.alerting.health.watchdog import watch_monitor
 from monitor.core.windows import week
 from monitor.history import archive
 from monitor.history.readings import StoredReading
@@ -105,7 +105,7 @@ def read(world: AlertsWorld, name: str, error: str = "") -> None:
     world.clock.now = max(world.clock.now + HOUR, window.end + 7 * HOUR)
     found = StoredReading("tickets", "relation_error" if error else "ok", labels={}, rows=2000, error=error or None)
     world.monitor.store.save_reading(window, found, world.clock.now)
-    watch_data(world.monitor, ["tickets"])
+    watch_monitor(world.monitor)
     world.drain(world.clock.now)
 
 
