@@ -108,10 +108,8 @@ def world_in(folder: Path, url: str) -> Iterator[AlertsWorld]:
 
 def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_all(url: str, tmp_path: Path) -> None:
     with world_in(tmp_path, url) as world:
-        for name in ("2026-W02", "2026-W03"):
-            world.evaluate(name, [Judged("billing", "automated-overconfidence", "breach", 0.12)])
+        world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "breach", 0.12)])
         id = world.incident("billing").id
-        edits_before = world.monitor.store.last_edit(str(world.incident("billing").root))
 
         def press(number: int) -> incident_actions.Outcome:
             with Store.from_url(url, create=False) as own:
@@ -133,5 +131,5 @@ def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_a
         }
         thread = world.monitor.store.thread(str(world.incident("billing").root))
         edits = [delivery for delivery in thread if delivery.operation == "edit"]
-        assert [each.sequence for each in edits] == list(range(1, edits_before + 8))
+        assert [each.sequence for each in edits] == list(range(1, 8))
         assert "Acknowledged by person" in str(edits[-1].payload["blocks"])

@@ -151,7 +151,7 @@ def test_what_a_person_ended_comes_back_with_new_rows_and_not_with_those_that_th
         (lambda one, now: life.silence(one, "ana", now, now), "end_not_ahead"),
         (lambda one, now: life.resolve(one, "ana", " ", now), "reason_missing"),
         (lambda one, now: life.resolve(one, "", "why", now), "name_missing"),
-        (lambda one, now: life.resolve(replace(one, kind="monitor:unread"), "ana", "why", now), "ends_by_itself"),
+        (lambda one, now: life.resolve(replace(one, kind="monitor"), "ana", "why", now), "ends_by_itself"),
         (lambda one, now: life.acknowledge(replace(one, state="resolved"), "ana", now), "already_resolved"),
         (lambda one, _: life.note(one, "ana", ""), "reason_missing"),
     ],
