@@ -14,7 +14,7 @@ from benchmarks.fault_plan import Kind
 from benchmarks.fault_play import Met, Year
 from benchmarks.fault_world import REPEAT
 from monitor.alerting.slack.message import change_of
-from monitor.core.records import MONITOR_RULE, Delivery
+from monitor.core.records import MONITOR_KIND, Delivery
 
 WHEN = (
     "read_at", "stored_at", "pinned_at", "opened_at", "resolved_at", "changed_at", "at", "published_at", "newest_at",
@@ -63,7 +63,7 @@ def left_behind(year: Year) -> Left:
         parts: dict[str, list[Any]] = {name: sorted(_rows(monitor.store._engine, name), key=repr) for name in TABLES}
         known = {each.id: each for each in monitor.store.deliveries()}
         undelivered = [each.id for each in monitor.store.deliveries(["pending", "sending", "failed", "dead"])]
-        troubles = [f"{each.rule} {each.reasons}" for each in monitor.store.unresolved_incidents(of_monitor=True)]
+        troubles = [f"{each.kind} {each.reasons}" for each in monitor.store.unresolved_incidents(of_monitor=True)]
     shown = _shown(year, known)
     of_monitor = [m for m in shown if m.is_own]
     about_labels = [m for m in shown if not m.is_own and m.change != "repeat"]
@@ -80,7 +80,7 @@ def _rows(engine: sa.Engine, table: str) -> Iterator[dict[str, Any]]:
     """The rows of a table without times and tries; of incidents and verdicts only those about labels."""
     with engine.connect() as connection:
         for row in connection.execute(sa.text(f'SELECT * FROM "{table}"')).mappings():
-            of_monitor = table == "incidents" and str(row["rule"]).startswith(MONITOR_RULE)
+            of_monitor = table == "incidents" and row["kind"] == MONITOR_KIND
             if not of_monitor and row.get("current", True) and row.get("reason") != FUTURE:
                 dropped = TRIES[1:] if table == "verdicts" else TRIES
                 left = {name: value for name, value in row.items() if name not in (*WHEN, *AS_STORED, *dropped)}

@@ -121,7 +121,7 @@ class Year:
                 due = Run(window, tuple(monitor.config.sources), try_again=lambda: tries.left > 0)
                 result = perform(monitor, due, do=tries.do)
                 failed = stages.unread(result)
-                reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor, failed))
+                reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor))
             stages.refuse_empty(result, reported=reported)
         except Exception as error:  # noqa: BLE001 - Prefect calls the hook after any error
             self.failed(f"calmon-{window.schedule}", error)

@@ -233,11 +233,12 @@ def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
         at, id = window.end + timedelta(hours=30), f"{label}-{window.name}"
         seen, over = at + timedelta(hours=2), at + timedelta(days=7)
         opened.append(Incident(
-            id, "ece-increase", SOURCE, label, "warning", "resolved", "weekly", at, window.name, id, id, window.start,
-            2, "increased", over, window.name, "weekly run", seen, "ann",
+            id, "label", SOURCE, label, "warning", "resolved", at, window.name, window.name, window.end, window.end,
+            "miscalibrated", "fine_again", ("ece-increase",), resolved_at=over, resolved_window=window.name,
+            acknowledged_at=seen, acknowledged_by="ann",
         ))  # fmt: skip
         for kind, moment in (("opened", at), ("acknowledged", seen), ("resolved", over)):
-            events.append(IncidentEvent(f"{id}:{kind}", id, moment, kind, "first breach", "ann", window.name))
+            events.append(IncidentEvent(f"{id}:{kind}", id, moment, kind, kind, "ann", window.name))
     store.apply_incidents(opened, [], [], events)
 
 

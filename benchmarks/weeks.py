@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.populations import LABELS, Bools, Ints, Population, counted
-from monitor.alerting import incidents
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
+from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, Schedule, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
 from monitor.evaluation.shift.counts_tests import source_shifts
+from monitor.incidents.life import Decision, Finding, decide
 from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
 
@@ -202,15 +203,28 @@ def _plug_in(counts: Counts, baseline: Baseline) -> float:
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:
-    """How many incidents each rule opens, by the functions of a real run. Updates ``open_now``.
+    """How many incidents each rule would open if it were the only one of its label. Updates ``open_now``.
 
-    ``open_now`` also has resolved incidents: a breach soon after reopens the same incident, in its old message.
+    ``open_now`` also has resolved incidents: a breach soon after brings back the same incident.
     """
     found: Counter[str] = Counter()
     for verdict in verdicts:
-        key = (verdict.rule, verdict.subject.label)
-        decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
-        found[verdict.rule] += decision.kind == "open"
-        if decision.incident is not None:
-            open_now[key] = decision.incident
+        found[verdict.rule] += decided(verdict, open_now).kind == "open"
     return found
+
+
+_STATES = {"breach": DiagnosisState.DEGRADED, "ok": DiagnosisState.FINE}
+
+
+def decided(verdict: Verdict, open_now: Open) -> Decision:
+    """What one verdict would do to the incident of its label, as the diagnosis of a label with this rule alone."""
+    key = (verdict.rule, verdict.subject.label)
+    state = _STATES.get(verdict.outcome, DiagnosisState.CANNOT_TELL)
+    finding = Finding(
+        verdict.rule, verdict.subject.source, verdict.subject.label, verdict.window, state, severity=verdict.severity,
+        within_limits=not verdict.detail.get("beyond"),
+    )  # fmt: skip
+    decision = decide(finding, open_now.get(key), verdict.window.end)
+    if decision.incident is not None:
+        open_now[key] = decision.incident
+    return decision

@@ -35,8 +35,7 @@ from benchmarks.quiet import (
 )
 from benchmarks.tables import Table, console, write_between
 from benchmarks.tally import Tally
-from benchmarks.weeks import TEXTBOOK_THRESHOLD, Open, shipped
-from monitor.alerting import incidents
+from benchmarks.weeks import TEXTBOOK_THRESHOLD, Open, decided, shipped
 from monitor.core.baseline import Baseline
 from monitor.core.counts import CELLS, bin_counts
 from monitor.core.records import Reason
@@ -143,14 +142,10 @@ def our_incidents(played: Played) -> Counter[str]:
     lasting = {rule.id for rule in played.place.config.rules if rule.accumulates}
     for verdicts in judged_weeks(played, open_now):
         for verdict in verdicts:
-            key = (verdict.rule, verdict.subject.label)
-            decision = incidents.decide(verdict, open_now.get(key), verdict.window.end)
-            if decision.kind == "open":
+            if decided(verdict, open_now).kind == "open":
                 kind = "lasting" if verdict.rule in lasting else "weekly"
                 found[kind] += 1
                 found[f"{kind} mix"] += verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX)
-            if decision.incident is not None:
-                open_now[key] = decision.incident
     return found
 
 
