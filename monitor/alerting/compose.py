@@ -54,8 +54,11 @@ def compose(monitor: Monitor, decisions: Sequence[Decision]) -> Composed:
         event = event_of(decision, now)
         events += [event] if event is not None else []
         incident = decision.incident
-        if incident is None or newest.get(incident.id) is not decision:
-            continue  # a silence that ended just before the window changed the incident as well
+        if incident is None or not decision.changes:
+            continue
+        if newest[incident.id] is not decision:  # a silence that ended just before the window did its own change
+            updated.append(incident)
+            continue
         placed, made = _messages(monitor, teller, decision)
         deliveries += made
         is_new = any(each.kind == "open" and each.incident and each.incident.id == placed.id for each in decisions)

@@ -338,6 +338,19 @@ def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(wo
     assert "reply" not in kinds(world)
 
 
+@pytest.mark.parametrize("outcome", ["breach", "ok"])
+def test_a_silence_that_was_over_before_a_window_ends_with_it_also_where_nothing_was_drained_between(
+    world: AlertsWorld, outcome: str
+) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.person("silences", "billing", "ana", length=DAY)
+    world.evaluate("2026-W03", [replace(BILLING, outcome=outcome)])
+    assert world.incident("billing").state == ("open" if outcome == "breach" else "resolved")
+    events = world.monitor.store.incident_events(world.incident("billing").id)
+    last = "continued" if outcome == "breach" else "resolved"
+    assert [event.kind for event in events] == ["opened", "silenced", "unsilenced", last]
+
+
 def test_a_silence_does_not_hide_what_becomes_more_severe(told: AlertsWorld, slack: FakeSlack) -> None:
     told.evaluate("2026-W02", [fine(BILLING), ALSO])
     told.person("silences", "billing", "ana", length=4 * WEEK)

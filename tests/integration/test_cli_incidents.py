@@ -40,8 +40,9 @@ def listed(world: World, *words: str) -> dict[str, dict[str, str]]:
 def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(world: World) -> None:
     id = listed(world)["billing"]["id"]
     for words, said in (
-        (("ack", id[:8], "--by", "ana"), "tickets/billing, automated-overconfidence: acknowledged"),
-        (("ack", id, "--by", "ben"), "already acknowledged"),
+        (("ack", id[:8], "--by", "ana"), "tickets/billing: acknowledged"),
+        (("ack", id, "--by", "ben"), "is acknowledged already"),
+        (("note", id, "an import", "--by", "ben"), "a note was added"),
         (("silence", id, "--for", "1w", "--by", "ben"), "silenced until 20"),
         (("resolve", id, "--reason", "retired", "--by", "cleo"), "resolved by hand"),
     ):
@@ -53,7 +54,8 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
     assert (row["state"], row["acknowledged_by"], row["resolved_by"]) == ("resolved", "ana", "cleo")
     shown = json.loads(calmon(world, "show", id, "--json").stdout)
     assert [(e["kind"], e["actor"], e["why"]) for e in shown["events"]] == [
-        ("opened", "run", None), ("acknowledged", "ana", None), ("silenced", "ben", None),
+        ("opened", "run", None), ("acknowledged", "ana", None), ("noted", "ben", "an import"),
+        ("silenced", "ben", None),
         ("resolved", "cleo", "retired"),
     ]  # fmt: skip
     assert shown["message"] == "not sent: no token"

@@ -19,7 +19,6 @@ import sqlalchemy as sa
 
 from monitor.alerting.health.issues import Observed, findings
 from monitor.alerting.health.watchdog import automation_line
-from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
 from monitor.automation.gate.sources import HttpSource, StoreSource
 from monitor.automation.state import effective
@@ -31,6 +30,7 @@ from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
 from monitor.report.data import switch_line as report_line
+from monitor.story.switch import switch_story
 from tests.fakes import forked, heartbeat, slack
 from tests.fakes.service import make_place, running
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
@@ -293,7 +293,7 @@ def test_by_a_clock_far_behind_everything_says_that_automation_is_off(tmp_path: 
     now = datetime.now(UTC) - timedelta(hours=3)
     assert effective(state, now, whole=None, identity=identity).reason.value == "clock_behind"
     off = "the clock is behind the newest change of a switch"
-    assert switch_line(state, now, whole=None, identity=identity).words == f"Automation is off: {off}"
+    assert switch_story(state, now, whole=None, identity=identity).words == f"Automation is off: {off}"
     assert report_line(state, now, identity=identity).state == f"off ({off})"
     seen = Observed(ZoneInfo("UTC"), (), (state.source,), switches=[state], since=now, identity=identity)
     (found,) = findings(seen, now)

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from monitor.alerting.switch_line import switch_line
 from monitor.automation import Gate
 from monitor.automation.gate.snapshot import decide, snapshot_of
 from monitor.automation.gate.sources import StoreSource
@@ -36,6 +35,7 @@ from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import run_window
+from monitor.story.switch import switch_story
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.world import BASELINE, BROKEN_FROM, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
 from tests.integration.test_accumulated import false_claims, row_of
@@ -241,7 +241,7 @@ def test_what_is_said_of_a_switch_with_a_segment_off_is_true_and_the_opposite_is
         state = monitor.store.switch("tickets", "slipping")
     ends = replace(state.segments[0], value="mail", off_from=NOW + timedelta(hours=3))
     told = [
-        switch_line(replace(state, segments=parts), NOW, whole=None).words
+        switch_story(replace(state, segments=parts), NOW, whole=None).words
         for parts in (state.segments, (), (*state.segments, ends), (replace(ends, value="web"),))
     ]
     assert told[2].startswith(

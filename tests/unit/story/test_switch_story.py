@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.switch_line import switch_line
+from monitor.story.switch import switch_story
 from monitor.core.records import SwitchState
 
 NOW = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
@@ -61,20 +61,20 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
     ],
 )  # fmt: skip
 def test_a_switch_in_one_line(given: SwitchState, more: dict[str, Any], words: str, button: str | None) -> None:
-    found = switch_line(given, NOW, **({"whole": None} | more))
+    found = switch_story(given, NOW, **({"whole": None} | more))
     assert (found.words, found.button) == (words, button)
     assert found.allowed == words.startswith(("Automation is on", "Automation is left on"))
 
 
 def test_the_end_of_an_enable_is_known_with_its_name() -> None:
-    ended = switch_line(replace(LEFT_ON, lease_until=NOW - HOUR), NOW, whole=None)
+    ended = switch_story(replace(LEFT_ON, lease_until=NOW - HOUR), NOW, whole=None)
     assert (ended.ended_by, ended.held_until) == ("ana", None)
-    assert switch_line(LEFT_ON, NOW, whole=None).held_until == NOW + 20 * HOUR
+    assert switch_story(LEFT_ON, NOW, whole=None).held_until == NOW + 20 * HOUR
 
 
 def test_a_source_is_off_since_it_was_turned_off_and_not_since_one_of_its_labels_was() -> None:
     turned = datetime(2026, 2, 23, 6, tzinfo=UTC)
     off = SwitchState("tickets", None, "off", actor="weekly run", changed_at=turned)
     label = SwitchState("tickets", "billing", "on", lease_until=turned - timedelta(days=30))
-    found = switch_line(label, turned + timedelta(hours=1), whole=off, off_since=turned - timedelta(days=30))
+    found = switch_story(label, turned + timedelta(hours=1), whole=off, off_since=turned - timedelta(days=30))
     assert found.words == "Automation is off for all of tickets since Mon 2026-02-23 06:00 UTC (weekly run)"
