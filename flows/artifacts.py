@@ -12,12 +12,14 @@ from prefect.events import emit_event
 
 from monitor.context import Monitor
 from monitor.core.records import Verdict
+from monitor.core.wording import clean
 from monitor.operations.collect import report_path
 from monitor.operations.write_report import write_report
 from monitor.report.data import ReportData
-from monitor.report.markdown import escape, summary_markdown, trend_markdown
 from monitor.report.run_document import verdict_row
 from monitor.run import Run
+from monitor.story.label import story_lines
+from monitor.story.window import actions_words, counts_words, doubts, needing
 
 COLUMNS = (
     "outcome", "reason", "severity", "source", "label", "rule", "metric", "where", "value", "baseline", "change",
@@ -25,6 +27,7 @@ COLUMNS = (
 )  # fmt: skip
 """The keys of a verdict that the table shows, in order."""
 
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 _URGENCY = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
 
 Pages = Sequence[tuple[str, str, Path]]
@@ -51,10 +54,30 @@ def publish(monitor: Monitor, result: Run) -> Run:
 
 
 def summary(data: ReportData, result: Run, pages: Pages) -> str:
-    """The run on one page: findings, actions, the trend of every label, and the paths of the pages."""
+    """The run in Markdown: the stories, counts, what was done, and the paths of the pages."""
     links = "\n".join(f"- [{escape(title)}]({page.resolve().as_uri()}): `{page.resolve()}`" for _, title, page in pages)
-    found = summary_markdown(data, result.actions).rstrip()
-    return "\n\n".join([found, "## Trend of ECE", trend_markdown(data), "## Pages", links, ""])
+    lines = [f"{'. '.join(story_lines(story))}." for story in needing(data.stories)] + doubts(data.stories)
+    found = "\n".join(f"- {escape(line, 1_000)}" for line in lines)
+    done = actions_words(result.actions)
+    parts = [
+        f"# Calibration {escape(data.window.name)}",
+        f"{escape(counts_words(data.stories))}.",
+        found,
+        f"Done: {escape(done, 1_000)}." if done else "",
+        *map(escape, data.notes),
+        "## Pages",
+        links,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escape(text: str, length: int = 400) -> str:
+    """A text from the data in one line, escaped so that Markdown shows every character of it.
+
+    >>> escape("a|b <img> [x](y)")
+    'a\\\\|b \\\\<img\\\\> \\\\[x\\\\]\\\\(y\\\\)'
+    """
+    return _SPECIAL.sub(r"\\\1", clean(text, length))
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

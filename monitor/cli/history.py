@@ -33,8 +33,6 @@ from monitor.report.element import Cell
 from monitor.report.explanation import VerdictContext, document, explain, sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
-from monitor.report.markdown import report_markdown
-from monitor.report.summary import summary_html
 from monitor.report.terminal import element_view, history_view, report_view
 from monitor.report.words import listed
 
@@ -186,7 +184,7 @@ def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
 @cli.app.command(
     epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
     "calmon report --label billing --html billing.html  ·  "
-    "calmon report --label billing --target 0.98  ·  calmon report --label '*'  ·  calmon report --markdown report.md"
+    "calmon report --label billing --target 0.98  ·  calmon report --label '*'"
 )
 def report(
     week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
@@ -200,9 +198,8 @@ def report(
     ] = TARGET_ACCURACY,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write the summary to this file; with --label, all about that label."),
+        typer.Option("--html", help="Write it to this file as one page that needs nothing else."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     more: Annotated[
         bool,
         typer.Option(
@@ -213,10 +210,10 @@ def report(
     ] = False,
     json_output: cli.JsonFlag = False,
 ) -> None:
-    """Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.
+    """A week: the story of each label that needs somebody, and the estimates of all; with --label, its evidence too.
 
-    As tables, as pages (a summary, and one a label with every figure), as Markdown or as JSON. Reads the history only;
-    --more prints further tables of one label instead, some of which read the warehouse.
+    As text, as one page or as JSON. Automation is told of the newest week only. Reads the history only; --more prints
+    further tables of one label instead, some of which read the warehouse.
     """
     if more and label is None:
         raise cli.fail("--more is about one label: give --label L, or '*' for the source as a whole", cli.USAGE)
@@ -231,15 +228,14 @@ def report(
             _print_more(opened, data, window, json_output=json_output)
             return
         if html is not None:
-            _write(html, summary_html(data) if label is None else html_report(data))
-        if markdown is not None:
-            _write(markdown, report_markdown(data))
+            cli.write(html, html_report(data), folders=True)
+            cli.err.print(f"written: {html}", markup=False, soft_wrap=True)
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             shown = {(one.subject.source, one.subject.label) for one in data.subjects}
             kept = [e for e in estimates if (e.subject.source, e.subject.label) in shown]
             typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
-        elif html is None and markdown is None:
+        elif html is None:
             cli.out.print(report_view(data, full=label is not None))
 
 
@@ -263,11 +259,6 @@ def _print_more(opened: Monitor, data: ReportData, window: Window, *, json_outpu
 def _row(row: Sequence[Cell]) -> list[object]:
     names = [cell.label if isinstance(cell, Subject) else cell for cell in row]
     return [asdict(cell) if isinstance(cell, Interval) else cell for cell in names]
-
-
-def _write(path: Path, text: str) -> None:
-    cli.write(path, text, folders=True)
-    cli.err.print(f"written: {path}", markup=False, soft_wrap=True)
 
 
 def _explained(opened: Monitor, data: ReportData, source: str) -> ReportData:

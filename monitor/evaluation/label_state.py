@@ -2,7 +2,7 @@
 
 The page, the terminal, Markdown, the exports, the run's summary, the dashboard and /metrics all use it.
 A label is ``ok`` only where every one of its rules was evaluated and is within its threshold. The handbook's traffic
-light is separate: a band of the numbers, shown as "level" (:mod:`monitor.report.conclusions`).
+light is separate: a band of the numbers, shown as "level" (:func:`monitor.report.data.level`).
 """
 
 from __future__ import annotations

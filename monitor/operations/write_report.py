@@ -10,7 +10,7 @@ from monitor.core.records import Window
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
 from monitor.report.detail import TARGET_ACCURACY
-from monitor.report.summary import summary_html
+from monitor.report.html import html_report
 
 
 def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURACY) -> ReportData:
@@ -19,8 +19,8 @@ def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURA
 
 
 def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the summary of one window, by default beside the run; returns its path and its data."""
+    """Write the page of one window, by default beside the run; returns its path and its data."""
     data = report_of(monitor, window)
     target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
-    write_whole(target, summary_html(data))
+    write_whole(target, html_report(data))
     return target, data

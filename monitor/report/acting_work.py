@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from monitor.automation.harm import TimeOn
-from monitor.core.counts import Counts
+from monitor.core.counts import CELLS, Counts
 from monitor.inference.selective import excess_errors
-from monitor.report.acting_harm import acted_from
 from monitor.report.figures.automation_work import LabelWork
 
 
@@ -47,3 +48,22 @@ def _work(counts: Counts, weight: float, on: float, configured: Configured, conf
         high=None if found is None else weight * found.high,
         cost=configured.cost,
     )
+
+
+def acted_from(counts: Counts, score: float, configured: float) -> Counts:
+    """The counts as if rows had acted alone from ``score`` on; ``counts`` itself if they did.
+
+    Rows are counted by cells of scores. Those in the cell of the score itself are kept as they were read, if they were
+    read with a threshold in that cell, as ``configured`` is, or with a lower one.
+    """
+    edge = _cell(score)
+    at, above = counts.cell == edge, counts.cell > edge
+    is_lower = bool((counts.automated & (counts.cell <= edge)).any())
+    is_higher = bool((counts.predicted & ~counts.automated & above).any())
+    as_read = is_lower or (not is_higher and _cell(configured) == edge)
+    wanted = counts.predicted & (above | (at & counts.automated if as_read else at))
+    return counts if np.array_equal(wanted, counts.automated) else replace(counts, automated=wanted)
+
+
+def _cell(score: float) -> int:
+    return int(np.floor(score * CELLS + 0.5))

@@ -1,16 +1,13 @@
-"""Estimates before the truth as a sentence and as a table; both say that they are estimates."""
+"""Estimates before the truth as a sentence that says that they are estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from monitor.core.records import Estimate, Interval, Where
 from monitor.core.wording import count_of, percent
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
-from monitor.report.data import SubjectReport
-from monitor.report.detail import Detail
-from monitor.report.element import Cell, Element
 
 SHOWN: Mapping[tuple[str, Where], str] = {
     ("expected_accuracy", "all"): "accuracy",
@@ -43,21 +40,3 @@ def _value_text(found: Interval, metric: str) -> str:
     if metric != "expected_accuracy":
         return words.measured(found)
     return f"{percent(found.value)} ({percent(found.low)} to {percent(found.high)})"
-
-
-def before_truth(found: Sequence[tuple[SubjectReport, Detail]]) -> Element:
-    """The waiting rows of each label, and what is expected of them."""
-    rows: list[tuple[Cell, ...]] = []
-    for report, detail in found:
-        first = next((e for e in detail.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
-        if first is not None:
-            known = first.detail.get("known")
-            counts = f"{first.n:,}", "–" if known is None else f"{known:,}"
-            rows.append((report.subject, *counts, *(detail.interval(*key) or "–" for key in SHOWN)))
-    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
-    note = (
-        "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
-        "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
-        "newest judged windows have shown that they do not, the map is that of these windows."
-    )
-    return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,25 +10,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from monitor.core.records import Interval, Subject, Where
-from monitor.core.wording import OVERCONFIDENCE, count_of
-from monitor.evaluation.label_state import outcome_text
-from monitor.report import elements, words
-from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
-from monitor.report.detail import Detail
+from monitor.core.records import Interval, Subject
+from monitor.core.wording import count_of
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport
 from monitor.report.element import Element
-from monitor.report.figures.curves import Curve, curve_svg
-from monitor.report.figures.evidence import evidence_data, evidence_svg
 from monitor.report.figures.panels import reliability_svg, trend_svg
-from monitor.report.figures.scale import Scale
+from monitor.report.figures.scale import scale_of
 from monitor.report.figures.trend import Trend
-from monitor.report.markdown import finding_text
 from monitor.report.shift_words import shift_sentence
+from monitor.report.tables import of_all, of_one, ranges
+from monitor.story.label import story_lines
+from monitor.story.window import counts_words
 
-RARE = 0.1
-"""The share of hits below which the precision-recall curve says more than the ROC."""
-MAIN_TREND: tuple[str, Where] = ("ece", "all")
-_ERRORS = {"ece": "ECE", "mce": "MCE"}
 POLICY = (
     "default-src 'none'; script-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -48,43 +41,24 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One subject of the page with its figures."""
+    """One subject of the page: its story, a figure of its trend and one of its reliability, and the evidence."""
 
     id: str
     report: SubjectReport
-    main: Figure | None
-    reliability: Figure | None
-    small: tuple[Figure, ...]
-    curves: tuple[Figure, ...]
-    evidence: tuple[Figure, ...]
-
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        """All figures, in the order of the page."""
-        found = (self.main, self.reliability, *self.small, *self.curves, *self.evidence)
-        return tuple(figure for figure in found if figure is not None)
-
-    @property
-    def tables(self) -> tuple[Element, ...]:
-        """The tables about this label alone, and that of its recalibration."""
-        report, detail = self.report, self.report.detail
-        gains = () if detail is None or not detail.gains else (elements.recalibration([(report, detail)]),)
-        return (*elements.apart_from_segments(report), *gains)
+    lines: list[str]
+    figures: tuple[Figure, ...]
+    tables: tuple[Element, ...]
 
 
 def html_report(data: ReportData) -> str:
     """The page as one string; the same data give the same bytes."""
-    scales = data.scales
     return page(
         "report.html.j2",
         data=data,
-        sections=[_section(f"s{k}", report, data, scales) for k, report in enumerate(data.by_attention)],
-        tables=elements.of_selection(data),
-        headline=headline(data),
+        counts=counts_words(data.stories),
+        sections=[_section(f"s{place}", report, data) for place, report in enumerate(data.by_attention)],
+        tables=[*of_all(data), *(each for each in [ranges(data)] if each.rows)],
         shift_sentence=shift_sentence(data.shifts, data.shifted),
-        shifted=[found.result for found in data.shifted],
-        at=at_text(data),
-        now=now_text(data),
     )
 
 
@@ -94,41 +68,20 @@ def page(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=style, policy=POLICY, **values)
 
 
-def _section(name: str, report: SubjectReport, data: ReportData, scales: Mapping[tuple[str, Where], Scale]) -> Section:
-    drawn = {(trend.metric, trend.where): trend for trend in report.trends if not trend.empty}
-    figures = {
-        key: Figure(words.metric_name(*key), trend_svg(trend, scales[key], trend_summary(trend)), threshold_note(trend))
-        for key, trend in drawn.items()
-    }
-    main, reliability = figures.pop(MAIN_TREND, None), _reliability_figure(report, data.window.name)
-    curves = () if report.detail is None else tuple(_curve_figures(report.detail, data))
-    evidence = tuple(Figure(f"Evidence of {line.rule}", evidence_svg(line)) for line in evidence_data(report.verdicts))
-    return Section(name, report, main, reliability, tuple(figures.values()), curves, evidence)
+def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
+    lines = ["No rule judged it"] if report.story is None else story_lines(report.story)
+    figures = (_trend_figure(report.trend), _reliability_figure(report, data.window.name))
+    drawn = tuple(figure for figure in figures if figure is not None)
+    return Section(name, report, lines, drawn, of_one(report, data.target))
 
 
-def _curve_figures(detail: Detail, data: ReportData) -> Iterator[Figure]:
-    acts_from = f"automate_at {detail.automate_at:.2f}"
-    if (curve := detail.risk_coverage) is not None:
-        note = elements.threshold_text(detail, data.target)
-        yield Figure("Risk and coverage", curve_svg(curve, _summary(curve)), note)
-    if (curve := detail.roc) is not None:
-        yield Figure("ROC", curve_svg(curve, _summary(curve)), acts_from)
-    if (curve := detail.precision_recall) is not None:
-        note = "read this one: few rows are true" if curve.reference[0][1] < RARE else acts_from
-        yield Figure("Precision and recall", curve_svg(curve, _summary(curve)), note)
-    for k, bins in detail.ranks.items():
-        error = detail.interval(f"ece_at_{k}")
-        note = "" if error is None else f"ECE@{k} {words.measured(error)}"
-        yield Figure(f"Reliability at {k}", reliability_svg(bins, (data.window.name, "")), note)
-
-
-def _summary(curve: Curve) -> str:
-    text, chosen = f"{curve.name} curve", curve.chosen
-    text += "" if curve.area is None else f", area {words.number(curve.area)}"
-    if chosen is not None and chosen.threshold is not None:
-        text += f"; at score {chosen.threshold:.4f} the {curve.x_title} is {words.number(chosen.x)}"
-        text += f", the {curve.y_title} {words.number(chosen.y)}"
-    return f"{text}."
+def _trend_figure(trend: Trend | None) -> Figure | None:
+    if trend is None or trend.empty:
+        return None
+    limits = [value for point in trend.points for value in (point.value, point.low, point.high)]
+    scale = scale_of(trend.metric, [*limits, trend.baseline], [line.level for line in trend.thresholds])
+    title = words.metric_name(trend.metric, trend.where)
+    return Figure(title, trend_svg(trend, scale, trend_summary(trend)), threshold_note(trend))
 
 
 def threshold_note(trend: Trend) -> str:
@@ -154,9 +107,7 @@ def _reliability_figure(report: SubjectReport, window: str) -> Figure | None:
     bins = report.reliability
     if bins is None or not bins.points:
         return None
-    errors = {title: report.detail.interval(metric) for metric, title in _ERRORS.items()} if report.detail else {}
-    note = "; ".join(f"{title} {words.measured(found)}" for title, found in errors.items() if found is not None)
-    return Figure("Reliability", reliability_svg(bins, (window, "baseline" if bins.baseline else "")), note)
+    return Figure("Reliability", reliability_svg(bins, (window, "baseline" if bins.baseline else "")))
 
 
 @cache
@@ -165,14 +116,7 @@ def environment() -> Environment:
     loader = PackageLoader("monitor.report", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(
-        words=words,
-        count_of=count_of,
-        finding_text=finding_text,
-        outcome_text=outcome_text,
-        detail_text=elements.detail_text,
-        overconfidence=OVERCONFIDENCE,
-    )
+    found.globals.update(words=words, count_of=count_of)
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)
     found.tests["marked"] = lambda cell: isinstance(cell, tuple)

@@ -98,7 +98,7 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
     return {"id": verdict.id, "rule": verdict.rule, **subject, **about, **numbers, **sizes, **marked}
 
 
-def label_row(diagnosis: Diagnosis, automation: AutomationState) -> dict[str, Any]:
+def label_row(diagnosis: Diagnosis, automation: AutomationState | None) -> dict[str, Any]:
     """What is the matter with one label; ``cause`` and ``advice`` are empty where there is none."""
     since, cost, segment = diagnosis.since, diagnosis.cost, diagnosis.segment
     numbers = ("items", "correct", "claimed", "extra_errors")

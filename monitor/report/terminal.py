@@ -19,7 +19,6 @@ from monitor.core.records import (
     Action,
     Estimate,
     Interval,
-    Outcome,
     RejectedRows,
     RejectReason,
     Subject,
@@ -29,30 +28,23 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
-from monitor.core.wording import as_judged, clean, count_of, maturity_words
-from monitor.evaluation.before_truth import MARK
+from monitor.core.wording import clean, count_of, maturity_words
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_state import LabelState, State, state_of
 from monitor.report import expected, words
-from monitor.report.conclusions import Level
 from monitor.report.console import plain_table
-from monitor.report.data import ReportData, SubjectReport, at_text, headline, now_text
+from monitor.report.data import ReportData
 from monitor.report.element import Cell, Element
-from monitor.report.elements import of_all, of_one
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import sparkline
-from monitor.report.figures.trend import Trend
+from monitor.report.shift_words import shift_sentence
+from monitor.report.tables import of_all, of_one
 from monitor.story.label import LabelStory, story_lines
 from monitor.story.window import actions_words, counts_words, doubts, needing
 
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
 Series = tuple[Subject, str, Where]
-LEVEL_LEGEND = (
-    "Level, the handbook's bands of the debiased values, no verdict: red if ECE > 0.15, AUC < 0.75 or MCE > 0.20; "
-    "green if ECE <= 0.05, AUC >= 0.80 and MCE <= 0.15; grey if not known or not evaluated; else amber."
-)
-_LEVELS: Mapping[Level, str] = {"red": "red", "amber": "yellow", "green": "", "grey": "dim"}
 _STORY = {DiagnosisState.UNSAFE: "bold red", DiagnosisState.DEGRADED: "yellow", DiagnosisState.CANNOT_TELL: "magenta"}
 _STATES: Mapping[State, str] = {
     State.BREACH: "bold red",
@@ -61,13 +53,7 @@ _STATES: Mapping[State, str] = {
     State.OK: "green",
     State.NO_RULE: "dim",
 }
-_NAME_WIDTH, _STATE_WIDTH, _WIDE_STATE, _RULES_WIDTH = 18, 20, 42, 9
-_OUTCOMES: Mapping[Outcome, str] = {
-    "breach": "bold red",
-    "unconfirmed": "yellow",
-    "ok": "green",
-    "not_evaluated": "dim",
-}
+_NAME_WIDTH, _RULES_WIDTH = 18, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,57 +169,11 @@ def _history_table(rows: Sequence[HistoryRow], shown: int, most: int) -> Table:
     return table
 
 
-def label_table(data: ReportData, *, brief: bool = False) -> RenderableType:
-    """Each label: its state, name, ECE with its change and trend, its switch at the run, the handbook's level.
-
-    ``brief``: one line for each label with its worst state only, and no sentence about the window.
-    """
-    trends = [trend for report in data.subjects if (trend := report.trend("ece")) is not None]
-    most = max((len(trend.points) for trend in trends), default=0)
-    return _Fitted(
-        lambda shown, width: _label_table(data, trends, shown, width, brief=brief), min(max(most, 1), SPARKS)
-    )
-
-
-def _label_table(data: ReportData, trends: Sequence[Trend], shown: int, width: int, *, brief: bool) -> Table:
-    levels = [line.level for trend in trends if not trend.empty for line in trend.thresholds]
-    scale = scale_of("ece", [value for trend in trends for value in trend.values[-shown:]], levels)
-    title = "" if brief else f"{data.window.name}: {headline(data)}"
-    table = _table(title, ("state", "label"), ("ECE", "change"), ("trend", "acts", "level"))
-    for report in data.by_attention:
-        state, *rest = _label_row(report, data, scale, shown, _WIDE_STATE if width > 110 else _STATE_WIDTH)
-        worst = Text(report.state.clauses[0].what, style=_STATES[report.state.state])
-        table.add_row(worst if brief else state, *rest)
-    drawn = min(shown, max((len(trend.points) for trend in trends), default=0))
-    table.caption = f"trend: ECE of the last {count_of(drawn, data.unit)}, one scale for all labels, {scale.words}"
-    return table
-
-
-def verdict_table(verdicts: Iterable[Verdict]) -> Table:
-    """Every verdict with its numbers: breaches first, then unconfirmed, not evaluated, ok.
-
-    Below the rule is its reason, below the label the verdict's id, for ``calmon explain``; ``p`` is adjusted. Below the
-    value: over how many windows it was pooled, or that it is an estimate before the truth.
-    """
-    table = _table("Verdicts", ("rule", "label"), ("value", "change", "limit", "p", "n"), ())
-    order: dict[Outcome, int] = {"breach": 0, "unconfirmed": 1, "not_evaluated": 2, "ok": 3}
-    for v in sorted(verdicts, key=lambda v: (order[v.outcome], v.subject.name, v.rule)):
-        rule = Text(f"{v.rule}\n").append(words.reason_text(v), style=_OUTCOMES[v.outcome])
-        label = _name(v.subject).append(f"\n{v.id[:12]}", style="dim")
-        judged = as_judged(v)
-        below = "estimate" if v.detail.get(MARK) else words.pooled(v.windows, UNITS[v.window.schedule])
-        value = f"{words.number(judged.value)}\n{below}".rstrip()
-        limits = words.number(judged.change, sign=True), words.number(v.threshold)
-        table.add_row(rule, label, value, *limits, words.p_text(v.p_adjusted), f"{v.n:,}")
-    return table
-
-
 def run_summary(
     evaluated: Sequence[Evaluated], stories: Sequence[LabelStory], actions: Sequence[Action] = ()
 ) -> RenderableType:
     """A run: the story of each label that needs somebody, what cannot be told, counts, the data, what was done."""
-    shown: list[RenderableType] = [*map(story_text, needing(stories))]
-    shown += [Text(f"{line}.", style=_STORY[DiagnosisState.CANNOT_TELL]) for line in doubts(stories)]
+    shown: list[RenderableType] = stories_view(stories)
     windows = ", ".join(dict.fromkeys(part.window.name for part in evaluated))
     shown.append(Text(f"{windows}: {counts_words(stories)}.", style="bold"))
     shown += [line for part in evaluated for line in _source_lines(part)]
@@ -252,30 +192,33 @@ def story_text(story: LabelStory) -> RenderableType:
 
 
 def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
-    """Everything about a window, as ``calmon report`` prints it; ``full``: with each label's own tables."""
-    not_ok = [v for v in data.verdicts if v.outcome != "ok"]
-    shown: list[RenderableType] = [
-        Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim"),
-        label_table(data),
-        Text(f"automation: {at_text(data)}. {now_text(data)}".rstrip(), style="dim"),
-        Text(LEVEL_LEGEND, style="dim"),
-    ]
-    if not data.subjects:
-        run = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
-        shown.append(Text(f"next: {run} {data.window.name}"))
-    if not_ok:
-        shown += [verdict_table(not_ok), Text("Why one is what it is: calmon explain ID, with the id below its label")]
+    """A window, as ``calmon report`` prints it: stories, counts, estimates; ``full``: with each label's own tables."""
+    shown: list[RenderableType] = [Text(f"{words.window_text(data.window, data.tz)} ({data.zone})", style="dim")]
+    if data.subjects:
+        shown += stories_view(data.stories)
+        shown.append(Text(f"{data.window.name}: {counts_words(data.stories)}.", style="bold"))
+    else:
+        command = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
+        shown += [Text(f"{data.nothing}."), Text(f"next: {command} {data.window.name}")]
     shown += [part for element in of_all(data) for part in element_view(element)]
     for report in data.by_attention if full else ():
-        if parts := [part for element in of_one(report) for part in element_view(element)]:
-            shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *parts]
-    if data.quality:
-        table = _table("Rejected rows", ("source", "reason"), ("rows",), ())
-        for q in data.quality:
-            table.add_row(Text(clean(q.source)), Text(q.reason.replace("_", " ")), f"{q.rows:,}")
-        shown.append(table)
+        tables = [part for element in of_one(report, data.target) for part in element_view(element)]
+        shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *tables] if tables else []
+    shown += [
+        Text(f"{clean(q.source)}: {count_of(q.rows, 'row')} rejected, {q.reason.replace('_', ' ')}")
+        for q in data.quality
+        if q.rows
+    ]
+    if shifts := shift_sentence(data.shifts, data.shifted):
+        shown.append(Text(shifts))
     shown += [Text(f"note: {clean(note, length=400)}", style="dim") for note in data.notes]
     return Group(*shown)
+
+
+def stories_view(stories: Sequence[LabelStory]) -> list[RenderableType]:
+    """The story of each label that needs somebody, then a line for each that cannot be judged."""
+    lines = [Text(f"{line}.", style=_STORY[DiagnosisState.CANNOT_TELL]) for line in doubts(stories)]
+    return [*map(story_text, needing(stories)), *lines]
 
 
 def element_view(element: Element) -> list[RenderableType]:
@@ -313,26 +256,6 @@ def _history_row(
     values = tuple(series[window].interval.value if window in series else None for window in shown)
     levels = tuple(level for level in limits.values() if level is not None)
     return HistoryRow(*key, names, values, series[newest], state_of(now), levels)
-
-
-def _label_row(
-    report: SubjectReport, data: ReportData, scale: Scale, shown: int, width: int
-) -> Sequence[RenderableType]:
-    trend, state, change = report.trend("ece"), report.state, report.change
-    pooled = words.pooled(change.windows, data.unit, change.value)
-    then, now = report.switch, report.switch_now
-    acts = ["–" if then is None else then.words]
-    if then is not None and now is not None and now.words != then.words:
-        acts.append(f"now {now.words}")
-    return (
-        Text(_lines([line.replace("_", " ") for line in state.lines], width), style=_STATES[state.state]),
-        _name(report.subject),
-        words.number(report.value("ece")),
-        _lines([words.number(change.change, sign=True), *([pooled] if pooled else [])], 8),
-        Text(sparkline(trend.values[-shown:] if trend else (), scale), overflow="fold"),
-        Text(_lines(acts, 8), style="red" if then and then.state != "on" else ""),
-        Text(report.level, style=_LEVELS[report.level]),
-    )
 
 
 def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[RenderableType]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from monitor.config.model import Rule
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem
 from monitor.core.records import (
     Estimate,
     Interval,
@@ -24,10 +25,12 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.windows import span, week
-from monitor.report.data import BaselineLine, ReportData, ReportNote, SubjectReport, switch_line
-from monitor.report.detail import LabelContext, detail_of
+from monitor.report.data import ReportData, ReportNote, SubjectReport
+from monitor.report.detail import detail_of
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.trend import trend_data
+from monitor.story.label import LabelStory, label_story
+from monitor.story.switch import switch_story
 
 UTC_ZONE = ZoneInfo("UTC")
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
@@ -119,6 +122,20 @@ def verdict(estimate: Estimate, rule: Rule, baseline: float) -> Verdict:
     )  # fmt: skip
 
 
+def told(label: str | None, verdicts: Sequence[Verdict], window: Window) -> LabelStory:
+    """The story of a label by its verdicts."""
+    breaches = [v for v in verdicts if v.outcome == "breach"]
+    critical = any(v.severity == "critical" for v in breaches)
+    state = DiagnosisState.UNSAFE if critical else DiagnosisState.DEGRADED if breaches else DiagnosisState.FINE
+    diagnosis = Diagnosis(
+        "tickets", label, window, state, LabelProblem.MISCALIBRATED if breaches else None,
+        because=tuple(v.id for v in breaches),
+    )  # fmt: skip
+    switch = switch_story(SwitchState("tickets", label), NOW, whole=None)
+    trouble = diagnosis if breaches else None
+    return label_story(diagnosis, as_of=NOW, trouble=trouble, switch=switch, lead=breaches[0] if breaches else None)
+
+
 def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Estimate], list[Verdict], SubjectReport]:
     """All estimates and verdicts of one label, and its part of the report."""
     rng = np.random.default_rng(seed)
@@ -135,39 +152,17 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
         for rule in RULES
         if (rule.metric, rule.where) == (e.metric, e.where)
     ]
-    trends = tuple(
-        trend_data(m, w, estimates, verdicts, windows=weeks, baseline=base[m, w], rules=RULES) for m, w in base
-    )
-    off = story.gap > 0.08
-    state = SwitchState(
-        "tickets",
-        story.label,
-        "off" if off else "on",
-        lease_until=datetime(2026, 11, 25, tzinfo=UTC),
-        actor="run",
-        reason="automated-overconfidence: above threshold" if off else "",
-        changed_at=NOW,
-        version=2,
-    )
     now = weeks[-1]
     current = tuple(v for v in verdicts if v.window == now)
-    known = LabelContext(0.8, evaluated=True, ece_rise=0.01, verdicts=current)
     report = SubjectReport(
         subject,
-        trends,
+        told(story.label, current, now),
+        trend_data("ece", "all", estimates, verdicts, windows=weeks, baseline=base["ece", "all"], rules=RULES),
         current,
         reliability_data(bin_counts(by_week[now], edges), bin_counts(old, edges)),
-        BaselineLine(
-            1,
-            weeks[0].start,
-            weeks[min(8, len(weeks) - 1)].start,
-            weeks[0].name,
-            weeks[min(7, len(weeks) - 1)].name,
-            20000,
+        detail=detail_of(
+            by_week[now], [e for e in estimates if e.window == now], automate_at=0.8, target=0.95, confidence=0.95
         ),
-        switch_line(state, NOW),
-        switch_line(state, NOW),
-        detail=detail_of(by_week[now], [e for e in estimates if e.window == now], known, 0.95),
     )
     return estimates, verdicts, report
 
@@ -183,10 +178,6 @@ def report_data(stories: Sequence[Story] = STORIES, *, weeks: int = 26) -> Repor
         generated_at=NOW,
         subjects=tuple(parts),
         quality=(RejectedRows("tickets", "score_out_of_range", 3), RejectedRows("tickets", "duplicate", 41)),
-        verdicts=tuple(v for part in parts for v in part.verdicts),
-        automation=tuple(part.switch for part in parts if part.switch is not None),
-        automation_now=tuple(part.switch_now for part in parts if part.switch_now is not None),
-        switched_at=NOW,
         shifts=(shift,),
         noted=(ReportNote("Model versions in this window: v7 (2,310 rows), v6 (190 rows)."),),
     )

@@ -12,7 +12,7 @@ from sklearn import metrics as sk
 from monitor.core.records import Subject
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics.class_tables import ClassTables, as_detail, class_tables, of_detail
-from monitor.report.class_elements import of_classes
+from monitor.report.tables import tables_of_classes
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 
 
@@ -61,7 +61,7 @@ def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
     assert found.hard.tolist() == [[3, 0], [0, 0]]
     assert np.isnan(found.shares[1]).all()
     assert [(one.precision, one.recall, one.support) for one in found.classes] == [(1.0, 1.0, 3.0), (None, None, 0.0)]
-    rows = of_classes("mails", found)[2].rows
+    rows = tables_of_classes("mails", found)[2].rows
     assert rows == ((Subject("mails", "a"), "1", "100%", "0.0%"), (Subject("mails", "b"), "2", "–", "–"))
 
 

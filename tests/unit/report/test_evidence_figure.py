@@ -9,7 +9,6 @@ import pytest
 
 from monitor.core.records import Verdict
 from monitor.report.figures.evidence import evidence_data, evidence_summary, evidence_svg
-from monitor.report.html import html_report
 from tests.fakes.report_data import report_data
 
 PATH = [["2026-W44", 20, 0.9, 0.95, 0.004], ["2026-W45", 19, 0.9, 0.7, 310.0], ["2026-W46", 21, 0.9, 0.71, 23_150.0]]
@@ -44,12 +43,3 @@ def test_the_dashboard_s_line_grows_to_the_level_that_is_needed_and_names_every_
         "2026-W46: evidence 23,150; 21 rows, scores claimed 0.900, 0.710 correct",
     ]
     assert drawn.count('class="breach"') == 1
-
-
-def test_the_page_draws_it_for_its_label(verdict: Verdict) -> None:
-    data = report_data()
-    first, *others = data.subjects
-    page = html_report(replace(data, subjects=(replace(first, verdicts=(*first.verdicts, verdict)), *others)))
-    assert "needed: 10,400" in page
-    assert "Evidence of lasting-overconfidence from 2026-W44" in page
-    assert "10,400 needed" not in html_report(data)

@@ -25,7 +25,7 @@ SPANS = windows(26)
 
 def billing() -> tuple[Trend, list[object]]:
     estimates, _, report = history(STORIES[1], 101, SPANS)
-    trend = report.trend("ece")
+    trend = report.trend
     assert trend is not None
     return trend, list(estimates)
 
@@ -35,7 +35,7 @@ UNIT = Scale(0.0, 1.0)
 
 def test_a_drawn_trend_has_every_number_and_a_band_torn_where_windows_are_missing() -> None:
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
-    trend = report.trend("ece")
+    trend = report.trend
     assert trend is not None
     drawn = trend_svg(trend, UNIT, "ECE of gap")
     assert re.findall("<title>([^<]*)</title>", drawn) == [
@@ -91,7 +91,7 @@ def test_the_level_of_an_increase_is_above_the_baseline_of_its_verdict() -> None
 
 def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated() -> None:
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
-    trend = report.trend("ece")
+    trend = report.trend
     assert trend is not None
     assert [point.window for point in trend.points] == [window.name for window in SPANS]
     assert [k for k, value in enumerate(trend.values) if value is None] == [12, 13]
@@ -111,7 +111,7 @@ def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn(
 
 def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
     _, verdicts, report = history(STORIES[1], 101, SPANS)
-    trend = report.trend("ece")
+    trend = report.trend
     assert trend is not None
     wanted = {v.window.name: (v.id,) for v in verdicts if v.metric == "ece" and v.outcome == "breach"}
     assert wanted

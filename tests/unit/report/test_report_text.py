@@ -7,7 +7,6 @@ import io
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -16,22 +15,13 @@ import pytest
 from rich.console import Console, RenderableType
 
 from monitor.config.model import AutomationConfig, Config, SourceConfig
-from monitor.core.records import Action, Estimate, Interval, Reason, Subject, Verdict
+from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
 from monitor.core.windows import week
 from monitor.evaluation.label_state import State
-from monitor.report import export
-from monitor.report.conclusions import level
+from monitor.report import export, words
 from monitor.report.console import plain_table
-from monitor.report.data import ReportData
-from monitor.report.markdown import escape, labels_markdown, summary_markdown, trend_markdown
-from monitor.report.terminal import (
-    history_rows,
-    history_table,
-    history_view,
-    label_table,
-    report_view,
-    verdict_table,
-)
+from monitor.report.data import ReportData, level, only
+from monitor.report.terminal import history_rows, history_table, history_view, report_view
 from tests.fakes.report_data import HOSTILE, STORIES, Story, history, report_data, windows
 
 SPANS = windows(26)
@@ -55,36 +45,53 @@ def data() -> ReportData:
     return report_data()
 
 
-def words_of(verdict: Verdict) -> str:
-    return verdict.reason.replace("_", " ")
+def test_a_report_tells_the_stories_then_counts_then_the_estimates_of_all(data: ReportData) -> None:
+    text = drawn(report_view(data), 100)
+    assert text.index("billing must not act alone") < text.index("2026-W46: 6 labels: 2 must not act alone, 4 fine.")
+    assert text.index("2026-W46: 6 labels") < text.index("Estimates")
+    for report in data.subjects:
+        assert f"{words.number(report.value('ece'))} " in text
+    assert "tickets: 41 rows rejected, duplicate" in text
+    assert "Verdicts" not in text
+    full = drawn(report_view(only(data, label="billing"), full=True), 140)
+    assert {"Verdicts", "Reliability", "Risk", "Threshold", "Scores"} <= set(full.split())
+    assert "refund" not in full
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_a_report_is_no_wider_than_the_terminal_and_its_numbers_are_whole(data: ReportData, width: int) -> None:
+    calm = replace(data, subjects=tuple(r for r in data.subjects if r.subject.label != HOSTILE))
+    text = drawn(report_view(calm), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    values = {f"{value:.3f}" for report in calm.subjects if (value := report.value("ece")) is not None}
+    assert values <= set(re.findall(r"\d\.\d+", text))
+
+
+def test_names_are_never_markup_and_cannot_move_the_cursor(data: ReportData) -> None:
+    assert "[red]" in drawn(report_view(data))
+    report = replace(data.subjects[0], subject=Subject("tickets", "a\x1b[2Jb\u202ec"))
+    shown = drawn(report_view(replace(data, subjects=(report,))))
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_a_window_without_results_is_said_to_have_none_and_never_to_be_fine(data: ReportData) -> None:
+    text = drawn(report_view(replace(data, subjects=(), quality=(), noted=(), shifts=())))
+    assert text.splitlines()[1:] == [
+        "Nothing of this window is in the history.", "next: calmon run weekly --week 2026-W46",
+    ]  # fmt: skip
+
+
+def test_the_light_is_one_of_numbers_alone(data: ReportData) -> None:
+    assert level(0.02, 0.91, 0.16) == "amber"
+    assert [level(0.16, 0.9, 0.1), level(0.1, 0.74, 0.1), level(0.1, 0.9, 0.21), level(0.04, 0.8, None)] == [
+        "red", "red", "red", "amber",
+    ]  # fmt: skip
+    assert {report.level for report in data.subjects} <= {"green", "amber", "red"}
 
 
 def past(story: Story = STORIES[1]) -> tuple[list[Estimate], list[Verdict]]:
     estimates, verdicts, _ = history(story, 101, SPANS)
     return estimates, verdicts
-
-
-@pytest.mark.parametrize(
-    ("ece", "auc", "mce", "wanted"),
-    [
-        (0.05, 0.80, 0.15, "green"),
-        (0.0501, 0.80, 0.15, "amber"),
-        (0.05, 0.7999, 0.15, "amber"),
-        (0.05, 0.80, 0.1501, "amber"),
-        (0.15, 0.75, 0.20, "amber"),
-        (0.1501, 0.90, 0.10, "red"),
-        (0.01, 0.7499, 0.10, "red"),
-        (0.01, 0.90, 0.2001, "red"),
-        (None, None, None, "grey"),
-        (None, 0.5, None, "red"),
-    ],
-)
-def test_the_level_follows_the_bands(ece: float | None, auc: float | None, mce: float | None, wanted: str) -> None:
-    assert level(ece, auc, mce) == wanted
-
-
-def test_what_was_not_evaluated_is_grey_however_bad_it_looks() -> None:
-    assert level(0.4, 0.5, 0.9, evaluated=False) == "grey"
 
 
 def test_a_history_row_keeps_gaps_and_knows_first_last_and_outcome() -> None:
@@ -162,35 +169,6 @@ def test_windows_of_two_time_zones_are_two_series_and_said_to_be() -> None:
     assert text.count("tickets/billing") == 2
 
 
-def test_the_change_of_pooled_windows_says_so_beside_their_value(data: ReportData) -> None:
-    report = next(r for r in data.subjects if r.subject.label == "billing")
-    pooled = tuple(replace(v, windows=4, value=0.0613) if v.metric == "ece" else v for v in report.verdicts)
-    shown = replace(data, subjects=(replace(report, verdicts=pooled),), verdicts=pooled)
-    text = drawn(label_table(shown))
-    assert [word for word in ("4 weeks", "pooled:", "0.061") if word not in text] == []
-    assert "4 weeks pooled: 0.061" in labels_markdown(shown)
-    assert "4 weeks pooled" in drawn(verdict_table(pooled))
-
-
-def test_a_past_week_shows_the_switch_of_its_run_and_that_of_now_apart(data: ReportData) -> None:
-    off = tuple(replace(line, state="off") for line in data.automation)
-    now = replace(data, automation_now=off, generated_at=data.generated_at + timedelta(days=30))
-    for text in (drawn(report_view(now)), summary_markdown(now)):
-        told = " ".join(text.split())
-        assert "automation off for 1 of 6 labels at the run (16 Nov 2026 06:30)" in told
-        assert "Automation now (16 Dec 2026 06:30): off for 6 of 6 labels." in told
-
-
-def test_no_label_is_ok_in_any_text_where_a_rule_was_not_evaluated(data: ReportData) -> None:
-    report = data.subjects[0]
-    some = (replace(report.verdicts[0], outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS), *report.verdicts[1:])
-    shown = replace(data, subjects=(replace(report, verdicts=some),), verdicts=some)
-    for text in (drawn(report_view(shown)), summary_markdown(shown)):
-        assert "within thresholds" not in text
-        assert "0 of 1 label in breach; 1 with rules not evaluated" in " ".join(text.split())
-        assert "too few rows" in text.replace("_", " ").replace("\\", "")
-
-
 def test_segments_stay_out_of_the_history_table() -> None:
     estimates, _ = past()
     segment = replace(estimates[0], subject=Subject("tickets", "billing", ("channel", "web")))
@@ -211,48 +189,6 @@ def test_the_history_table_of_an_empty_history_says_so() -> None:
     assert "Nothing in the history yet" in drawn(history_table([], []))
 
 
-def test_the_label_table_has_one_line_a_label_with_its_state_first_and_the_level_apart(data: ReportData) -> None:
-    text = drawn(label_table(data))
-    line = next(line for line in text.splitlines() if "billing" in line)
-    for words in ("critical breach: automated-overconfidence", "0.055", "+0.042", "▄", "off", "amber"):
-        assert words in line
-    assert text.index("billing") < text.index("account")
-
-
-@pytest.mark.parametrize("width", [80, 110])
-def test_no_word_of_the_tables_is_torn_at_80_columns(data: ReportData, width: int) -> None:
-    calm = replace(data, subjects=tuple(r for r in data.subjects if r.subject.label != HOSTILE))
-    text = drawn(report_view(calm), width=width)
-    for word in ("automated-overconfidence", "tickets/billing", "ece-increase", "evaluated", "+0.042", "2,500", "acts"):
-        assert word in text
-    assert "cancellation" in text
-    assert max(map(len, text.splitlines())) <= width
-    estimates, verdicts = past()
-    shown = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts), width=width)
-    assert {"breach", "tickets/billing"} <= set(shown.split())
-
-
-def test_names_are_never_markup_and_cannot_move_the_cursor(data: ReportData) -> None:
-    text = drawn(label_table(data))
-    assert "[red]" in text
-    report = replace(data.subjects[0], subject=Subject("tickets", "a\x1b[2Jb\u202ec"))
-    shown = drawn(report_view(replace(data, subjects=(report,), verdicts=report.verdicts)))
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-
-
-def test_verdicts_are_listed_breaches_first_then_what_could_not_be_judged(data: ReportData) -> None:
-    fine, breach = data.subjects[0].verdicts[0], data.breaches[0]
-    silent = replace(fine, rule="silent", outcome="not_evaluated", reason=Reason.NO_BASELINE)
-    text = drawn(verdict_table([fine, silent, breach]))
-    assert text.index(words_of(breach)) < text.index("no baseline") < text.index("within threshold")
-
-
-def test_a_report_of_a_window_that_was_never_evaluated_says_what_to_run(data: ReportData) -> None:
-    empty = replace(data, subjects=(), verdicts=(), quality=(), noted=())
-    assert "calmon run weekly --week 2026-W46" in drawn(report_view(empty))
-
-
 def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
     table = plain_table("rule", "why")
     table.add_row("automated-overconfidence", "x" * 90 + "end")
@@ -260,27 +196,6 @@ def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
     assert "…" not in shown
     assert "".join(shown.split()).count("x") == 90
     assert "end" in shown
-
-
-def test_the_markdown_summary_says_findings_labels_and_what_was_done(data: ReportData) -> None:
-    text = summary_markdown(data, [Action("slack", "tickets", "billing", "sent")])
-    assert text.startswith("# Calibration 2026-W46\n\n9 Nov 2026 to 15 Nov 2026 (UTC). **2 of 6 labels in breach")
-    assert "- **ece-increase** (warning)" in text
-    assert "Reason: `increased`" in text
-    assert "- slack, tickets/billing: sent" in text
-    assert "| tickets | duplicate | 41 |" in text
-
-
-def test_every_line_of_a_markdown_table_has_the_same_number_of_cells(data: ReportData) -> None:
-    for table in (labels_markdown(data), trend_markdown(data).partition("\n\n")[0]):
-        cells = {line.replace("\\|", "").count("|") for line in table.splitlines()}
-        assert len(cells) == 1
-        assert len(table.splitlines()) == 2 + len(data.subjects)
-
-
-def test_a_hostile_label_makes_neither_html_nor_links_nor_cells_in_markdown() -> None:
-    assert escape("<img>|[a](b)\n# x") == "\\<img\\>\\|\\[a\\]\\(b\\) \\# x"
-    assert "<img" not in summary_markdown(report_data()).replace("\\<img", "")
 
 
 def whole_source() -> Estimate:
@@ -337,21 +252,3 @@ def test_parquet_reads_back_the_same_rows(tmp_path: Path) -> None:
         relation = connection.read_parquet(str(path))
         rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     assert rows == export.history_records(estimates)
-
-
-def marks(text: str) -> list[str]:
-    """Every letter, digit and sign of a table, sorted: what wrapping keeps and cutting loses."""
-    return sorted(re.sub(r"[\s─…]", "", text))
-
-
-@pytest.mark.parametrize("width", [34, 50, 60, 79])
-def test_a_narrow_terminal_wraps_numbers_and_never_cuts_them(width: int, data: ReportData) -> None:
-    table = verdict_table([v for report in data.by_attention for v in report.verdicts])
-    assert marks(drawn(table, width)) == marks(drawn(table, 300))
-    assert all(len(line) <= width for line in drawn(table, width).splitlines())
-
-
-def test_the_numbers_of_labels_are_whole_on_sixty_columns(data: ReportData) -> None:
-    values = {f"{value:.3f}" for report in data.by_attention if (value := report.value("ece")) is not None}
-    assert values
-    assert values <= set(re.findall(r"(?<![\d.+−])\d\.\d+", drawn(label_table(data), 60)))

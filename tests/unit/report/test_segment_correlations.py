@@ -12,7 +12,7 @@ from monitor.core.counts import counts_from_rows
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of
 from monitor.history.store import Store
 from monitor.report.collect import collect_report
-from monitor.report.elements import of_one
+from monitor.report.tables import of_one
 from tests.fakes.report_data import NOW, windows
 
 WEEK = windows(1)[0]
@@ -71,5 +71,5 @@ def test_the_report_shows_it_beside_the_segment(tmp_path: Path) -> None:
     assert lines["channel", "web"] == pytest.approx(WEB, abs=1e-4)
     assert abs(lines["channel", "fax"] or 0) < 0.1
     assert {line.value: line.correlation for line in spam.segments}["en"] is None
-    (table,) = [element for element in of_one(billing) if element.title == "By segment"]
+    (table,) = [element for element in of_one(billing, 0.95) if element.title == "By segment"]
     assert [row[-1] for row in table.rows] == [f"{line.correlation:.3f}".replace("-", "−") for line in billing.segments]

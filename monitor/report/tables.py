@@ -1,0 +1,304 @@
+"""The tables of a report as plain text; the terminal and the page show the same tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import isnan
+
+from monitor.core.counts import Floats
+from monitor.core.records import Estimate, Subject, Where
+from monitor.core.wording import expected_words
+from monitor.inference.selective import OperatingPoint
+from monitor.metrics.calibration import GapMatrix
+from monitor.metrics.class_tables import ClassTables
+from monitor.metrics.registry import METRICS, range_of
+from monitor.recalibration.choice import choose
+from monitor.recalibration.score_map import METHODS
+from monitor.report import words
+from monitor.report.data import ReportData, SubjectReport
+from monitor.report.detail import Detail
+from monitor.report.element import Cell, Element
+from monitor.report.expected import SHOWN
+from monitor.report.figures.boxes import box_text
+from monitor.report.figures.reliability import ReliabilityPoint
+
+BOX_WIDTH = 18
+COVERAGES = tuple(k / 10 for k in range(1, 11))
+ESTIMATES: tuple[tuple[str, Where], ...] = (
+    ("ece", "all"), ("roc_auc", "all"), ("overconfidence", "automated"),
+    ("rmse", "all"), ("mae", "all"), ("r_squared", "all"),
+)  # fmt: skip
+"""The metrics that a report shows of every label, where there are any."""
+STATES = {"unsafe": "unsafe", "degraded": "degraded", "cannot_tell": "cannot tell", "fine": "fine"}
+
+
+def of_all(data: ReportData) -> tuple[Element, ...]:
+    """The tables with a line for each label, those that need somebody first; empty ones are left out."""
+    made = (estimates(data), maturity(data), before_truth(data))
+    return tuple(element for element in made if element.rows)
+
+
+def of_one(report: SubjectReport, target: float) -> tuple[Element, ...]:
+    """The tables of one label alone, its evidence; empty ones are left out."""
+    detail, points = report.detail, () if report.reliability is None else report.reliability.points
+    made = (
+        verdicts(report), metrics(detail.estimates), bins(points), risk_coverage(detail), threshold(detail, target),
+        recalibration(detail), boxes(detail), segments(report),
+        *tables_of_classes(report.subject.source, detail.classes),
+    )  # fmt: skip
+    return tuple(element for element in made if element.rows)
+
+
+def estimates(data: ReportData) -> Element:
+    """The main metrics of each label, most with their intervals; columns without a value are left out."""
+    shown = [key for key in ESTIMATES if any(report.value(*key) is not None for report in data.subjects)]
+
+    def cell(report: SubjectReport, metric: str, where: Where) -> Cell:
+        interval = report.detail.interval(metric, where)
+        return words.number(report.value(metric, where)) if interval is None or metric == "roc_auc" else interval
+
+    rows: list[tuple[Cell, ...]] = [
+        (
+            report.subject, "no rule" if report.story is None else STATES[report.story.state], f"{report.rows:,}",
+            *(cell(report, *key) for key in shown), report.level,
+        )
+        for report in data.by_attention
+    ]  # fmt: skip
+    head = ("label", "state", "rows", *(words.metric_name(*key) for key in shown), "light")
+    note = "Debiased values of this window alone, with 95% intervals. Light: the handbook's bands; it decides nothing."
+    return Element("Estimates", head, tuple(rows), frozenset({2}), note=note)
+
+
+def verdicts(report: SubjectReport) -> Element:
+    """The verdicts of one label with their numbers, breaches first."""
+    order = ("breach", "unconfirmed", "not_evaluated", "ok")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            v.rule, v.outcome.replace("_", " "), words.reason_text(v), words.number(v.value),
+            words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
+            v.id[:12],
+        )
+        for v in sorted(report.verdicts, key=lambda v: (order.index(v.outcome), v.rule))
+    ]  # fmt: skip
+    head = ("rule", "outcome", "reason", "value", "change", "limit", "p", "n", "verdict")
+    note = "`calmon explain` with an id of the last column says why. p is adjusted for all that was tested."
+    return Element("Verdicts", head, tuple(rows), frozenset({3, 4, 5, 6, 7}), note=note)
+
+
+def maturity(data: ReportData) -> Element:
+    """How many items of each label have their truth, for sources that count rows without one."""
+    known = [report.maturity for report in data.by_attention if report.maturity is not None]
+    rows = [
+        (m.subject, f"{m.items:,}", f"{m.share:.0%}", expected_words(m), "final" if m.is_final else "provisional")
+        for m in known
+    ]
+    head = ("label", "items", "with a truth", "in the end", "state")
+    note = "What is provisional is judged again when truths come: docs/maturity.md"
+    return Element("Label maturity", head, tuple(rows), frozenset({1, 2}), note=note)
+
+
+def before_truth(data: ReportData) -> Element:
+    """The waiting rows of each label, and what is expected of them."""
+    rows: list[tuple[Cell, ...]] = []
+    for report in data.by_attention:
+        detail = report.detail
+        first = next((e for e in detail.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
+        if first is not None:
+            known = first.detail.get("known")
+            counts = f"{first.n:,}", "–" if known is None else f"{known:,}"
+            rows.append((report.subject, *counts, *(detail.interval(*key) or "–" for key in SHOWN)))
+    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
+    note = (
+        "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
+        "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
+        "newest judged windows have shown that they do not, the map is that of these windows."
+    )
+    return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)
+
+
+def segments(report: SubjectReport) -> Element:
+    """One label in each segment, the largest ECE of a column first."""
+    rows = []
+    for line in report.segments:
+        subject = replace(report.subject, segment=(line.column, line.value))
+        rows.append((subject, f"{line.rows:,}", line.ece, line.roc_auc, words.number(line.correlation)))
+    head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
+    note = "Correlation: of score and outcome; where it is low, scores say little."
+    return Element("By segment", head, tuple(rows), frozenset({1, 4}), note=note)
+
+
+def threshold(detail: Detail, target: float) -> Element:
+    """The score from which the target accuracy is reached, and the share of rows that is left to people."""
+    point = detail.operating
+    rows = () if point is None else ((*_threshold(point), f"{detail.automate_at:.2f}"),)
+    note = (
+        "The lowest score from which at least that accuracy is shown, with limits that hold although it was chosen on "
+        "these rows; people: what would be left to them; now: automate_at."
+    )
+    head = ("threshold", "acts alone", "people", "accuracy", "now")
+    return Element(f"Threshold for {words.share(target)} accuracy", head, rows, frozenset(range(5)), note=note)
+
+
+def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
+    if point.threshold is None:
+        return point.reason.replace("_", " "), "–", "–", "–"
+    coverage = words.share(point.coverage, point.coverage_low, point.coverage_high)
+    accuracy = words.share(point.accuracy, point.accuracy_low, point.accuracy_high)
+    return f"{point.threshold:.4f}", coverage, words.share(point.to_people), accuracy
+
+
+def recalibration(detail: Detail) -> Element:
+    """The ECE now, and after each map on rows that it was not fitted on; marks the chosen method, or why none is."""
+    if not detail.gains:
+        return Element("", (), ())
+    choice, before = choose(detail.gains), next(iter(detail.gains.values())).before.ece
+    now: Cell = before if choice.method is not None else (before, choice.reason.replace("_", " "))
+    rows: list[tuple[Cell, ...]] = [("as it is", now)]
+    for method in METHODS:
+        gain = detail.gains.get(method)
+        if gain is not None and gain.after is not None:
+            rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
+    note = "Cross-validated, on rows that the map had not seen, in bins made from these scores: docs/recalibration.md"
+    return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), note=note)
+
+
+def boxes(detail: Detail) -> Element:
+    """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
+    rows = []
+    for name, box in detail.boxes.named:
+        scores = " ".join(f"{score:.2f}" for score in box.scores)
+        scores += f"\n{box.outlying:,.0f} outliers" if box.outlying else ""
+        rows.append((name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
+    note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
+    note += "prediction. Items: rows, or what they represent by their weights. Outliers: those farther from the "
+    note += "quartiles than 1.5 times the distance of these."
+    head = ("", "items", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
+    plain, whole, drawn = frozenset({1}), frozenset({0, 2}), frozenset({3})
+    return Element("Scores of right and wrong", head, tuple(rows), plain, whole=whole, drawn=drawn, note=note)
+
+
+def ranges(data: ReportData) -> Element:
+    """The label x bin matrix over tenths of the scores, the same for every label, so that columns can be compared."""
+    matrix = data.ranges
+    if matrix is None or not matrix.labels:
+        return Element("", (), ())
+    place = {name: k for k, name in enumerate(matrix.labels)}
+    rows: list[tuple[Cell, ...]] = [
+        (report.subject, *_range_cells(matrix, place[report.subject.name]))
+        for report in data.by_attention
+        if report.subject.name in place
+    ]
+    head = ("label", *(f"to {upper:.1f}" for upper in matrix.upper[0].tolist()))
+    note = (
+        "Each column is a tenth of the scores: hit rate minus mean score in percentage points (rows). Negative: the "
+        "scores are too high."
+    )
+    return Element("Reliability by score range", head, tuple(rows), frozenset(range(1, len(head))), note=note)
+
+
+def _range_cells(matrix: GapMatrix, k: int) -> list[str]:
+    pairs = zip(matrix.gap[k].tolist(), matrix.rows[k].tolist(), strict=True)
+    return ["–" if isnan(gap) else f"{words.points(gap)} ({words.size(n)})" for gap, n in pairs]
+
+
+def metrics(estimates: Iterable[Estimate]) -> Element:
+    """Every metric of one label with its interval, its textbook value and what it means."""
+    rows = []
+    for e in estimates:
+        interval, is_known = e.interval, e.metric in METRICS
+        if interval.value is not None:
+            limits = words.interval(interval.low, interval.high, sign=is_known and range_of(e.metric)[0] < 0)
+            reading = METRICS[e.metric].reading(interval.value) if is_known else None
+            numbers = words.number(interval.value), limits, words.number(interval.plug_in), f"{e.n:,}"
+            rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
+    head = ("metric", "value", "interval", "textbook", "rows", "reading")
+    note = "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md"
+    return Element("All metrics", head, tuple(rows), frozenset({1, 2, 3, 4}), note=note)
+
+
+def bins(points: Iterable[ReliabilityPoint]) -> Element:
+    """The reliability diagram of one label: a line for each bin."""
+    rows = []
+    for p in points:
+        numbers = words.number(p.score), words.number(p.rate), words.interval(p.low, p.high)
+        gap = words.number(p.rate - p.score, sign=True)
+        rows.append((f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", *numbers, gap))
+    head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
+    return Element("Reliability", head, tuple(rows), frozenset({1, 2, 3, 4, 5}))
+
+
+def risk_coverage(detail: Detail) -> Element:
+    """The share of wrong items among those that act alone, by the share that acts alone."""
+    curve = detail.risk_coverage
+    if curve is None:
+        return Element("", (), ())
+    at = {next((p for p in curve.points if p.x >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
+    rows = []
+    for point in sorted(at if curve.chosen is None else at | {curve.chosen}, key=lambda point: point.x):
+        least = "–" if point.threshold is None else f"{point.threshold:.4f}"
+        rows.append((least, words.share(point.x), words.share(point.y), "chosen" if point == curve.chosen else ""))
+    head = ("from score", "acts alone", "of it wrong", "")
+    note = "Rows from the highest score down."
+    note += "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
+    return Element("Risk and coverage", head, tuple(rows), frozenset({0, 1, 2}), note=note)
+
+
+def tables_of_classes(source: str, tables: ClassTables | None) -> tuple[Element, ...]:
+    """The tables of one source as a whole; () where it has none."""
+    if tables is None:
+        return ()
+    return (
+        classes(source, tables),
+        _matrix(source, tables, "Confusion matrix", tables.hard, _weight, "Rows: the true label; columns, by the same "
+                "numbers: the highest-scored one. Items by weight."),
+        _matrix(source, tables, "Confusion matrix, shares", tables.shares, words.share, "As before, each row made to "
+                "add up to 100%."),
+        _matrix(source, tables, "Confusion matrix of the scores (CM*)", tables.soft, _weight, "Rows: the true label; "
+                "columns: the sum of the scores of each label."),
+        _matrix(source, tables, "Its certain part (V)", tables.certain, _weight, "Of CM*, the highest score of each "
+                "item alone."),
+        _matrix(source, tables, "Its uncertain part (U)", tables.uncertain, _weight, "Of CM*, all other scores."),
+        certainty(tables),
+    )  # fmt: skip
+
+
+def classes(source: str, tables: ClassTables) -> Element:
+    """Precision, recall, F1 and support of each class."""
+    rows: list[tuple[Cell, ...]] = []
+    for place, one in enumerate(tables.classes, start=1):
+        shares = [words.number(value) for value in (one.precision, one.recall, one.f1)]
+        rows.append((Subject(source, one.label), f"{place}", *shares, _weight(one.support)))
+    head = ("label", "no.", "precision", "recall", "F1", "support")
+    note = "By the highest-scored label of each item; support: how many items are truly of the label, by weight."
+    return Element("Classes", head, tuple(rows), frozenset(range(1, 6)), note=note)
+
+
+def certainty(tables: ClassTables) -> Element:
+    """Each measure of the confusion matrix, of the scores' matrix and of its two parts."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in tables.certainty:
+        values = (one.hard, one.soft, one.certain, one.uncertain, one.ratio)
+        rows.append((METRICS[one.measure].title, *[words.number(value) for value in values]))
+    head = ("measure", "decisions", "scores (CM*)", "certain (V)", "uncertain (U)", "ratio")
+    note = "ratio: V / (V + U) of the measure, its certainty ratio. docs/metrics.md#certainty_ratio"
+    return Element("Certainty by measure", head, tuple(rows), frozenset(range(1, 6)), note=note)
+
+
+def _matrix(
+    source: str, tables: ClassTables, title: str, matrix: Floats, shown: Callable[[float], str], note: str
+) -> Element:
+    rows: list[tuple[Cell, ...]] = []
+    for place, (label, line) in enumerate(zip(tables.labels, matrix.tolist(), strict=True), start=1):
+        rows.append((Subject(source, label), f"{place}", *["–" if isnan(value) else shown(value) for value in line]))
+    head = ("label", "no.", *(f"{place}" for place in range(1, len(tables.labels) + 1)))
+    return Element(title, head, tuple(rows), frozenset(range(1, len(head))), note=note)
+
+
+def _weight(value: float) -> str:
+    """A weight: a whole number without decimals, any other with one.
+
+    >>> _weight(1200.0), _weight(2.34)
+    ('1,200', '2.3')
+    """
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
