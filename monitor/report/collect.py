@@ -148,6 +148,7 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
     current = tuple(v for v in verdicts if v.window.start == material.window.start)
     baseline = _baseline(material, subject, current)
     story, source = material.stories.get(subject), material.config.sources.get(subject.source)
+    reading = material.readings.get(subject.source)
     return SubjectReport(
         subject=subject,
         story=story,
@@ -163,6 +164,7 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
             confidence=material.config.evaluation.confidence,
         ),
         maturity=material.maturity.get(subject),
+        accepted=reading is None or reading.rejected.of(subject.label) is None,
     )
 
 

@@ -67,7 +67,8 @@ class SubjectReport:
     """Everything about one subject: its story, a trend that ends with the report's window, its verdicts and its bins.
 
     ``story`` is None where no rule judged it. ``trend`` is of the metric that the story is about, else of the ECE.
-    ``maturity`` is how many items have their truth, where the source counts those without one.
+    ``maturity`` is how many items have their truth, where the source counts those without one. Not ``accepted``: so
+    many of its rows were rejected that the rest say nothing.
     """
 
     subject: Subject
@@ -78,6 +79,7 @@ class SubjectReport:
     segments: tuple[SegmentLine, ...] = ()
     detail: Detail = field(default_factory=Detail)
     maturity: Maturity | None = None
+    accepted: bool = True
 
     @property
     def rows(self) -> int:
@@ -88,9 +90,10 @@ class SubjectReport:
 
     @property
     def level(self) -> Level:
-        """The handbook's light."""
-        values = (self.value("ece"), self.value("roc_auc"), self.value("mce"))
-        return level(*values)
+        """The handbook's light; grey where too many rows were rejected."""
+        if not self.accepted:
+            return "grey"
+        return level(self.value("ece"), self.value("roc_auc"), self.value("mce"))
 
     def value(self, metric: str, where: Where = "all") -> float | None:
         """The debiased value of one metric in the report's window, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from monitor.core.counts import Counts
 from monitor.core.records import WHERES, Estimate, Interval, Where
@@ -14,6 +14,8 @@ from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
 from monitor.report.figures.boxes import ScoreBoxes, score_boxes
 from monitor.report.figures.curves import Curve, risk_coverage_data
+from monitor.report.figures.ranked import ranked_reliability
+from monitor.report.figures.reliability import Reliability
 
 TARGET_ACCURACY = 0.95
 """The share of automated items that must be right, unless a caller sets another."""
@@ -24,8 +26,9 @@ _ORDER = {name: place for place, name in enumerate(METRICS)}
 class Detail:
     """``estimates`` are all metrics in the order of the registry, ``gains`` what each way of recalibrating would bring.
 
-    ``operating`` is the threshold for the target accuracy, ``classes`` the K x K tables of a multiclass source. Curve,
-    scores and threshold are None or empty where the history keeps no counts, or where they are undefined.
+    ``operating`` is the threshold for the target accuracy, ``classes`` the K x K tables of a multiclass source,
+    ``ranks`` the reliability of the k highest-scored labels by k. Curve, scores and threshold are None or empty where
+    the history keeps no counts, or where they are undefined.
     """
 
     estimates: tuple[Estimate, ...] = ()
@@ -35,6 +38,7 @@ class Detail:
     risk_coverage: Curve | None = None
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
     classes: ClassTables | None = None
+    ranks: Mapping[int, Reliability] = field(default_factory=dict)
 
     def interval(self, metric: str, where: Where = "all") -> Interval | None:
         """One metric over one population with its limits, or None."""
@@ -54,9 +58,10 @@ def detail_of(
 
     metrics = tuple(sorted((e for e in estimates if e.metric not in METRIC_OF.values()), key=place))
     tables = next((of_detail(e.detail) for e in metrics if e.metric == KEPT_IN), None)
-    gains = gains_of(estimates)
+    plain = Detail(metrics, automate_at, gains_of(estimates), classes=tables)
+    plain = replace(plain, ranks=ranked_reliability(metrics, confidence))
     if counts is None or not counts.rows:
-        return Detail(metrics, automate_at, gains, classes=tables)
+        return plain
     operating = threshold_for(counts, target, confidence=confidence)
     curve = risk_coverage_data(counts, threshold=None if operating is None else operating.threshold)
-    return Detail(metrics, automate_at, gains, operating, curve, score_boxes(counts), tables)
+    return replace(plain, operating=operating, risk_coverage=curve, boxes=score_boxes(counts))

@@ -14,6 +14,7 @@ from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
 from monitor.report.figures.curves import Curve
 from monitor.report.run_document import estimate_row, label_row, maturity_row, quality_row, verdict_row
+from monitor.story.window import counts_words
 
 
 def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str
     """
     document = {
         "window": data.window.name,
+        "headline": f"{counts_words(data.stories) if data.subjects else data.nothing}.",
         "read_at": data.generated_at,
         "target_accuracy": data.target,
         "quality": [quality_row(q) for q in data.quality],
@@ -75,6 +77,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "risk_coverage": _curve(detail.risk_coverage),
         "scores": asdict(detail.boxes),
         "recalibration": methods,
+        "top_k": {str(k): [asdict(point) for point in one.points] for k, one in detail.ranks.items()},
         "classes": detail.classes and classes_document(detail.classes),
     }
 

@@ -22,7 +22,7 @@ from monitor.metrics.registry import METRICS
 from monitor.operations.collect import collect
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
-from monitor.report.elements import of_all
+from monitor.report.tables import of_all
 from monitor.report.terminal import run_summary
 from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed

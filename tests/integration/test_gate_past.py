@@ -29,7 +29,6 @@ from monitor.history.reader import SwitchReader
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.open import open_store
-from monitor.report.data import switch_line as report_line
 from monitor.story.switch import switch_story
 from tests.fakes import forked, heartbeat, slack
 from tests.fakes.service import make_place, running
@@ -294,7 +293,6 @@ def test_by_a_clock_far_behind_everything_says_that_automation_is_off(tmp_path: 
     assert effective(state, now, whole=None, identity=identity).reason.value == "clock_behind"
     off = "the clock is behind the newest change of a switch"
     assert switch_story(state, now, whole=None, identity=identity).words == f"Automation is off: {off}"
-    assert report_line(state, now, identity=identity).state == f"off ({off})"
     seen = Observed(ZoneInfo("UTC"), (), (state.source,), switches=[state], since=now, identity=identity)
     (found,) = findings(seen, now)
     assert (found.reason, found.severity) == ("clock_behind", "critical")

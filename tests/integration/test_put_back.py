@@ -19,7 +19,6 @@ from monitor.core.windows import week
 from monitor.evaluation.evaluate import evaluate
 from monitor.history import archive
 from monitor.history.errors import NotFound
-from monitor.report.collect import collect_report
 from monitor.run import run_window
 from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
@@ -116,10 +115,6 @@ def test_nothing_was_automated_from_a_restore_until_it_was_confirmed(closed_for_
         harm = context.finding(context.brief(monitor.store.incidents()[0])).harm
         assert harm is not None
         assert harm.on.share == pytest.approx(on)
-        report = collect_report(monitor.store, monitor.config, week(WEEKS[10], monitor.config.zone), NOW)
-        shares = [each.detail.harm.on.share for each in report.subjects if each.detail and each.detail.harm]
-        assert shares == [pytest.approx(on)] * len(shares)
-        assert shares
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         work = csv.DictReader(io.StringIO(asked.get("/automation?csv=weeks&source=tickets&label=steady").text))
         weeks = {row["span"]: float(row["acted"]) / float(row["could_have_acted"]) for row in work}
@@ -141,21 +136,3 @@ def test_nothing_was_automated_from_a_restore_until_it_was_confirmed(closed_for_
         "gates_closed", "gates_closed", "gates_confirmed"
     ]  # fmt: skip
     assert "all" in calmon(world, "automation", "history", "--kind", "gates_closed").stdout
-
-
-def test_a_report_made_by_a_run_under_an_unconfirmed_history_says_that_automation_was_off(tmp_path: Path) -> None:
-    world, copy = pinned_world(tmp_path, config=WEEKLY), tmp_path / "copy.sqlite"
-    with world.opened(lambda: NOW - timedelta(days=8)) as monitor:
-        run_window(monitor, week(WEEKS[9], monitor.config.zone))
-    archive.backup(world.store_url, copy)
-    archive.restore(world.store_url, copy, by="ann", reason="disk", now=NOW - timedelta(hours=1))
-    with world.opened(lambda: NOW) as monitor:
-        run_window(monitor, week(WEEKS[10], monitor.config.zone))
-    with world.opened(lambda: NOW + timedelta(hours=1)) as monitor:
-        monitor.store.confirm(why="looked at", by="ann", now=NOW + timedelta(hours=1))
-        report = collect_report(
-            monitor.store, monitor.config, week(WEEKS[10], monitor.config.zone), NOW + timedelta(hours=2)
-        )
-    then = {row.label: row.words for row in report.automation}
-    now = {row.label: row.words for row in report.automation_now}
-    assert (then["steady"], now["steady"]) == (f"off ({WHY})", "on")
