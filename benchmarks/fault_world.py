@@ -161,21 +161,18 @@ def _digest(arguments: Any) -> bytes:
 
 @contextmanager
 def judged_once(kept: dict[Any, Any]) -> Iterator[None]:
-    """Within the block, equal data are judged, and searched for causes, only once."""
+    """Within the block, equal data are judged only once."""
     room: Any = run
-    plain, causes = room.evaluate, room.with_causes
+    plain = room.evaluate
 
     def evaluate(data: Any, config: Any, shifts: Any) -> Any:
         return once(kept, ("evaluate", data, config.revision, shifts), lambda: plain(data, config, shifts))
 
-    def with_causes(monitor: Any, source: Any, found: Any) -> Any:
-        return once(kept, ("causes", source.data, found), lambda: causes(monitor, source, found))
-
-    room.evaluate, room.with_causes = evaluate, with_causes
+    room.evaluate = evaluate
     try:
         yield
     finally:
-        room.evaluate, room.with_causes = plain, causes
+        room.evaluate = plain
 
 
 def backend_of(connection: sa.Connection) -> int:

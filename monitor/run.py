@@ -25,7 +25,6 @@ from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, SourceData, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
-from monitor.operations.attribute import with_causes
 from monitor.operations.diagnose import automation_of, diagnoses_of
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
@@ -168,8 +167,7 @@ def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluate
         return _as_measured(monitor, source.data)
     report = collect.report_path(monitor, source.data.current.window, source.data.name) if acts else None
     shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
-    evaluated = evaluate(source.data, monitor.config, shifts)
-    return with_causes(monitor, source, evaluated) if acts else evaluated
+    return evaluate(source.data, monitor.config, shifts)
 
 
 def _as_measured(monitor: Monitor, data: SourceData) -> Evaluated:

@@ -18,7 +18,6 @@ from monitor.automation.state import effective
 from monitor.automation.staying_off import stays_off
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.cause_words import cause_line, short_cause_line
 from monitor.core.records import (
     Delivery,
     Estimate,
@@ -81,8 +80,6 @@ class IncidentContext:
             baseline_interval=self._baseline_interval(verdict),
             switch=self.switch(verdict, brief),
             harm=self._harm(verdict, estimates),
-            cause=short_cause_line(verdict),
-            cause_in_full=cause_line(verdict),
             worst_segment=worst_segment(verdict, estimates),
         )
 

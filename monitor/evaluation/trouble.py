@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.core.causes import Began
 from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, Since
 from monitor.core.episodes import Episode, episodes
 from monitor.core.promises import Promise, pooled_promise
@@ -14,7 +13,7 @@ from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.next_step import next_step
-from monitor.evaluation.shift.onset import Level, onset
+from monitor.evaluation.shift.onset import Began, Level, onset
 from monitor.evaluation.trouble_cause import likely_cause
 from monitor.evaluation.trouble_segment import TroubledSegment, troubled_segments
 from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, weekly_evidence

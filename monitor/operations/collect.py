@@ -15,8 +15,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, references_under
-from monitor.core.counts import Counts, pool
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts, pool
 from monitor.core.maturity import Maturity
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises

@@ -14,7 +14,6 @@ from monitor.automation.evidence import segments_off
 from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
-from monitor.core.cause_words import cause_line, causes_of, split_words
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, RejectedRows, Verdict
 from monitor.core.wording import (
     OVERCONFIDENCE,
@@ -580,13 +579,7 @@ _DATA = (_rule, _population, _seen, _why_pooled, _not_pooled, _effective, _promi
 _COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, _family, _detectable)
 
 
-def _causes(context: VerdictContext) -> Step | None:
-    """How the change was split, and its likely causes."""
-    found, line = causes_of(context.verdict), cause_line(context.verdict)
-    return None if found is None else Step("causes", f"{split_words(found)} {line}.", context.verdict.detail["causes"])
-
-
-_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON, _causes)
+_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
 
 
 # --- what follows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from monitor.core.cause_words import cause_line
 from monitor.core.records import Action, Interval, Subject, Verdict, Where
 from monitor.core.wording import OVERCONFIDENCE, clean, plain_words
 from monitor.report import words
@@ -133,10 +132,9 @@ def _findings(data: ReportData) -> Iterator[str]:
 
 
 def finding_text(verdict: Verdict, unit: str) -> str:
-    """A breach in one sentence with the windows pooled for it, and its likely cause in another."""
-    pooled, cause = words.pooled(verdict.windows, unit), cause_line(verdict)
-    text = f"{plain_words(verdict)}{f' ({pooled})' if pooled and pooled not in plain_words(verdict) else ''}."
-    return f"{text} {cause}." if cause else text
+    """A breach in one sentence with the windows pooled for it."""
+    pooled = words.pooled(verdict.windows, unit)
+    return f"{plain_words(verdict)}{f' ({pooled})' if pooled and pooled not in plain_words(verdict) else ''}."
 
 
 def _to_do(data: ReportData) -> Iterator[str]:

@@ -22,7 +22,6 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
-from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
     LABELS_DIFFER,
@@ -358,23 +357,6 @@ class Warehouse:
         """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
         with self._rows(name, source, window, now) as (rows, _):
             return rows.fetch(rows.statements.pairs(most, latest=rows.repeated() > 0))
-
-    def by_segment(
-        self, name: str, source: SourceConfig, window: Window, edges: Mapping[str, Sequence[int]], *, now: datetime
-    ) -> Mapping[str, CountsBySegment]:
-        """The counts of some labels by combination of the values of all segment columns and the model version.
-
-        ``edges`` has the upper edges of bins, in cells, by label; the cells of a bin are added up. A column with more
-        than :data:`COMBINED_VALUES` values in the window is left out. Design effects are not measured: they are 1.
-        Raises as :meth:`read` does.
-        """
-        segments = source.segments
-        with self._rows(name, source, window, now) as (rows, outside):
-            if rows.statements.layout.has("model_version") and "model_version" not in segments:
-                segments = (*segments, "model_version")
-            combined = rows.statements.source.model_copy(update={"segments": segments})
-            statements = replace(rows.statements, source=combined)
-            return Reader(name, Rows(rows.connection, statements), outside, whole=False).by_segment(edges)
 
     def feature_sample(
         self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0

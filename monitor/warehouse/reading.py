@@ -29,7 +29,6 @@ import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, rounded_effect
-from monitor.core.counts_by_segment import CountsBySegment
 from monitor.core.records import (
     RARE_LABELS,
     TOO_MANY_VALUES,
@@ -52,8 +51,6 @@ from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
-COMBINED_VALUES = 40
-"""The same limit if the values of several columns are combined."""
 MANY_LABELS, FEW_ROWS = 10_000, 10
 """Of more labels than this in one window, those with fewer rows than this count in the source as a whole only.
 
@@ -326,24 +323,6 @@ class Reader:
             )
             parts.setdefault(value, {})[label] = counts
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
-
-    def by_segment(self, edges: Mapping[str, Sequence[int]]) -> dict[str, CountsBySegment]:
-        """The counts of the labels of ``edges``, by the values of every segment column that has few."""
-        statements = self.statements
-        crowded = self._crowded(statements.source.segments, COMBINED_VALUES)
-        columns = tuple(segment for segment in statements.source.segments if segment not in crowded)
-        latest = self.rows.repeated() > 0
-        found = self.rows.fetch(statements.combined(edges, columns, latest=latest))
-        labels = found.pop("label")
-        values = [found.pop(f"value_{at}") for at in range(len(columns))]
-        keys: dict[tuple[str, ...], list[int]] = {}
-        for row, key in enumerate(zip(labels, *values, strict=True)):
-            keys.setdefault(tuple(map(str, key)), []).append(row)
-        parts: dict[str, dict[tuple[str, ...], Counts]] = {}
-        for (label, *of), rows in sorted(keys.items()):
-            chosen: dict[str, npt.ArrayLike] = {name: column[rows] for name, column in _weighed(found).items()}
-            parts.setdefault(label, {})[tuple(of)] = counts_from_groups(chosen, score_is=statements.source.score_is)
-        return {label: CountsBySegment(columns, of) for label, of in parts.items()}
 
     def _versions(self, *, latest: bool) -> dict[str, int]:
         if not self.statements.layout.has("model_version"):

@@ -6,7 +6,7 @@ in ``cluster_sums.py``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -110,23 +110,6 @@ class Statements(CountStatements):
         return self._select(sa.func.max(instant).label("instant")).where(self._between(_FIRST, before))
 
     # --- sums
-
-    def combined(self, edges: Mapping[str, Sequence[int]], columns: Sequence[str], *, latest: bool) -> sa.Select[Any]:
-        """The counts of the labels of ``edges`` per (label, predicted, automated, cell, value_0, value_1 ...).
-
-        ``value_i`` is the value of segment ``columns[i]``. ``cell`` is the upper edge, among the label's ``edges``, of
-        the bin of the score, so that few groups leave the warehouse however many cells have rows.
-        """
-        facts = self._facts(latest=latest)
-        labels = [sa.literal(label, sa.Text) for label in edges]
-        cases = zip(labels, (_upper_edge(facts.c.cell, uppers) for uppers in edges.values()), strict=True)
-        cell = sa.case(*((facts.c.label == label, upper) for label, upper in cases)).label("cell")
-        values = [facts.c[self._segment_key(column)].label(f"value_{at}") for at, column in enumerate(columns)]
-        names = ("label", "predicted", "automated", "s", "y", "w")
-        chosen = sa.select(*(facts.c[name] for name in names), cell, *values).where(facts.c.label.in_(labels))
-        rows = chosen.subquery("combined")  # grouped one level further out, so that PostgreSQL sees the expression once
-        keys = [rows.c[name] for name in ("label", *_KEYS, *(value.name for value in values))]
-        return sa.select(*keys, *self._sums(rows)).group_by(*keys)
 
     def versions(self, *, latest: bool) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""

@@ -105,7 +105,6 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     yield "whole rows", whole.whole_rows(latest=False, share=0.1, least=20.0)
     yield "numbers", numbers.numbers(1000, latest=False)
     yield "pairs", plain.pairs(5, latest=False)
-    yield "combined", plain.combined({"billing": (5000, 10000)}, ("channel",), latest=False)
     yield "feature sample", plain.feature_sample(100)
     yield "rows behind a finding", plain.behind(ExampleQuery("billing"), latest=True)
     yield "newest", plain.newest(NOW)

@@ -123,11 +123,9 @@ def test_other_questions_have_the_same_answers_in_binary_and_as_text(load_once: 
     config = source(segments=["channel"], unresolved=SourceConfig.OWN_RELATION)
 
     def answers(asked: Warehouse) -> list[Any]:
-        edges = dict.fromkeys(LABELS, (2000, 10000))
         delays = asked.delays("tickets", config, (BEFORE, WEEK), now=NOW)
         pairs = asked.label_pairs("tickets", config, WEEK, 3, now=NOW)
-        parts = asked.by_segment("tickets", config, WEEK, edges, now=NOW)
-        return [plain(each) for each in (delays, {name: found.tolist() for name, found in pairs.items()}, parts)]
+        return [plain(each) for each in (delays, {name: found.tolist() for name, found in pairs.items()})]
 
     with as_text(warehouse) as other:
         assert answers(warehouse) == answers(other)

@@ -1,4 +1,4 @@
-"""In which window a level changed, by least squares, at once or little by little, and what came with it. Pure."""
+"""In which window a level changed, by least squares, at once or little by little. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.causes import Began
 from monitor.core.counts import Floats
 from monitor.core.records import Interval
 
 ALLOWED = 6.0
-"""By how much a window's misfit (a chi-square) may exceed the best one's: measured by `python -m benchmarks.causes`."""
+"""By how much a window's misfit (a chi-square) may exceed the best one's; `python -m benchmarks.planted` measures it."""
 
 _WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 
@@ -38,26 +37,18 @@ def level_of(window: str, interval: Interval) -> Level | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """When a value came: the first window with some rows of it, and the first that it had nearly alone ("": none)."""
+class Began:
+    """The window in which a change began: the most likely one, and the first and last that the data allow.
+
+    ``gradual``: it grew over several windows, since a change all at once does not fit. Where both fit, ``low`` and
+    ``high`` are of a change all at once, and ``earliest`` is the first window that a growing one allows ("": ``low``).
+    """
 
     window: str
-    complete: str
-
-
-def may_have_come_with(arrival: Arrival, began: Began) -> bool:
-    """Whether a change may have begun with what arrived.
-
-    Most likely it did not begin before the arrival; and it did not begin only after all rows had the value. In the
-    window of the arrival few rows may have it, so that the change is seen in the next one.
-
-    >>> began = Began("2026-W45", "2026-W45", "2026-W46")
-    >>> [may_have_come_with(Arrival(window, "2026-W46"), began) for window in ("2026-W44", "2026-W45", "2026-W46")]
-    [True, True, False]
-    >>> may_have_come_with(Arrival("2026-W44", "2026-W44"), began)
-    False
-    """
-    return arrival.window <= began.window and not ("" < arrival.complete < began.low)
+    low: str
+    high: str
+    gradual: bool = False
+    earliest: str = ""
 
 
 def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = False) -> Began | None:
@@ -84,7 +75,7 @@ def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = Fal
     possible = np.flatnonzero(found - found.min() <= _allowed(found, len(after)))
     earliest = int(np.flatnonzero(grown - grown.min() <= _allowed(grown, len(after)))[0])
     window, low, high = (after[int(at)].window for at in (found.argmin(), possible[0], possible[-1]))
-    return Began(window, low, high, (), gradual, after[earliest].window if earliest < possible[0] else "")
+    return Began(window, low, high, gradual, after[earliest].window if earliest < possible[0] else "")
 
 
 def _allowed(misfit: Floats, windows: int) -> float:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.core.cause_words import segment_words
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.wording import advice, clean, isolated, segment_name
 from monitor.report import words
@@ -19,8 +18,6 @@ FIRST, LAST = "\u2068", "\u2069"
 @pytest.mark.parametrize("value", [ARABIC, HEBREW, f"vip {ARABIC}", f"{ARABIC} 2"])
 def test_a_segment_s_right_to_left_value_is_kept_from_reordering_the_numbers_behind_it(value: str) -> None:
     assert segment_name("channel", value) == f"channel = {FIRST}{value}{LAST}"
-    pair = segment_words((("channel", value), ("language", "de")))
-    assert pair == f"channel = {FIRST}{value}{LAST} and language = de"
     assert words.segment(Subject("tickets", "billing", ("channel", value))) == f"channel = {FIRST}{value}{LAST}"
     assert segment_name(value, "web") == f"{FIRST}{value}{LAST} = web"
 
@@ -33,7 +30,6 @@ def test_a_value_that_runs_from_left_to_right_stays_as_it_is(value: str) -> None
 @pytest.mark.parametrize("value", ["", "  ", "\u202e", FIRST + LAST])
 def test_a_value_with_nothing_to_show_is_said_to_be_empty(value: str) -> None:
     assert segment_name("channel", value) == "channel = (empty)"
-    assert segment_words((("channel", value),)) == "channel = (empty)"
 
 
 def test_a_cut_value_is_isolated_as_a_whole() -> None:
