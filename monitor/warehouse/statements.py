@@ -214,10 +214,3 @@ class Statements(CountStatements):
         if name in ("actual", "predicted", "weight"):
             return self._number(name)
         return self.dialect.nearest_of_python(self._instant(name), kind) if kind in DATED else self._column(name)
-
-
-def _upper_edge(cell: Expression, uppers: Sequence[int]) -> Expression:
-    """The smallest of the upper edges that is not below the cell."""
-    *first, last = uppers
-    cases = [(cell <= whole_number(upper), whole_number(upper)) for upper in first]
-    return sa.case(*cases, else_=whole_number(last)) if cases else whole_number(last)

@@ -10,7 +10,7 @@ from monitor.core.records import Interval
 from monitor.inference.intervals import Form, MceInterval, breaching_bins, ece_intervals, mce_intervals
 from tests.fakes.one_table import mce_interval
 
-FORMS: tuple[Form, ...] = ("bootstrap", "analytic", "percentile")
+FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
 UNKNOWN = Interval(None, None, None, None)
 
 
@@ -72,7 +72,7 @@ def ece(table: BinCounts, form: Form, resamples: int = 1000) -> tuple[float, flo
 def test_every_extreme_has_an_ordered_ece_interval_whose_upper_limit_is_not_zero(name: str, form: Form) -> None:
     low, value, high = ece(EXTREMES[name], form)
     assert 0 <= low <= value <= high <= 1
-    assert high > 0 or form == "percentile"  # the textbook's upper limit may be 0: that is what is wrong with it
+    assert high > 0
 
 
 @pytest.mark.parametrize("name", EXTREMES)

@@ -24,7 +24,7 @@ from monitor.inference.gaps import (
     start_of,
     tail,
 )
-from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
+from monitor.inference.intervals import Form, breaching_bins, ece_intervals
 from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import Resampling, latin_hypercube
@@ -313,7 +313,7 @@ def test_bootstrap_and_analytic_forms_agree() -> None:
     assert (np.abs(drawn - closed).max(axis=0) <= [0.0015, 0.0011, 0.0028]).all()
 
 
-@pytest.mark.parametrize("form", ["bootstrap", "analytic", "percentile"])
+@pytest.mark.parametrize("form", ["bootstrap", "analytic"])
 def test_a_table_has_the_same_interval_whatever_is_asked_with_it(form: Form) -> None:
     own = distorted(1500, seed=8)
     others = [table([10], [0.3], [0.5]), own, table([3, 0, 9, 7], [0.1, 0, 0.5, 0.9], [0, 0, 1, 1])]
@@ -354,16 +354,6 @@ def test_without_rows_nothing_is_defined() -> None:
     assert mce_interval(nothing).interval == unknown
     assert breaching_bins(nothing, 0.1, 0.95) == []
     assert ece_intervals([], []) == []
-
-
-def test_the_percentile_form_is_the_textbook_and_lies_above_the_truth_of_a_calibrated_label() -> None:
-    calm = [distorted(1000, seed, stretch=1.0) for seed in range(20)]
-    textbook = [numbers(found) for found in ece_intervals(calm, generators(20), form="percentile")]
-    ours = [numbers(found) for found in ece_intervals(calm, generators(20))]
-    assert sum(low > 0.005 for low, _, _ in textbook) == 20  # the truth is 0: it never covers
-    assert sum(low > 0.0 for low, _, _ in ours) <= 3
-    assert all(found[1] == pytest.approx(plug.plug_in) for found, plug in zip(
-        textbook, ece_intervals(calm, [], form="analytic"), strict=True))  # fmt: skip
 
 
 def test_an_unknown_form_and_a_missing_generator_are_refused() -> None:
@@ -511,27 +501,3 @@ def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_
     low, high = clopper_pearson(hits, n, 1e-6)  # scipy's own inverse loses digits here
     assert stats.binom.sf(hits - 1, n, low) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
     assert stats.binom.cdf(hits, n, high) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
-
-
-def test_percentile_limits_of_an_mce_are_those_of_rows_drawn_again() -> None:
-    rng = np.random.default_rng(5)
-    score = np.repeat([0.2, 0.5, 0.9], [300, 500, 400])  # scores tie, and bins are of unequal size
-    hit = rng.random(len(score)) < score - np.repeat([0.0, 0.05, 0.1], [300, 500, 400])
-    bins = bin_counts(counts_from_rows(score, hit), (3000, 6000, 9500, 10_000))  # the last one is empty
-    (found,) = mce_intervals([bins], [np.random.default_rng(6)], resamples=20_000)
-    gaps = []
-    for _ in range(20_000):
-        drawn = [rng.choice(hit[score == each], (score == each).sum()).mean() - each for each in (0.2, 0.5, 0.9)]
-        gaps.append(np.abs(drawn).max())
-    assert found.interval.value == found.interval.plug_in == pytest.approx(np.abs(found.worst_gap))
-    assert found.interval.low == pytest.approx(np.quantile(gaps, 0.025), abs=0.003)
-    assert found.interval.high == pytest.approx(np.quantile(gaps, 0.975), abs=0.003)
-    assert (found.worst_n, found.worst_range) == (400, (0.6, 0.95))
-
-
-def test_percentile_limits_of_an_mce_without_rows_or_of_one_class() -> None:
-    nothing, ones = (bin_counts(counts_from_rows(rows, rows), (5000, 10_000)) for rows in ([], [1.0] * 50))
-    rngs = [np.random.default_rng(1), np.random.default_rng(1)]
-    empty, perfect = (each.interval for each in mce_intervals([nothing, ones], rngs, resamples=100))
-    assert empty == Interval(None, None, None, None)
-    assert perfect == Interval(0.0, 0.0, 0.0, 0.0)
