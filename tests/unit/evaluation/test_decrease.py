@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +17,8 @@ from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.inference.change import mover
 from monitor.inference.levels import decrease_detectable, decrease_test, increase_test, interval
-from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.report.figures.scale import level_of
 from monitor.report.figures.trend import trend_data
-from tests.truth.claims import Reader
-from tests.truth.explained import EXPLAINED
-from tests.truth.sentences import VERDICT
 
 FALLING = ("roc_auc", "pr_auc", "accuracy")
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
@@ -142,37 +137,6 @@ def test_a_fall_in_few_rows_is_not_confirmed_and_in_hardly_any_not_evaluated() -
     few = judged("accuracy", counts_from_rows([0.9] * 40, [1] * 34 + [0] * 6), baseline)
     assert (few.outcome, few.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
     assert judged("accuracy", counts_from_rows([0.9] * 700, [1] * 600 + [0] * 100), None).reason == Reason.NO_BASELINE
-
-
-def row_of(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "rule": "fall", "severity": "warning", "source": "tickets", "label": "billing", "window_name": "2026-W46",
-        "schedule": "weekly", "metric": verdict.metric, "population": "all", "outcome": verdict.outcome,
-        "reason": verdict.reason.value, "threshold": 0.03, "value": verdict.value, "low": verdict.low,
-        "high": verdict.high, "plug_in": verdict.plug_in, "change": verdict.change, "baseline": verdict.baseline,
-        "change_low": verdict.change_low, "change_high": verdict.change_high, "p_value": verdict.p_value,
-        "p_adjusted": verdict.p_adjusted, "detectable": verdict.detectable, "n": verdict.n, "windows": 1,
-        "baseline_version": 1, "detail": verdict.detail, "actions": verdict.actions,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("metric", FALLING)
-@pytest.mark.parametrize("blur", [0.0, 0.05, 0.4])
-def test_every_sentence_is_true(metric: str, blur: float) -> None:
-    rng = np.random.default_rng(27)
-    verdict = judged(metric, rows(rng, 3000, blur), rows(rng, 20_000))
-    if metric == "roc_auc":
-        reader = Reader(facts=None)  # type: ignore[arg-type]
-        VERDICT.read(reader, plain_words(verdict), row_of(verdict))
-        assert [str(claim) for claim in reader.false] == []
-    told = list(sentences(explain(VerdictContext(verdict, "r"))))
-    reader = Reader(facts=None)  # type: ignore[arg-type]
-    for line in told[1:]:
-        if "Against baseline" not in line and metric == "roc_auc":
-            EXPLAINED.read(reader, line.strip().split(". ", 1)[-1] if line.startswith("  ") else line, row_of(verdict))
-    assert [str(claim) for claim in reader.false] == []
-    assert any("fallen by more than 0.03 below the baseline's?" in line for line in told)
-    assert any("the fall " in line for line in told)
 
 
 def test_a_breach_says_how_it_was_and_how_it_is() -> None:
