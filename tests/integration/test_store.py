@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import math
 import multiprocessing
+import os
 import sqlite3
 import subprocess
 import sys
@@ -1157,3 +1158,15 @@ def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(
     store.apply_switch(whole, replace(whole, state="off", changed_at=NOW, version=1), event(label=None))
     late = NOW + WEEK  # what the source's own switch has been since long ago still counts
     assert [(s.label, s.to_state) for s in store.switch_steps("tickets", ["billing"], since=late)] == [("", "off")]
+
+
+def test_a_history_on_a_read_only_file_system_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "history.sqlite").mkdir()  # which SQLite cannot open either
+    address = f"sqlite:///{tmp_path}/history.sqlite"
+    with pytest.raises(StoreUnreachable, match="unable to open database file"):
+        Store.from_url(address)
+    found = os.statvfs(tmp_path)
+    read_only = os.statvfs_result((*found[:8], found.f_flag | os.ST_RDONLY, *found[9:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: read_only)
+    with pytest.raises(StoreUnreachable, match=f"the file system of {tmp_path} is read-only, and SQLite writes beside"):
+        Store.from_url(address)
