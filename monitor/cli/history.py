@@ -33,7 +33,6 @@ from monitor.report.element import Cell
 from monitor.report.explanation import VerdictContext, document, explain, sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
-from monitor.report.markdown import report_markdown
 from monitor.report.summary import summary_html
 from monitor.report.terminal import element_view, history_view, report_view
 from monitor.report.words import listed
@@ -186,7 +185,7 @@ def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
 @cli.app.command(
     epilog="Examples:  calmon report  ·  calmon report --week 2026-W46 --html report.html  ·  "
     "calmon report --label billing --html billing.html  ·  "
-    "calmon report --label billing --target 0.98  ·  calmon report --label '*'  ·  calmon report --markdown report.md"
+    "calmon report --label billing --target 0.98  ·  calmon report --label '*'"
 )
 def report(
     week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
@@ -202,7 +201,6 @@ def report(
         Path | None,
         typer.Option("--html", help="Write the summary to this file; with --label, all about that label."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write everything as Markdown to it.")] = None,
     more: Annotated[
         bool,
         typer.Option(
@@ -215,7 +213,7 @@ def report(
 ) -> None:
     """Everything about a week: states, advice, numbers with intervals, thresholds, verdicts, bad rows.
 
-    As tables, as pages (a summary, and one a label with every figure), as Markdown or as JSON. Reads the history only;
+    As tables, as pages (a summary, and one a label with every figure) or as JSON. Reads the history only;
     --more prints further tables of one label instead, some of which read the warehouse.
     """
     if more and label is None:
@@ -232,14 +230,12 @@ def report(
             return
         if html is not None:
             _write(html, summary_html(data) if label is None else html_report(data))
-        if markdown is not None:
-            _write(markdown, report_markdown(data))
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             shown = {(one.subject.source, one.subject.label) for one in data.subjects}
             kept = [e for e in estimates if (e.subject.source, e.subject.label) in shown]
             typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
-        elif html is None and markdown is None:
+        elif html is None:
             cli.out.print(report_view(data, full=label is not None))
 
 

@@ -1,26 +1,24 @@
-"""The report in Markdown, for Prefect artifacts and pull requests."""
+"""The summary of a window in Markdown, for Prefect artifacts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from monitor.core.records import Action, Interval, Subject, Verdict, Where
+from monitor.core.records import Action, Subject, Verdict, Where
 from monitor.core.wording import OVERCONFIDENCE, clean, plain_words
 from monitor.report import words
 from monitor.report.data import ReportData, at_text, headline, now_text
-from monitor.report.element import Cell, Element
-from monitor.report.elements import of_all, of_one
 from monitor.report.figures.sparkline import sparkline
 
 SENTENCES = 1_500
-"""The most characters of a finding: its words, and up to three causes with when each began."""
+"""The most characters of a finding."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
 
 _OVERCONFIDENCE = f"\n\nOverconfidence: {OVERCONFIDENCE}, of automated items."
 
 
-def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do: bool = True) -> str:
+def summary_markdown(data: ReportData, actions: Sequence[Action] = ()) -> str:
     """The window on one page: headline, findings, what to do, labels, what was done, rejected rows, notes."""
     aside = [(escape(q.source), escape(q.reason.replace("_", " ")), f"{q.rows:,}") for q in data.quality]
     done = [
@@ -28,7 +26,7 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
     ]
     sections = {
         "Breaches": _bullets(_findings(data)),
-        "What to do": _bullets(_to_do(data)) if to_do else "",
+        "What to do": _bullets(_to_do(data)),
         "Labels": labels_markdown(data) + (_OVERCONFIDENCE if data.subjects else ""),
         "Done": _bullets(done),
         "Rejected rows": _table(("source", "reason", "rows"), aside, numbers=(2,)) if aside else "",
@@ -40,33 +38,6 @@ def summary_markdown(data: ReportData, actions: Sequence[Action] = (), *, to_do:
         *(f"## {title}\n\n{body}" for title, body in sections.items() if body),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def report_markdown(data: ReportData) -> str:
-    """Everything about the window: the summary, the elements of all labels, then those of each label."""
-    parts = [summary_markdown(data, to_do=False).rstrip(), *(element_markdown(element) for element in of_all(data))]
-    for report in data.by_attention:
-        if report.detail is not None:
-            parts += [f"## {_name(report.subject)}", *(element_markdown(each, "###") for each in of_one(report))]
-    return "\n\n".join(parts) + "\n"
-
-
-def element_markdown(element: Element, level: str = "##") -> str:
-    """One element as a section, without the columns that need a fixed-width font."""
-
-    def text(cell: Cell) -> str:
-        if isinstance(cell, Subject):
-            return _name(cell) if cell.segment is None else escape(words.segment(cell))
-        if isinstance(cell, Interval):
-            return words.measured(cell)
-        return _lines(cell.split("\n")) if isinstance(cell, str) else f"{words.measured(cell[0])} {escape(cell[1])}"
-
-    columns = [k for k in range(len(element.head)) if k not in element.drawn]
-    rows = [[text(row[k]) for k in columns] for row in element.rows]
-    numbers = [place for place, k in enumerate(columns) if k in element.numbers]
-    table = _table([escape(element.head[k]) for k in columns], rows, numbers=numbers)
-    note = f"\n\n{escape(element.note)}" if element.note else ""
-    return f"{level} {escape(element.title)}\n\n{table}{note}"
 
 
 def labels_markdown(data: ReportData) -> str:
@@ -127,7 +98,7 @@ def escape(text: str, length: int = 400) -> str:
 
 def _findings(data: ReportData) -> Iterator[str]:
     for v in data.breaches:
-        text = escape(finding_text(v, data.unit), SENTENCES)  # with three causes and their spans
+        text = escape(finding_text(v, data.unit), SENTENCES)
         yield f"**{escape(v.rule)}** ({v.severity}): {text} Reason: `{v.reason}`, verdict `{v.id[:12]}`."
 
 

@@ -243,8 +243,6 @@ def test_a_report_of_a_window_that_was_never_evaluated_says_so_in_every_form(tmp
     said = "Nothing of this window is in the history."
     assert json.loads(calmon(world, *words, "--json").stdout)["headline"] == said
     assert said in " ".join(calmon(world, *words).stdout.split())
-    assert calmon(world, *words, "--markdown", str(tmp_path / "week.md")).exit_code == 0
-    assert said in (tmp_path / "week.md").read_text("utf-8")
 
 
 def test_a_report_of_a_source_without_a_result_says_so_with_its_newest_window_and_who_has_some(tmp_path: Path) -> None:

@@ -22,14 +22,14 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from monitor.cli import app
-from monitor.core.records import WHERES, Estimate, Interval, Verdict
+from monitor.core.records import WHERES, Estimate, Interval, Subject, Verdict
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
 from monitor.metrics.names import ECES, EXPECTED, OF_OTHER_LABELS, can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from monitor.operations.write_report import report_of
+from monitor.report.elements import of_all, of_one
 from monitor.report.html import html_report
-from monitor.report.markdown import report_markdown
 from monitor.report.words import metric_name
 from monitor.run import Run, run_window
 from tests.conftest import new_postgres_database
@@ -203,10 +203,10 @@ def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
     assert {e.interval for e in missed} == {Interval(None, None, None, None)}
     assert not [name for name in OF_OTHER_LABELS - set(CONTRACT) if estimates(result, "single_label", name)]
     with world.opened(clock=lambda: NOW) as monitor:
-        page = report_markdown(report_of(monitor, week(WEEK, monitor.config.zone)))
-    table = page.split("Discrimination and decisions")[1]
-    cells = [[c.strip() for c in line.split("|")] for line in table.splitlines() if line.startswith("| single")]
-    assert [line[-2] for line in cells[: len(LABELS)]] == ["–"] * len(LABELS)
+        elements = of_all(report_of(monitor, week(WEEK, monitor.config.zone)))
+    (table,) = (each for each in elements if each.title == "Discrimination and decisions")
+    last = [row[-1] for row in table.rows if isinstance(row[0], Subject) and row[0].source == "single"]
+    assert last[: len(LABELS)] == ["–"] * len(LABELS)
 
 
 def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
@@ -215,7 +215,8 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
     world, _ = judged("duckdb")
     with world.opened(clock=lambda: NOW) as monitor:
         data = report_of(monitor, week(WEEK, monitor.config.zone))
-    lines = {cells[1].strip() for line in report_markdown(data).splitlines() if len(cells := line.split("|")) > 2}
+    shown = [*of_all(data), *(each for report in data.subjects for each in of_one(report))]
+    lines = {row[0] for element in shown for row in element.rows}
     page = unescape(html_report(data))
     for name in METRICS.keys() - EXPECTED:
         assert metric_name(name) in lines, name

@@ -23,7 +23,7 @@ from monitor.core.records import Window
 from monitor.core.rejection_records import RejectionCause, Why
 from monitor.evaluation.label_state import State
 from monitor.report.collect import collect_report
-from monitor.report.markdown import report_markdown
+from monitor.report.markdown import summary_markdown
 from monitor.run import Run, run_window
 from tests.fakes import forked
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb, write_postgresql, write_sqlite
@@ -174,7 +174,7 @@ def test_run_explain_and_report_name_cause_labels_and_remedy(tmp_path: Path) -> 
     with world.opened(lambda: NOW) as monitor:
         verdict = next(v for v in monitor.store.verdicts(schedule="weekly") if v.subject.label == "billing")
         data = collect_report(monitor.store, monitor.config, week(WEEK), NOW)
-        report = report_markdown(data)
+        report = summary_markdown(data)
     (whole,) = (each for each in data.subjects if each.subject.label is None)
     assert whole.state.state is State.NO_RULE
     assert whole.level == "grey", "its rows were not accepted either"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +25,6 @@ from monitor.report.conclusions import level_after
 from monitor.report.data import ReportData, ReportNote, SubjectReport, only
 from monitor.report.detail import Detail, LabelContext, detail_of
 from monitor.report.document import report_document
-from monitor.report.markdown import element_markdown, report_markdown
 from monitor.report.terminal import element_view, report_view
 from tests.fakes.report_data import HOSTILE, report_data, windows
 
@@ -229,18 +227,6 @@ def test_the_terminal_shows_every_element_and_for_one_label_its_own_too(data: Re
     for element in elements.of_one(only(data, label="billing").subjects[0]):
         assert element.title in alone
     assert "tickets/account" not in alone
-
-
-def test_markdown_has_every_element_of_every_label_and_tables_that_hold(data: ReportData) -> None:
-    text = report_markdown(data)
-    for element in elements.of_all(data):
-        assert f"## {element.title}\n" in text
-    assert text.count("### All metrics") == len(data.subjects)
-    assert "<img" not in text.replace("\\<img", "")
-    for element in elements.of_all(data):
-        lines = [line for line in element_markdown(element).splitlines() if line.startswith("|")]
-        cells = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
-        assert cells == {len(element.head) - len(element.drawn) + 1}, element.title
 
 
 def test_the_json_document_has_the_numbers_in_full_and_none_that_is_not_finite(data: ReportData) -> None:
