@@ -15,6 +15,8 @@ from benchmarks.sampling import PLAIN, Sampling
 from benchmarks.tally import Line, Tally
 from monitor.core.counts import BinCounts, bin_counts, equal_frequency_edges
 from monitor.core.records import Interval
+from monitor.inference.binomial import whole
+from monitor.inference.gaps import stack
 from monitor.inference.intervals import ece_intervals, mce_intervals
 
 WALLS = "walls"
@@ -69,7 +71,7 @@ class Cell:
         of_ece = {
             "bootstrap": lambda: ece_intervals(tables, [rng[0] for rng in rngs]),
             "analytic": lambda: ece_intervals(tables, [], form="analytic"),
-            "textbook": lambda: ece_intervals(tables, [rng[1] for rng in rngs], form="percentile"),
+            "textbook": lambda: [_textbook(table, rng[1]) for table, rng in zip(tables, rngs, strict=True)],
         }
         found: dict[Kind, list[tuple[Interval, float]]] = {
             kind: list(zip(of_ece[kind](), truths, strict=True)) for kind in self.kinds if kind != "mce"
@@ -134,3 +136,13 @@ def coverage_cells(
         for n in sizes
         for some in in_parts(Cell(part, (population.name, n), population, n, 0, 0, seed), repetitions)
     ]
+
+
+def _textbook(table: BinCounts, rng: np.random.Generator, resamples: int = 1000) -> Interval:
+    """Quantiles of resampled plug-in ECEs, widened to include the plug-in, which is often outside."""
+    bins = stack([table]).filled()
+    n, score = whole(bins.n[0])[0], bins.score[0]
+    drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
+    low, high = np.quantile((bins.share[0] * np.abs(drawn / n - score)).sum(axis=1), [0.025, 0.975])
+    value = min(float(bins.plug_in[0]), 1.0)
+    return Interval(value, min(float(low), value), min(max(float(high), value), 1.0), value)

@@ -38,7 +38,10 @@ def drain_outbox() -> dict[str, int]:
             if stand_in(monitor):
                 logger.warning("the watchdog is silent: the drain looked in its place")
             touched = deliver(monitor, due_only=True)
-    except (*OUTSIDE, ConfigProblems, StoreMissing, HistoryLost) as error:
+    except StoreMissing as error:  # no history yet: nothing can wait in it
+        logger.info("nothing to send yet: %s", error)
+        return {}
+    except (*OUTSIDE, ConfigProblems, HistoryLost) as error:
         logger.error("nothing was drained: %s", error)
         return {}
     for delivery in touched:

@@ -9,7 +9,7 @@ import faulthandler
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from monitor.context import ActMode, Monitor, utc_now
 from monitor.core.records import Schedule, Window
 from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
-from monitor.history.errors import HistoryLost, StoreUnreachable
+from monitor.history.errors import HistoryLost, StoreMissing, StoreUnreachable
 from monitor.operations.open import open_monitor, open_store
 from monitor.run import STAGES, Run, Stage, act, begin, judge, perform, read
 from monitor.warehouse.reader import WarehouseFailed
@@ -71,8 +71,11 @@ IO: dict[str, Any] = {
 @task(name="reach the history", timeout_seconds=120, **IO)
 @secrets_hidden()
 def reach(settings: Settings, creates: bool = True) -> None:
-    """Make sure that the history answers (and exists) before anything is judged."""
-    with open_store(settings, writes=True, creates=creates) as store:
+    """Make sure that the history answers before anything is judged.
+
+    That there is none yet is no failure of this task: it is raised where the history is opened.
+    """
+    with suppress(StoreMissing), open_store(settings, writes=True, creates=creates) as store:
         store.ping()
 
 

@@ -22,7 +22,7 @@ from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
-from monitor.evaluation.evaluate import Evaluated, evaluate
+from monitor.evaluation.evaluate import Evaluated, SourceData, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.diagnose import automation_of, diagnoses_of
@@ -41,7 +41,8 @@ class Run:
     """One run of one window: what is asked for, and what its stages have found so far.
 
     ``ahead`` has the readings of sources that were read before the run. A warehouse that does not answer fails the
-    stage that reads while ``try_again()`` is true; otherwise that becomes a verdict.
+    stage that reads while ``try_again()`` is true; otherwise that becomes a verdict. ``fewer_rows``: a window that was
+    judged is judged again even where the warehouse has fewer of its rows now.
     """
 
     window: Window
@@ -49,6 +50,7 @@ class Run:
     mode: ActMode = "auto"
     dry_run: bool = False
     progress: Progress = _quiet
+    fewer_rows: bool = False
     try_again: Callable[[], bool] = lambda: False
     ahead: Mapping[str, collect.WindowRead] = field(default_factory=dict)
     name: str = ""
@@ -87,13 +89,14 @@ def run_window(
     dry_run: bool = False,
     act: ActMode = "auto",
     progress: Progress = _quiet,
+    fewer_rows: bool = False,
 ) -> Run:
     """One evaluation from the warehouse to Slack. A dry run stores, switches and sends nothing.
 
     Raises WindowRefused for a window that can have no data yet.
     """
     names = tuple(sources or monitor.config.sources)
-    return perform(monitor, Run(window, names, act, dry_run, progress))
+    return perform(monitor, Run(window, names, act, dry_run, progress, fewer_rows))
 
 
 def perform(
@@ -141,7 +144,7 @@ def read(monitor: Monitor, run: Run) -> Run:
     with monitor.warehouse.kept_open():  # until the counts are there: an open DuckDB file cannot be written by others
         collected = collect.collect(
             monitor, run.window, run.sources, store=not run.dry_run, reread=run.mode != "never",
-            try_again=run.try_again(), progress=run.progress, ahead=run.ahead,
+            try_again=run.try_again(), progress=run.progress, ahead=run.ahead, fewer_rows=run.fewer_rows,
         )  # fmt: skip
     return replace(run, collected=collected)
 
@@ -160,9 +163,21 @@ def judge(monitor: Monitor, run: Run) -> Run:
 
 
 def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluated:
+    if source.stays:
+        return _as_measured(monitor, source.data)
     report = collect.report_path(monitor, source.data.current.window, source.data.name) if acts else None
     shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
     return evaluate(source.data, monitor.config, shifts)
+
+
+def _as_measured(monitor: Monitor, data: SourceData) -> Evaluated:
+    """What is stored of a window of which rows are gone since it was judged."""
+    window, source = data.current.window, data.name
+    at: dict[str, Any] = {"schedule": window.schedule, "window_start": window.start, "source": source}
+    return Evaluated(
+        source, window, tuple(monitor.store.estimates(**at, segments=True)), tuple(monitor.store.verdicts(**at)),
+        tuple(monitor.store.shifts(**at)), data.quality, rejected=data.current.rejected,
+    )  # fmt: skip
 
 
 def act(monitor: Monitor, run: Run) -> Run:

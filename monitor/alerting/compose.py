@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from monitor.alerting.picture import picture_of
 from monitor.alerting.slack.blocks import Payload, edited
@@ -135,7 +136,7 @@ def _changed(monitor: Monitor, teller: Teller, decision: Decision, incident: Inc
     return made
 
 
-def _is_same(payload: Payload, shown: Payload) -> bool:
+def _is_same(payload: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
     """Whether two compositions differ in the last block only, which names the window: a day like the one before."""
     return bool(payload["blocks"][:-1] == shown["blocks"][:-1])
 

@@ -51,6 +51,7 @@ from monitor.warehouse.survey import Survey
 
 SCHEDULES = (Path("deployments/prefect.yaml"), Path("prefect.yaml"))  # of a checkout, and as `calmon serve` prints it
 SHOWN_LABELS = 20
+PERCENTILE = "evaluation.interval: percentile, the textbook's, may never cover the truth: it is read as bootstrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def print_checks(settings: Settings, *, offline: bool = False, every_label: bool
     findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+    findings += [CheckResult("interval", "note", PERCENTILE)] if config.evaluation.interval == "percentile" else []
     findings += [CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)]
     volumes: list[Volume] = []
     if not offline:

@@ -39,7 +39,8 @@ def health(
         # not the empty one in memory that replaces a missing history elsewhere: nobody would notice a wrong address
         with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
             now = utc_now()
-            records = observed(store, config, now, has_buttons=cli.settings().has_buttons)
+            with store.one_moment():
+                records = observed(store, config, now, has_buttons=cli.settings().has_buttons)
     found = issues.findings(records, now)
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(records, now)

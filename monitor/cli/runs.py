@@ -29,6 +29,10 @@ cli.app.add_typer(run_app, name="run")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Store nothing, switch nothing, send nothing.")]
 Act = Annotated[bool, typer.Option("--act", help="Act even though a newer window has been evaluated.")]
+FewerRows = Annotated[
+    bool,
+    typer.Option("--fewer-rows", help="Judge it again even where the warehouse has fewer of its rows than it had."),
+]
 ExitCode = Annotated[bool, typer.Option("--exit-code", help="Leave with 3 where a verdict is a breach.")]
 
 
@@ -42,10 +46,14 @@ def weekly(
     json_output: cli.JsonFlag = False,
     dry_run: DryRun = False,
     act: Act = False,
+    fewer_rows: FewerRows = False,
     exit_code: ExitCode = False,
 ) -> None:
     """Evaluate one week: read, estimate, compare, decide, switch, send."""
-    _run("weekly", week, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code)
+    _run(
+        "weekly", week, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code,
+        fewer_rows=fewer_rows,
+    )  # fmt: skip
 
 
 @run_app.command(epilog="Examples:  calmon run daily  ·  calmon run daily --date 2026-11-16 --exit-code")
@@ -55,10 +63,14 @@ def daily(
     json_output: cli.JsonFlag = False,
     dry_run: DryRun = False,
     act: Act = False,
+    fewer_rows: FewerRows = False,
     exit_code: ExitCode = False,
 ) -> None:
     """Evaluate one day by the daily rules."""
-    _run("daily", date, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code)
+    _run(
+        "daily", date, source, json_output=json_output, dry_run=dry_run, act=act, exit_code=exit_code,
+        fewer_rows=fewer_rows,
+    )  # fmt: skip
 
 
 def _run(
@@ -70,6 +82,7 @@ def _run(
     dry_run: bool,
     act: bool,
     exit_code: bool,
+    fewer_rows: bool,
 ) -> None:
     mode: ActMode = "always" if act else "auto"
     with cli.plain_errors():
@@ -80,7 +93,9 @@ def _run(
         if not dry_run:
             outage.end(opened.settings, opened.store, opened.clock())
         with status() as say:
-            result = run_window(opened, window, sources=names, dry_run=dry_run, act=mode, progress=say)
+            result = run_window(
+                opened, window, sources=names, dry_run=dry_run, act=mode, progress=say, fewer_rows=fewer_rows
+            )
         if json_output:
             typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
         else:

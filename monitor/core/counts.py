@@ -9,9 +9,9 @@ it costs the same for 200 rows and for 200 million.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -452,3 +452,7 @@ def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     kish = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0)
     n_eff = kish / counts.design_effect
     return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff, kish=kish)
+
+
+SegmentCounts: TypeAlias = Mapping[tuple[str, str], Counts]
+"""Counts by (column, value)."""

@@ -140,6 +140,9 @@ ROWS_GONE = "rows_gone"
 ROWS_DELETED = "rows_deleted"
 """The reason for an earlier window of which the relation has fewer rows than were measured: that stays as it was."""
 
+ROWS_REPLACED = "rows_replaced"
+"""The reason for a window of which rows are gone or have another score, hidden by new ones: as many are there."""
+
 LABELS_DIFFER = "labels_differ"
 """The reason for labels that are mostly wrong, where the names of truths are odd: 0 rows, and why as examples."""
 
@@ -153,8 +156,9 @@ class RejectedRows:
 
     ``reason`` is a :class:`RejectReason`, or :data:`TOO_MANY_VALUES` with 0 rows and the columns as examples, or a part
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
-    0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` with 0 rows and
-    one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER` or :data:`RARE_LABELS`.
+    0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` or
+    :data:`ROWS_REPLACED` with 0 rows and one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`
+    or :data:`RARE_LABELS`.
     """
 
     source: str
@@ -176,6 +180,11 @@ def rows_gone(source: str, before: int, left: int) -> RejectedRows:
 def rows_deleted(source: str, window: Window, before: int, now: int) -> RejectedRows:
     """The note that a window has ``now`` rows in the warehouse, of ``before`` that were measured."""
     return RejectedRows(source, ROWS_DELETED, 0, ({"window": window.name, "before": str(before), "now": str(now)},))
+
+
+def rows_replaced(source: str, window: Window, before: int, left: int) -> RejectedRows:
+    """The note that at most ``left`` of the ``before`` rows that were measured of a window can be there still."""
+    return RejectedRows(source, ROWS_REPLACED, 0, ({"window": window.name, "before": str(before), "now": str(left)},))
 
 
 def rows_before(quality: Iterable[RejectedRows]) -> int:

@@ -64,7 +64,7 @@ def ece_of(
         tables,
         rngs,
         confidence=evaluation.confidence,
-        form=evaluation.interval,
+        form="analytic" if evaluation.interval == "analytic" else "bootstrap",
         resamples=evaluation.resamples,
     )
 
@@ -98,7 +98,7 @@ def estimate(
     keys = [(sample, where) for sample in samples for where in sample.populations]
     tables = [sample.bins(where) for sample, where in keys]
     eces = _ece_by_form(keys, tables, window, evaluation)
-    mces = _mces_by_form(keys, tables, window, evaluation)
+    mces = mce_intervals(tables, confidence=evaluation.confidence)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
         found += _of_population(sample, where, ece, mce, window, evaluation.confidence, kind)
@@ -195,28 +195,6 @@ def _each_where(
         requests = [(tables[i], keys[i][0].subject, window.name) for i in places]
         found |= dict(zip(places, each_ece(requests, where, evaluation), strict=True))
     return [found[i] for i in range(len(keys))]
-
-
-def _mces_by_form(
-    keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
-) -> list[MceInterval]:
-    """The MCE of each table with exact limits; for labels with textbook limits where these are configured."""
-    found = mce_intervals(tables, confidence=evaluation.confidence)
-    if evaluation.interval == "percentile":
-        labels = [(index, s.subject, where) for index, (s, where) in enumerate(keys) if s.subject.segment is None]
-        requests = [(tables[index], subject, f"mce {where}", window.name) for index, subject, where in labels]
-        for (index, _, _), interval in zip(labels, textbook_mces(requests, evaluation), strict=True):
-            found[index] = interval
-    return found
-
-
-def textbook_mces(
-    requests: Sequence[tuple[BinCounts, Subject, str, str]], evaluation: EvaluationConfig
-) -> list[MceInterval]:
-    """The percentile interval of each table's MCE, seeded by its subject, metric with population, and window's name."""
-    rngs = [generator(evaluation.seed, subject, metric, name) for _, subject, metric, name in requests]
-    tables = [table for table, *_ in requests]
-    return mce_intervals(tables, rngs, confidence=evaluation.confidence, resamples=evaluation.resamples)
 
 
 def _items_of(metric: str, counts: Counts) -> dict[str, float]:

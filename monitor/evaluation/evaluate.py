@@ -12,8 +12,7 @@ from math import isfinite
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.config.rule_sources import can_judge, segment_columns
 from monitor.core.baseline import Baseline, References, edges_of
-from monitor.core.counts import Counts
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (

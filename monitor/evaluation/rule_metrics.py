@@ -17,7 +17,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
 from monitor.core.records import Interval, Subject, Where, Window
-from monitor.evaluation.estimates import each_ece, textbook_mces, worst_bin
+from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.change import (
@@ -380,16 +380,7 @@ def _seed_name(sample: RuleSample, side: int) -> str:
 
 
 def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
-    """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin.
-
-    Where textbook limits are configured, all numbers are of the unmerged bins.
-    """
-    if samples[0].evaluation.interval == "percentile":
-        requests = [
-            (sample.tables[side], sample.subject, f"mce {sample.rule.where}", _seed_name(sample, side))
-            for sample in samples
-        ]
-        return [(found.interval, worst_bin(found)) for found in textbook_mces(requests, samples[0].evaluation)]
+    """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin."""
     results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
     found = []
     for sample, result in zip(samples, results, strict=True):

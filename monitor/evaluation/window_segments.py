@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline
-from monitor.core.counts import Counts
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
 from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence

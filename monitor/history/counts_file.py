@@ -13,8 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts import KEYS, SUMS, Counts, pool
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import KEYS, SUMS, Counts, SegmentCounts, pool
 from monitor.core.records import ScoreIs
 from monitor.history.values import label_key, label_of
 

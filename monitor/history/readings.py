@@ -31,8 +31,7 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
-    from monitor.core.counts import Counts
-    from monitor.core.counts_by_segment import SegmentCounts
+    from monitor.core.counts import Counts, SegmentCounts
     from monitor.core.promises import Promises, SegmentPromises
 
 

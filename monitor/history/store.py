@@ -8,6 +8,7 @@ Reading raises HistoryDamaged if rows cannot be turned into records.
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -600,4 +601,17 @@ def _digest_of(wanted: Thresholds) -> str:
 
 def _unreachable(url: URL, error: DatabaseError) -> StoreUnreachable:
     shown = shown_address(url.render_as_string(hide_password=True))
-    return StoreUnreachable(f"the history at {shown} does not answer: {error.orig}")
+    return StoreUnreachable(f"the history at {shown} does not answer: {_unwritable(url) or error.orig}")
+
+
+def _unwritable(url: URL) -> str | None:
+    """Why the folder of SQLite's file takes no files; None if it does, or is not there."""
+    file = database_file(url)
+    folder = None if file is None else Path(os.path.realpath(file)).parent
+    if folder is None or not folder.is_dir():
+        return None
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"the file system of {folder} is read-only, and SQLite writes beside the file even to read it"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"this user may not write to {folder}, and SQLite writes beside the file even to read it"
+    return None

@@ -16,14 +16,13 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
-from monitor.inference.binomial import whole
 from monitor.inference.gaps import GapTables, curves, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions
 from monitor.inference.shared import at_least_shared
 
-Form = Literal["bootstrap", "analytic", "percentile"]
+Form = Literal["bootstrap", "analytic"]
 
 _NOTHING = Interval(None, None, None, None)
 _AT_ONCE = 1024  # tables worked on together: their arrays stay in the processor's cache
@@ -41,12 +40,11 @@ def ece_intervals(
 
     ``rngs`` has one generator a table (not used, and may be empty, for ``form="analytic"``), so
     that a result does not depend on the other tables of the call. Where rows are
-    clustered (fewer effective rows than rows), the upper limit of both forms that invert also allows for
+    clustered (fewer effective rows than rows), the upper limit of both forms also allows for
     noise that bins share: see ``monitor.inference.shared``.
 
     * ``bootstrap``: hits drawn per bin, ``resamples`` times, under each hypothesis (the default);
-    * ``analytic``: the same inversion with an Edgeworth expansion, for very many tables;
-    * ``percentile``: the textbook bootstrap, kept for comparison only: it may never cover.
+    * ``analytic``: the same inversion with an Edgeworth expansion, for very many tables.
 
     Raises ValueError for another form, or where a generator is missing.
 
@@ -56,18 +54,15 @@ def ece_intervals(
     >>> found.value, found.low, round(found.high, 2)
     (0.0, 0.0, 0.09)
     """
-    if form not in ("bootstrap", "analytic", "percentile"):
-        raise ValueError(f"form must be bootstrap, analytic or percentile, not {form!r}")
+    if form not in ("bootstrap", "analytic"):
+        raise ValueError(f"form must be bootstrap or analytic, not {form!r}")
     if form != "analytic" and len(rngs) != len(tables):
         raise ValueError(f"one generator a table is needed: {len(tables)} tables, {len(rngs)} generators")
     found = [_NOTHING] * len(tables)
     for part in _batches(tables):
         chosen = [tables[index] for index in part]
         generators = [] if form == "analytic" else [rngs[index] for index in part]
-        if form == "percentile":
-            intervals = [_percentile(*each, confidence, resamples) for each in zip(chosen, generators, strict=True)]
-        else:
-            intervals = _inverted(chosen, generators, confidence, resamples)
+        intervals = _inverted(chosen, generators, confidence, resamples)
         for index, interval in zip(part, intervals, strict=True):
             found[index] = interval
     return found
@@ -95,27 +90,6 @@ def _inverted(
     return [Interval(*numbers) for numbers in zip(*columns, strict=True)]
 
 
-def _percentile(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> Interval:
-    """Quantiles of resampled plug-in ECEs, widened to include the plug-in, which is often outside."""
-    bins = stack([table]).filled()
-    share = bins.share[0]
-    low, high = _quantiles((share * _drawn_gaps(bins, rng, resamples)).sum(axis=1), confidence)
-    value = min(float(bins.plug_in[0]), 1.0)
-    return Interval(value, min(low, value), min(max(high, value), 1.0), value)
-
-
-def _drawn_gaps(bins: GapTables, rng: np.random.Generator, resamples: int) -> Floats:
-    """abs(hit rate - mean score) of the filled bins of one table in bootstrap draws of their rows; (B, M)."""
-    n, score = whole(bins.n[0])[0], bins.score[0]
-    drawn = rng.binomial(n.astype(np.int64), np.clip(score + bins.gap[0], 0, 1), size=(resamples, len(n)))
-    return np.asarray(np.abs(drawn / n - score))
-
-
-def _quantiles(drawn: Floats, confidence: float) -> tuple[float, float]:
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
 @dataclass(frozen=True, slots=True)
 class MceInterval:
     """The MCE with its interval, and the bin it comes from.
@@ -133,20 +107,11 @@ class MceInterval:
     bins: BinCounts
 
 
-def mce_intervals(
-    tables: Sequence[BinCounts],
-    rngs: Sequence[np.random.Generator] = (),
-    *,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-) -> list[MceInterval]:
+def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> list[MceInterval]:
     """The MCE of each table over bins of 100 rows and more, median-unbiased, with exact limits; names the worst bin.
 
     Thin adjacent bins are merged first; ``plug_in`` is the textbook value of the bins as given. The
     lower limit shares its error among the M bins (Bonferroni), the upper one does not need to.
-
-    With ``rngs``, one generator a table (ValueError for another number), the textbook MCE of the bins as given, with
-    the quantiles of ``resamples`` bootstrap draws: for comparison only, since each draw adds the bias of a maximum.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = counts_from_rows([0.9] * 200, [1] * 120 + [0] * 80)
@@ -154,8 +119,6 @@ def mce_intervals(
     >>> round(found.interval.low, 3), round(found.interval.high, 3), round(found.worst_gap, 3), found.worst_n
     (0.232, 0.371, -0.3, 200)
     """
-    if rngs:
-        return [_percentile_mce(*each, confidence, resamples) for each in zip(tables, rngs, strict=True)]
     merged = [merge_thin([table])[0] for table in tables]
     found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
     for part in _batches(merged):
@@ -163,18 +126,6 @@ def mce_intervals(
         for index, interval in zip(part, together, strict=True):
             found[index] = interval
     return found
-
-
-def _percentile_mce(table: BinCounts, rng: np.random.Generator, confidence: float, resamples: int) -> MceInterval:
-    """Quantiles of resampled textbook MCEs, widened to include the plug-in, as those of an ECE."""
-    if table.w.max(initial=0.0) <= 0:
-        return MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, table)
-    low, high = _quantiles(_drawn_gaps(stack([table]).filled(), rng, resamples).max(axis=1), confidence)
-    gap = np.where(table.w > 0, table.rate - table.score, 0.0)
-    worst = int(np.abs(gap).argmax())
-    value = min(float(np.abs(gap[worst])), 1.0)
-    found = Interval(value, min(low, value), min(max(high, value), 1.0), value)
-    return MceInterval(found, worst, table.range_of(worst), int(table.n[worst]), float(gap[worst]), table)
 
 
 def _batches(tables: Sequence[BinCounts]) -> list[list[int]]:

@@ -15,8 +15,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, references_under
-from monitor.core.counts import Counts, pool
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts, pool
 from monitor.core.maturity import Maturity
 from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises
@@ -34,6 +33,7 @@ from monitor.core.records import (
     rows_before,
     rows_deleted,
     rows_gone,
+    rows_replaced,
 )
 from monitor.core.source_settings import Settings, changes, other_rows
 from monitor.evaluation.evaluate import (
@@ -73,12 +73,14 @@ Baselines = Mapping[str | None, Baseline]
 class Collected:
     """One source as it was read. ``timed_out``: reading took too long, so trying again at once is useless.
 
-    ``restated`` are earlier windows whose truths came late, oldest first.
+    ``restated`` are earlier windows whose truths came late, oldest first. ``stays``: the window was judged before, and
+    the warehouse has fewer of its rows now: ``data`` is what was read then, and what was measured is not judged again.
     """
 
     data: SourceData
     reading: Reading | None
     timed_out: bool = False
+    stays: bool = False
     restated: tuple[Collected, ...] = ()
 
 
@@ -117,7 +119,8 @@ def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
     """
     ahead = read_window(monitor.config, monitor.warehouse, window, name, monitor.clock())
     before = monitor.store.load_reading(window.schedule, window.start, name)
-    read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
+    if _measured_before(monitor, window, ahead.reading, before) is None:
+        read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
     return ahead
 
 
@@ -128,13 +131,15 @@ def collect(
     *,
     store: bool,
     reread: bool = True,
+    fewer_rows: bool = False,
     try_again: bool = False,
     progress: Callable[[str], None] = lambda _: None,
     ahead: Mapping[str, WindowRead] | None = None,
 ) -> list[Collected]:
     """Read every source for one window, with the earlier windows that may be pooled with it.
 
-    A source that is in ``ahead`` was read already, by :func:`read_ahead`.
+    A source that is in ``ahead`` was read already, by :func:`read_ahead`. With ``fewer_rows`` a window that has lost
+    rows is read anew all the same.
     A source that cannot be read is returned with its problem and stops no other. With ``try_again``, for a caller that
     will try again, a warehouse that does not answer raises WarehouseFailed at the end. A time-out does not: there is
     time for only two or three of these.
@@ -143,7 +148,9 @@ def collect(
     for name in names:
         progress(f"reading {name}")
         with monitor.warehouse.kept_open():
-            found.append(collect_one(monitor, window, name, (ahead or {}).get(name), store=store, reread=reread))
+            done = (ahead or {}).get(name)
+            one = collect_one(monitor, window, name, done, store=store, reread=reread, fewer_rows=fewer_rows)
+            found.append(one)
     failed = [f"{c.data.name}: {why}" for c in found if not c.timed_out for why in _unanswered(c.data)]
     if failed and try_again:
         raise WarehouseFailed(failed[0])
@@ -160,8 +167,9 @@ def _unanswered(data: SourceData) -> Iterator[str]:
 
 
 def collect_one(
-    monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool
-) -> Collected:
+    monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool,
+    fewer_rows: bool = False,
+) -> Collected:  # fmt: skip
     """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
     references = references_of(monitor, name)
     baselines = references.baselines
@@ -180,12 +188,23 @@ def collect_one(
         before = earlier(
             monitor, window, name, baselines, store=store, reread=reread and not read_again, deleted=deleted
         )
-        reading = None if done is None else done.reading
         kept = monitor.store.load_reading(window.schedule, window.start, name)
-        reading, current = read(
-            monitor, window, name, baselines, store=store, whole=True, reading=reading, failed=failed, before=kept,
-            deleted=deleted,
-        )  # fmt: skip
+        reading = _from_warehouse(monitor, window, name, whole=True) if done is None else done.reading
+        gone = None if fewer_rows else _measured_before(monitor, window, reading, kept)
+        stays = kept if gone is not None else None
+        if stays is not None and gone is not None:
+            current = counts_of(window, stays, monitor.config, baselines)
+            said = tuple(each for each in stays.quality if not _is_of(each, gone))
+            stays = replace(stays, quality=(*said, gone))
+            if store:
+                monitor.store.save_reading(window, stays, monitor.clock())
+                _keep(monitor, window, stays, reading)
+            reading = replace(reading, quality=(*stays.quality, *deleted), rows=stays.rows, segments={})
+        else:
+            reading, current = read(
+                monitor, window, name, baselines, store=store, reading=reading, failed=failed, before=kept,
+                deleted=deleted,
+            )  # fmt: skip
     except (RelationError, WarehouseFailed) as error:
         problem = problem_of(error)
         if store:
@@ -202,7 +221,22 @@ def collect_one(
         baseline_segments=segments_of_baselines(monitor, window, baselines), references=references,
         enabled=enabled_by_operators(monitor.store, monitor.config, name, window),
     )  # fmt: skip
-    return Collected(data, reading, restated=tuple(restated))
+    return Collected(data, reading, restated=tuple(restated), stays=stays is not None)
+
+
+def _is_of(note: RejectedRows, gone: RejectedRows) -> bool:
+    """Whether a note is about deleted rows of the same window as another."""
+    return note.reason == gone.reason and note.examples[0]["window"] == gone.examples[0]["window"]
+
+
+def _measured_before(
+    monitor: Monitor, window: Window, reading: Reading, kept: StoredReading | None
+) -> RejectedRows | None:
+    """The note that a window was judged by these settings and has fewer rows now: what was measured of it stays."""
+    if kept is None or not _still_holds(monitor, kept):
+        return None
+    gone = _deleted(monitor, window, reading, kept)
+    return gone if monitor.store.judged(window.schedule, window.start, reading.source) else None
 
 
 def _restated(
@@ -263,6 +297,32 @@ def _deleted(monitor: Monitor, window: Window, reading: Reading, kept: StoredRea
     if known is None or there >= (1 - ALLOWED_TO_GO) * known.rows:
         return None
     return rows_deleted(reading.source, window, known.rows, there)
+
+
+def _replaced(monitor: Monitor, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
+    """The note that rows of a window are gone or have another score, though as many are there; None if nearly none is.
+
+    Of a label, each score and decision can only have more rows than before, as truths come late, if none is gone.
+    """
+    if not _still_holds(monitor, kept) or reading.rest is not None:
+        return None
+    set_aside = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
+    fewer = (_fewer(counts, reading.labels.get(label)) for label, counts in kept.labels.items() if label is not None)
+    gone = sum(fewer) - set_aside
+    if gone <= ALLOWED_TO_GO * kept.rows:
+        return None
+    return rows_replaced(reading.source, window, kept.rows, kept.rows - gone)
+
+
+def _fewer(before: Counts, now: Counts | None) -> int:
+    """How many rows the cells of a label have lost, without those that other cells have won."""
+    there = {} if now is None else dict(zip(_keys(now), now.n.tolist(), strict=True))
+    return sum(max(0, n - there.get(key, 0)) for key, n in zip(_keys(before), before.n.tolist(), strict=True))
+
+
+def _keys(counts: Counts) -> list[int]:
+    found: list[int] = (counts.cell * 2 + counts.predicted).tolist()
+    return found
 
 
 def _data_of_restated(
@@ -355,6 +415,7 @@ def read(
         known = _alike(before, settings)
         reading = _with_notes_of(reading, before, settings, judges=judges)
         gone = _deleted(monitor, window, reading, before)
+        gone = _replaced(monitor, window, reading, before) if gone is None else gone
         deleted = deleted if gone is None else (*deleted, gone)
     reading = replace(reading, quality=(*reading.quality, *deleted))
     counts = with_whole(reading)

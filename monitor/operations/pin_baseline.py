@@ -12,8 +12,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal, edges_of, population_edges, refusal
-from monitor.core.counts import Counts, bin_counts, pool
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts, bin_counts, pool
 from monitor.core.promises import Segment
 from monitor.core.records import SCHEDULES, Interval, Subject, Window
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns

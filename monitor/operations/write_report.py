@@ -14,8 +14,9 @@ from monitor.report.html import html_report
 
 
 def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURACY) -> ReportData:
-    """All that the history holds about one window; ``target`` is the accuracy that thresholds shall reach."""
-    return collect_report(monitor.store, monitor.config, window, monitor.clock(), target=target)
+    """All that the history has of one window, at one moment; ``target`` is the accuracy that thresholds shall reach."""
+    with monitor.store.one_moment():  # a run may be writing
+        return collect_report(monitor.store, monitor.config, window, monitor.clock(), target=target)
 
 
 def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:

@@ -10,6 +10,7 @@ from monitor.core.records import (
     LABELS_DIFFER,
     RARE_LABELS,
     ROWS_DELETED,
+    ROWS_REPLACED,
     UNRESOLVED_FAILED,
     Interval,
     RejectedRows,
@@ -169,10 +170,14 @@ def rows_gone_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[st
 
 
 def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """Which windows keep what was measured, since the warehouse has fewer of their rows now."""
-    for note in (each for each in quality if each.reason == ROWS_DELETED):
+    """Which windows keep what was measured, since the warehouse has fewer of their rows now; which have other rows."""
+    for note in (each for each in quality if each.reason in (ROWS_DELETED, ROWS_REPLACED)):
         for window in note.examples:
             before, now = int(str(window["before"])), int(str(window["now"]))
+            if note.reason == ROWS_REPLACED:
+                gone = f"At least {before - now:,} of {count_of(before, 'row')} of {window['window']}"
+                yield f"{gone} are gone or have another score now, beside new rows: the numbers are of what is there."
+                continue
             yield (
                 f"The warehouse no longer holds {before - now:,} of {count_of(before, 'row')} of {window['window']}: "
                 "what was measured of them stays."

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import json
 import logging
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -155,6 +157,8 @@ class GuardedRoute(APIRoute):
             # in a thread, since it reads a file
             request.scope[CALLER] = await to_thread.run_sync(guard.let, request, scope)
             _check_form(request, names, has_body=self.body_field is not None)
+            if self.body_field is not None:
+                refuse_repeated_keys(await request.body())
             return await inner(request)
 
         return handler
@@ -172,6 +176,23 @@ def _check_form(request: Request, names: set[str], *, has_body: bool) -> None:
         raise RequestRefused(_R.NOT_JSON)
     if has_body and len(request.headers.getlist("idempotency-key")) > 1:
         raise RequestRefused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
+
+
+def refuse_repeated_keys(body: bytes) -> None:
+    """Refuse JSON with a key twice: which value counts depends on who reads it. What is no JSON is refused elsewhere.
+
+    >>> refuse_repeated_keys(b'{"reason": "a", "reason": "b"}')
+    Traceback (most recent call last):
+    monitor.service.problems.RequestRefused: request_invalid
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise RequestRefused(_R.REQUEST_INVALID, "the body has a key twice")
+        return dict(pairs)
+
+    with suppress(ValueError, RecursionError):
+        json.loads(body, object_pairs_hook=once)
 
 
 def named(operation: str, scope: str, summary: str) -> dict[str, Any]:

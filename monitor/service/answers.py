@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -15,7 +16,18 @@ from monitor.service.problems import ProblemReason, RequestRefused
 
 T = TypeVar("T")
 
-PAGES_WAITING = 4
+WAITING = 20
+"""So many may wait in one lane; more are asked to come again."""
+LANES = ("pages", "items", "metrics")
+"""In each one answer is made at a time: items wait for the warehouse, and hold up neither pages nor Prometheus."""
+
+
+@dataclass
+class Lane:
+    """One answer at a time; ``inside`` are those that are made or wait. (A limiter's own count comes late.)"""
+
+    limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    inside: int = 0
 
 
 def backend_of(request: Request) -> Service:
@@ -40,12 +52,16 @@ def has(if_none_match: str | None, tag: str) -> bool:
     return if_none_match == "*" or tag.removeprefix("W/") in known
 
 
-async def made(request: Request, make: Callable[[], T]) -> T:
-    """Make a page, one at a time: a page takes seconds, in which routers wait.
+async def made(request: Request, make: Callable[[], T], lane: str = "pages") -> T:
+    """Make a page, one at a time in its lane: a page takes seconds, in which routers wait.
 
-    Raises :class:`RequestRefused` where several wait already.
+    Raises :class:`RequestRefused` where many wait already.
     """
-    limiter: CapacityLimiter = request.app.state.pages
-    if limiter.statistics().tasks_waiting >= PAGES_WAITING:
+    chosen: Lane = request.app.state.lanes[lane]
+    if chosen.inside > WAITING:
         raise RequestRefused(ProblemReason.TOO_BUSY, headers={"Retry-After": "5"})
-    return await to_thread.run_sync(make, limiter=limiter)
+    chosen.inside += 1
+    try:
+        return await to_thread.run_sync(make, limiter=chosen.limiter)
+    finally:
+        chosen.inside -= 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyio import CapacityLimiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -19,6 +18,7 @@ from starlette.types import ASGIApp
 
 from monitor.service import api, page_routes
 from monitor.service.access import Guard
+from monitor.service.answers import LANES, Lane
 from monitor.service.backend import Service
 from monitor.service.bodies import HealthBody, ProblemBody
 from monitor.service.error_pages import answer_refused
@@ -40,7 +40,7 @@ def application(backend: Service, guard: Guard, *, docs: str | None = None) -> F
     app = FastAPI(
         title="calmon automation", version="1", description=about, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    app.state.backend, app.state.guard, app.state.pages = backend, guard, CapacityLimiter(1)
+    app.state.backend, app.state.guard, app.state.lanes = backend, guard, {lane: Lane() for lane in LANES}
     app.include_router(api.router)
     app.include_router(page_routes.router)
     health: dict[str, Any] = {"response_model": HealthBody, "operation_id": "health", "summary": "Liveness"}

@@ -251,10 +251,10 @@ class Service:
         for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
             del self._reports[name]
         if week not in self._reports:
-            window = next((window for window in self._windows() if window.name == week), None)
-            if window is None:
-                raise RequestRefused(_R.UNKNOWN_WEEK)
-            with self._history() as store:
+            with self._history() as store, store.one_moment():
+                window = next((window for window in self._windows() if window.name == week), None)
+                if window is None:
+                    raise RequestRefused(_R.UNKNOWN_WEEK)
                 data = collect_report(store, self._newest_config() or self._config, window, self._clock())
             links = {each.subject: week_path(each.subject, week) for each in data.subjects}
             text = summary_html(data, links=links, index="weeks")
@@ -275,8 +275,8 @@ class Service:
             raise RequestRefused(_R.NOT_FOUND) from None
 
     def metrics(self) -> str:
-        """The newest numbers for Prometheus."""
-        with self._history() as store:
+        """The newest numbers for Prometheus, read at one moment of the history."""
+        with self._history() as store, store.one_moment():
             config, has_buttons = self._newest_config() or self._config, self._settings.has_buttons
             return exposition(store, config, self._clock(), has_buttons=has_buttons).decode()
 

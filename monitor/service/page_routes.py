@@ -13,6 +13,7 @@ from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute
 from monitor.service.answers import backend_of, has, made
 from monitor.service.error_pages import root_of
 from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
+from monitor.service.pages import items
 from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, refused_html, static
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ON_PAGES, PROBLEMS, ProblemReason, RequestRefused, documented
@@ -35,7 +36,8 @@ def _add_page(page: Page) -> None:
 
     async def get(request: Request) -> Response:
         page_request = PageRequest(request.path_params, request.query_params, root_of(request), request.scope[CALLER])
-        answer = await made(request, lambda: backend_of(request).show(page, page_request))
+        lane = "items" if page is items.PAGE else "pages"
+        answer = await made(request, lambda: backend_of(request).show(page, page_request), lane)
         headers = {"ETag": answer.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
         if answer.filename is not None:
             headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
@@ -122,5 +124,5 @@ _METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": do
 @router.get("/metrics", **named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
 async def get_metrics(request: Request) -> Response:
     """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
-    text = await made(request, backend_of(request).metrics)
+    text = await made(request, backend_of(request).metrics, "metrics")
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,19 +16,14 @@ from monitor.config.load import parse_config
 from monitor.core.promises import all_promises_of, of_the_same_evidence
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.windows import week
-from monitor.core.wording import evidence_words, plain_words, segment_name
+from monitor.core.wording import plain_words, segment_name
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.inputs import known_windows
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
-from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import run_window
 from tests.fakes.world import BROKEN_FROM, CONFIG, WEEKS, World, pinned_world
-from tests.truth.claims import Reader
-from tests.truth.explained import EXPLAINED
-from tests.truth.messages import NUMBERS
-from tests.truth.sentences import VERDICT
 
 LASTING = (
     "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated,\n"
@@ -221,44 +214,6 @@ def test_explain_shows_how_the_evidence_grew(explained: str, found: dict[tuple[s
     assert all(name in text for name, *_ in path)
 
 
-def row_of(verdict: Verdict) -> dict[str, Any]:
-    """What the truth checker knows of a stored verdict."""
-    return {
-        "rule": verdict.rule, "severity": verdict.severity, "source": verdict.subject.source,
-        "label": verdict.subject.label, "window_name": verdict.window.name, "schedule": "weekly",
-        "metric": verdict.metric, "population": verdict.where, "outcome": verdict.outcome,
-        "reason": verdict.reason.value,
-        "threshold": verdict.threshold, "value": verdict.value, "low": verdict.low, "high": verdict.high,
-        "plug_in": verdict.plug_in, "change": None, "p_adjusted": None, "detectable": verdict.detectable,
-        "n": verdict.n, "windows": verdict.windows, "detail": verdict.detail, "actions": verdict.actions,
-    }  # fmt: skip
-
-
-def false_claims(lines: list[str], row: dict[str, Any]) -> list[str]:
-    reader = Reader(facts=None)
-    for line in lines:
-        EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", line), row)
-    return [str(claim) for claim in reader.false]
-
-
-def test_every_sentence_of_the_explanation_is_true_and_another_number_is_found(
-    found: dict[tuple[str, str | None], Verdict], in_segments: dict[tuple[str, str | None], Verdict]
-) -> None:
-    for verdict in (*found.values(), *in_segments.values()):
-        reader = Reader(facts=None)
-        VERDICT.read(reader, plain_words(verdict), row_of(verdict))
-        assert [str(claim) for claim in reader.false] == []
-        told = list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]
-        assert false_claims(told, row_of(verdict)) == []
-    newest = found[WEEKS[-1], "slipping"]
-    told = [line for line in sentences(explain(VerdictContext(newest, ""))) if "vidence" in line]
-    assert len(told) >= 4
-    half = {**newest.detail, "evidence": newest.detail["evidence"] / 2, "needed": newest.detail["needed"] * 2}
-    kinds = {line.split("]")[0] for line in false_claims(told, {**row_of(newest), "detail": half})}
-    assert kinds
-    assert any("evidence needed" in claim for claim in false_claims(told, {**row_of(newest), "detail": half}))
-
-
 def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
     week_ = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
     detail = {"condition": "accumulated", "evidence": 831.4, "needed": 10_400.0}
@@ -271,18 +226,3 @@ def test_what_is_not_confirmed_says_how_much_evidence_there_is() -> None:
         "billing is above the limit, not confirmed: overconfident by 6.1 points (limit 2.0 points), "
         "evidence 831 of the 10,400 needed (3 weeks pooled)"
     )
-
-
-def test_the_numbers_in_the_thread_say_how_much_evidence_there_is(
-    world: World, found: dict[tuple[str, str | None], Verdict]
-) -> None:
-    with world.opened() as monitor:
-        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"]) if d.operation == "reply"])
-    first = next(v for (_, label), v in sorted(found.items(), key=str) if v.outcome == "breach")
-    words = evidence_words(first)
-    assert words in told
-    reader = Reader(facts=None)
-    NUMBERS.read(reader, words, row_of(first))
-    assert reader.false == []
-    NUMBERS.read(reader, words, {**row_of(first), "detail": {**first.detail, "needed": 1.0}})
-    assert len(reader.false) == 1

@@ -85,17 +85,6 @@ def test_parquet_is_not_thrown_at_a_terminal(tmp_path: Path) -> None:
     assert (done.returncode, "say where with --output FILE" in done.stderr) == (2, True)
 
 
-def test_the_status_of_what_was_never_set_ends_without_a_colon(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    calmon(world, "run", "weekly", "--week", WEEKS[4], "--dry-run")
-    calmon(world, "automation", "disable", "--source", "tickets", "--label", "rare", "--reason", "stop")
-    (tmp_path / "alerts.yaml").write_text(CONFIG.replace("automate_at: 0.8", "labels: {steady: {critical: true}}"))
-    table = calmon(world, "automation", "status").stdout
-    assert "off: stop" in table
-    assert "never set" in table
-    assert "never set:" not in table
-
-
 def test_the_status_says_off_where_gates_refuse_for_want_of_a_threshold(tmp_path: Path) -> None:
     """As in a history of the version before, upgraded: its switches are on, and it has no threshold yet."""
     world = make_world(tmp_path)
@@ -151,14 +140,6 @@ def test_enabling_all_leaves_out_labels_in_breach_unless_they_are_named(tmp_path
     assert state_of(world, "steady") == "on"
 
 
-def test_enabling_all_names_the_sources_of_which_no_label_is_known(tmp_path: Path) -> None:
-    more = "sources:\n  mail: {relation: mail, score_is: probability_of_label, labels: {phishing: {}}}\n"
-    world = make_world(tmp_path, config=CONFIG.replace("sources:\n", more))
-    done = calmon(world, "automation", "enable", "--all", "--reason", "go live")
-    assert (done.exit_code, "mail/phishing: turned on" in done.stdout) == (0, True)
-    assert "tickets: nothing done: no label is known yet; the first run finds them" in done.stderr
-
-
 RULE_OF_THE_SOURCE = "  - {id: a, metric: accuracy, scope: source, condition: below, threshold: 0.5, severity: info}\n"
 
 
@@ -172,32 +153,6 @@ def test_labels_without_a_verdict_are_known(tmp_path: Path) -> None:
     assert named.stdout == "tickets/steady: turned off\n"
     every = calmon(world, "automation", "enable", "--all", "--reason", "go live")
     assert [f"tickets/{label}: turned on" in every.stdout for label in worlds.LABELS] == [True] * 3
-
-
-def test_a_run_without_any_row_does_not_say_that_the_first_run_finds_the_labels(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    assert calmon(world, "run", "daily", "--date", "2026-01-10").exit_code == 0
-    assert "no label is known: no run has found one" in calmon(world, "automation", "status").stdout
-    found = calmon(world, "automation", "disable", "--all", "--reason", "stop")
-    said = re.sub(r"[│\s]+", " ", found.stderr)
-    assert (found.exit_code, "no label is known: no run has found one. Give --source and --label" in said) == (2, True)
-
-
-def test_a_source_of_kind_regression_is_not_said_to_get_labels_by_a_run(tmp_path: Path) -> None:
-    rule = "rules: [{id: a, metric: mae, scope: source, condition: above, threshold: 5, severity: info}]\n"
-    sources, rest = CONFIG.index("sources:\n"), CONFIG.index("automation:")
-    config = CONFIG[:sources] + "sources: {eta: {relation: eta, kind: regression}}\n" + rule + CONFIG[rest:]
-    world = make_world(tmp_path, config=config)
-    found = calmon(world, "automation", "status")
-    assert found.stdout == "a source of kind regression has no labels\n", found.output
-
-
-def test_a_change_of_the_switch_says_its_times_with_their_zone(tmp_path: Path) -> None:
-    world = make_world(tmp_path, config=CONFIG.replace("timezone: UTC", "timezone: Europe/Berlin"))
-    done = calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
-    said = re.sub(r"\s+", " ", done.stdout)
-    times = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d( Europe/Berlin)?", said)
-    assert times == [" Europe/Berlin"] * 2, said
 
 
 def test_the_status_of_a_label_that_is_misspelt_names_the_likely_one(tmp_path: Path) -> None:
@@ -333,12 +288,3 @@ def test_a_source_that_is_neither_in_alerts_yaml_nor_in_the_history_is_refused(t
     assert calmon(world, *words.split(), "--source", "nope").exit_code == 0
     (tmp_path / "alerts.yaml").unlink()
     assert calmon(world, *words.split(), "--source", "other").exit_code == 0
-
-
-def test_a_kind_of_change_that_there_is_none_of_names_those_that_there_are(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    assert calmon(world, "automation", "history", "--kind", "disable").stdout == "no change yet\n"
-    calmon(world, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "go live")
-    found = calmon(world, "automation", "history", "--kind", "disable")
-    assert (found.exit_code, found.stdout) == (0, "no such change; kinds of change so far: enabled\n")
-    assert calmon(world, "automation", "history", "--kind", "enabled", "--label", "x").stdout == "no such change\n"

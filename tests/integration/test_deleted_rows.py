@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -48,9 +49,9 @@ def fill(rows: Sequence[Row], now: datetime) -> None:
     ]
     with closing(sqlite3.connect("mail.sqlite")) as connection, connection:
         connection.execute(
-            "CREATE TABLE mail (item, label, score REAL, actual REAL, predicted_at TEXT, resolved_at TEXT)"
+            "CREATE TABLE mail (item, label, score REAL, actual REAL, predicted_at TEXT, resolved_at TEXT, channel)"
         )
-        connection.executemany("INSERT INTO mail VALUES (?, ?, ?, ?, ?, ?)", known)
+        connection.executemany("INSERT INTO mail VALUES (?, ?, ?, ?, ?, ?, 'web')", known)
 
 
 def calmon(*words: str) -> str:
@@ -107,3 +108,45 @@ def test_late_truths_of_a_window_whose_rows_are_all_there_are_still_restated(
     assert "Judged again, since truths came late: 2026-W32." in said
     assert "no longer holds" not in said
     assert measured("2026-W32") != before
+
+
+@pytest.mark.parametrize("window", ["predicted_at, unresolved: true", "resolved_at"])
+def test_a_window_that_is_run_again_by_its_name_keeps_what_was_measured_of_rows_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("alerts.yaml").write_text(RULES.replace("WINDOW", f"{window}, segments: [channel]"), encoding="utf-8")
+    now = MONDAY + timedelta(days=8)
+    rows = [(*row[:2], 0.95 + place % 2 / 100, *row[3:]) for place, row in enumerate(of_a_week(0))]
+    fill(rows, now)
+    asked = ("run", "weekly", "--week", "2026-W32", "--json")
+    first = json.loads(calmon(*asked))
+    fill(rows[100:], now)  # of the first half of the week, where it was often wrong, nothing is left
+    for words in (asked, ("backfill", "--from", "2026-W32", "--to", "2026-W32")):
+        calmon(*words)
+        assert "no longer holds 100 of 200 rows" in calmon("report", "--week", "2026-W32")
+        again = json.loads(calmon(*asked))
+        for part in ("estimates", "verdicts", "labels"):
+            assert sorted(map(str, again[part])) == sorted(map(str, first[part])), part
+    said = " ".join(calmon("run", "weekly", "--week", "2026-W32").split())
+    assert "The warehouse no longer holds 100 of 200 rows of 2026-W32: what was measured of them stays." in said
+    assert "spam" in calmon("incidents", "list")
+    anew = json.loads(calmon(*asked, "--fewer-rows"))
+    assert {e["n"] for e in anew["estimates"] if e["segment"] is None and e["where"] == "all"} == {100}
+    assert [v["outcome"] for v in anew["verdicts"]] == ["ok"]
+
+
+def test_rows_that_are_gone_behind_new_ones_are_said_where_scores_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("alerts.yaml").write_text(RULES.replace("WINDOW", "resolved_at"), encoding="utf-8")
+    rows, now = of_a_week(0), MONDAY + timedelta(days=8)
+    fill(rows, now)
+    calmon("run", "weekly", "--week", "2026-W32")
+    others = [(f"new{place}", row[1], 0.9, *row[3:]) for place, row in enumerate(rows[:70])]
+    fill([*rows[60:], *others], now)
+    said = " ".join(calmon("run", "weekly", "--week", "2026-W32").split())
+    assert "At least 60 of 200 rows of 2026-W32 are gone or have another score now, beside new rows" in said
+    fill([*rows[60:], *others, *((f"late{place}", *row[1:]) for place, row in enumerate(rows[:70]))], now)
+    assert "gone" not in calmon("run", "weekly", "--week", "2026-W32")

@@ -232,6 +232,26 @@ def test_head_is_get_without_a_body_and_options_says_what_there_is(service: Runn
         assert wrong.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
+@pytest.mark.parametrize(
+    "address",
+    [BOARD, path("billing"), path("billing", "enable"), f"{BOARD}/tickets/disable", "/v1/annotations",
+     "/v1/annotations/0a/remove", "/metrics", "/health", "/", "/items/tickets/billing", "/incidents", "/docs/",
+     "/report", "/static/style.css", "/nowhere"],
+)  # fmt: skip
+def test_allow_names_the_methods_that_are_answered_and_no_other(service: Running, address: str) -> None:
+    with service.client("boss") as client:
+        said = client.options(address)
+        allowed = set(said.headers["allow"].split(", ")) if "allow" in said.headers else set()
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "LINK"):
+            answer = client.request(method, address)
+            if said.status_code == 404:
+                assert answer.status_code == 404
+                continue
+            assert (answer.status_code == 405) is (method not in allowed), (method, allowed)
+            if answer.status_code == 405:
+                assert set(answer.headers["allow"].split(", ")) == allowed
+
+
 # Who may do what
 
 
@@ -436,6 +456,8 @@ def test_a_change_that_is_over_is_refused(service: Running) -> None:
         b"[" * 16_000,
         b'{"reason": ' + b"9" * 6000 + b"}",
         b'{"reason": NaN}',
+        b'{"reason": "a", "reason": "b"}',
+        b'{"until": null, "reason": {"x": 1, "x": 2}}',
         rb'{"reason": "\ud800"}',
     ],
 )

@@ -22,21 +22,17 @@ from monitor.cli import app
 from monitor.context import Monitor, Sent
 from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
-from monitor.core.wording import plain_words
 from monitor.operations import act as acting
 from monitor.operations import restate
 from monitor.operations.collect import collect_one
 from monitor.operations.pin_baseline import pin
 from monitor.operations.write_report import report_of
 from monitor.report.document import report_document
-from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.late_truths import LateTruths, late_truths
 from tests.truth.claims import Reader
-from tests.truth.explained import EXPLAINED
 from tests.truth.messages import NEWS
-from tests.truth.sentences import VERDICT
 
 YOUNG, NEXT, LAST = 14, 15, 21
 """The weeks that are judged: two after each other, and one after all their truths have come."""
@@ -153,19 +149,6 @@ def test_a_young_window_says_how_many_truths_are_known_and_rules_wait_for_them(w
         assert final.items == then.items
     (row,) = (row for row in young.document["maturity"] if row["label"] is None)
     assert (row["items"], row["known"], row["state"]) == (1500, known[None].known, "provisional")
-
-
-def test_what_a_waiting_verdict_says_is_true(waiting: Judged) -> None:
-    reader = Reader(facts=None)
-    for verdict in waiting.results[YOUNG].evaluated[0].verdicts:
-        row = {name: getattr(verdict, name) for name in verdict.__dataclass_fields__}
-        row |= {"source": verdict.subject.source, "label": verdict.subject.label, "population": verdict.where}
-        row |= {"window_name": verdict.window.name, "schedule": "weekly", "reason": verdict.reason.value}
-        VERDICT.read(reader, plain_words(verdict), row)
-        for sentence in list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]:
-            EXPLAINED.read(reader, re.sub(r"^  \d+\. ", "", sentence), row)
-    assert [str(claim) for claim in reader.false] == []
-    assert reader.claims["waits for"] >= 6
 
 
 def test_late_truths_restate_a_window_and_what_was_said_before_stays(waiting: Judged) -> None:

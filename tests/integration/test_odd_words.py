@@ -134,7 +134,6 @@ def test_a_history_of_a_newer_version_is_not_upgraded(tmp_path: Path) -> None:
         "history --format json -o PLACE",
         "history --format parquet -o PLACE",
         "report --week WEEK --html PLACE",
-        "report --week WEEK --markdown PLACE",
     ],
 )
 @pytest.mark.parametrize("place", ["/proc/version", "/dev/full", "FOLDER", "FOLDER/alerts.yaml/inside"])

@@ -49,7 +49,7 @@ COMMANDS = (
     "run daily --date 2026-08-20", f"backfill --from {WEEKS[9]} --to {WEEK}",
     f"baseline pin --from {BASELINE[0]} --to {BASELINE[1]}", "baseline list", "history --format csv",
     "explain 0", f"examples --label slipping --wrong --week {WEEK}", f"report --week {WEEK}",
-    f"report --week {WEEK} --html r.html --markdown r.md", "incidents list", "incidents test", "incidents ack 0",
+    f"report --week {WEEK} --html r.html", "incidents list", "incidents test", "incidents ack 0",
     "automation status", "automation enable --all --reason test", "automation disable --label steady --reason test",
     "automation history", "health", "health --json",
     "replay --rules CONFIG --weeks 2", "recalibrate --label slipping", "slack", "demo", "db upgrade",

@@ -7,8 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,23 +25,15 @@ from monitor.config.load import parse_config
 from monitor.context import Monitor
 from monitor.core.records import Verdict
 from monitor.core.windows import week
-from monitor.core.wording import plain_words
 from monitor.history.reader import SwitchReader
 from monitor.operations.change_switch import KeyReused, change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.operations.replay.model import LeftOut
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
-from monitor.report.explanation import VerdictContext, explain, sentences
 from monitor.run import run_window
-from monitor.story.switch import switch_story
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.world import BASELINE, BROKEN_FROM, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
-from tests.integration.test_accumulated import false_claims, row_of
-from tests.truth.claims import Reader
-from tests.truth.facts import Facts
-from tests.truth.messages import SWITCH, Of
-from tests.truth.sentences import VERDICT
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 RULES = (
@@ -122,18 +113,6 @@ def test_incident_message_and_document_name_the_segment(world: World, found: lis
 def test_report_and_page_of_the_label_name_the_segment(world: World, asked: ServiceClient) -> None:
     for address in ("/label/tickets/slipping", f"/report?week={WEEKS[-1]}"):
         assert "in channel = web" in asked.get(address).text, address
-
-
-def test_every_sentence_of_verdict_and_explanation_is_true(found: list[Verdict]) -> None:
-    for verdict in found:
-        reader = Reader(facts=None)
-        row = {**row_of(verdict), "change": verdict.change, "p_adjusted": verdict.p_adjusted}
-        row |= {"baseline": verdict.baseline, "p_value": verdict.p_value, "change_low": verdict.change_low}
-        row |= {"change_high": verdict.change_high}
-        VERDICT.read(reader, plain_words(verdict), row)
-        assert [str(claim) for claim in reader.false] == []
-        told = list(sentences(explain(VerdictContext(verdict, verdict.rules_revision))))[1:]
-        assert false_claims([line for line in told if "Against baseline" not in line], row) == []
 
 
 def test_a_replay_says_what_the_runs_said_and_leaves_out_what_was_not_kept(world: World) -> None:
@@ -233,27 +212,6 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
     assert "channel = web off from" in page
     assert "on but channel = web" in asked.get(f"/report?week={WEEKS[-1]}").text
     assert 'calmon_segments_off{label="slipping",source="tickets"} 1.0' in asked.get("/metrics").text
-
-
-def test_what_is_said_of_a_switch_with_a_segment_off_is_true_and_the_opposite_is_found(world: World) -> None:
-    facts = Facts(world.folder / "history.sqlite", NOW)
-    with world.opened(lambda: NOW) as monitor:
-        state = monitor.store.switch("tickets", "slipping")
-    ends = replace(state.segments[0], value="mail", off_from=NOW + timedelta(hours=3))
-    told = [
-        switch_story(replace(state, segments=parts), NOW, whole=None).words
-        for parts in (state.segments, (), (*state.segments, ends), (replace(ends, value="web"),))
-    ]
-    assert told[2].startswith(
-        "Automation is on, but not for channel = web, for channel = mail only until Wed 2026-09-02 03:00 UTC, until "
-    )
-    false = []
-    for line in told:
-        reader = Reader(facts)
-        SWITCH.read(reader, line, Of("tickets", "slipping"))
-        false.append({claim.kind for claim in reader.false})
-    on_for_a_time = {"segments on for a time"}
-    assert false == [set(), {"segments off"}, on_for_a_time, {"segments off"} | on_for_a_time]
 
 
 def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:

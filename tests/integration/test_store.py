@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import math
 import multiprocessing
+import os
 import sqlite3
 import subprocess
 import sys
@@ -542,46 +543,6 @@ def test_verdicts_estimates_and_shifts_come_back_as_they_were(store: Store):
     assert store.estimates() == [whole, estimate()]
     assert store.shifts("weekly", START, "tickets") == [shift]
     assert store.shifts(source="mail") == []
-
-
-def test_textbook_values_come_back_where_they_are_the_value_another_or_missing(store: Store):
-    of = {"ece": Interval(0.05, 0.03, 0.07, 0.06), "brier": Interval(0.1, None, None, 0.1),
-          "nll": Interval(0.2, 0.1, 0.3, None), "mce": Interval(None, None, None, 0.4),
-          "roc_auc": Interval(None, None, None, None)}  # fmt: skip
-    made = [replace(estimate(metric=metric), interval=interval) for metric, interval in of.items()]
-    store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
-    assert {each.metric: each.interval for each in store.estimates()} == of
-    said = {metric: interval.plug_in for metric, interval in of.items()}
-    with store._read() as connection:
-        assert dict(connection.execute(text("SELECT metric, plug_in FROM v1_estimates")).tuples().all()) == said
-
-
-def test_estimates_come_back_each_with_its_own_rows(store: Store):
-    odd = {"rmse": 123456789.25, "mae": 1e-7 / 3, "nll": 1e290, "ece": 0.0, "auc": None, "brier": 1 / 3}
-    more = {f"metric-{number}": number / 8 for number in range(8)}
-    made = [
-        estimate(metric=metric, interval=Interval(value, value, None, value), n=900 + (value == 0.5), detail={})
-        for metric, value in (odd | more).items()
-    ]
-    made += [replace(each, where="automated", positives=2.5) for each in made[:2]]
-
-    def shown() -> dict[tuple[str, str], tuple[float | None, float | None, int, float]]:
-        return {
-            (e.metric, e.where): (e.interval.value, e.interval.plug_in, e.n, e.positives) for e in store.estimates()
-        }
-
-    store.save_evaluation(week(), ["tickets"], made[:5], [], [], NOW)
-    store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
-    found = shown()
-    for each in made:
-        value, plug_in, *counted = found[each.metric, each.where]
-        exact = each.interval.value
-        assert value == (exact if exact is None else pytest.approx(exact, rel=1e-15, abs=5e-10))
-        assert plug_in == value
-        assert counted == [each.n, each.positives]
-    assert found["mae", "all"][0] == pytest.approx(1e-7 / 3, rel=1e-15), "small numbers keep their digits"
-    store.save_evaluation(week(), ["tickets"], made[:1], [], [], NOW)
-    assert len(store.estimates()) == 1
 
 
 def test_verdicts_come_back_also_several_of_one_rule_that_were_stored_at_once(store: Store):
@@ -1157,3 +1118,15 @@ def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(
     store.apply_switch(whole, replace(whole, state="off", changed_at=NOW, version=1), event(label=None))
     late = NOW + WEEK  # what the source's own switch has been since long ago still counts
     assert [(s.label, s.to_state) for s in store.switch_steps("tickets", ["billing"], since=late)] == [("", "off")]
+
+
+def test_a_history_on_a_read_only_file_system_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "history.sqlite").mkdir()  # which SQLite cannot open either
+    address = f"sqlite:///{tmp_path}/history.sqlite"
+    with pytest.raises(StoreUnreachable, match="unable to open database file"):
+        Store.from_url(address)
+    found = os.statvfs(tmp_path)
+    read_only = os.statvfs_result((*found[:8], found.f_flag | os.ST_RDONLY, *found[9:]))
+    monkeypatch.setattr(os, "statvfs", lambda path: read_only)
+    with pytest.raises(StoreUnreachable, match=f"the file system of {tmp_path} is read-only, and SQLite writes beside"):
+        Store.from_url(address)

@@ -29,7 +29,7 @@ from tests.fakes.one_table import (
     mce_level_p,
 )
 
-FORMS: tuple[Form, ...] = ("bootstrap", "analytic", "percentile")
+FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
 
 scores = st.one_of(st.sampled_from([0.0, 0.5, 0.9999, 1.0]), st.floats(0, 1))
 row = st.tuples(scores, st.sampled_from([0.0, 1.0, 0.3]), st.floats(0.1, 50))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import poisson
 
 from benchmarks.coverage import Cell, in_parts
 from benchmarks.findings import tables
 from benchmarks.plan import FULL, QUICK, Done, Notebook, done, gathered, key_of, run
 from benchmarks.populations import POPULATIONS
 from benchmarks.power import seen_within
-from benchmarks.simulate import durations, main, measured, section, waited
+from benchmarks.simulate import main, section
 from benchmarks.tables import write_between
 from benchmarks.tally import Tally, together
 from benchmarks.targets import Findings, held
@@ -167,16 +165,6 @@ def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
     assert (late.found, late.reached) == ("0.880", False)
 
 
-@pytest.mark.parametrize("total", [0, 3, 17])
-def test_the_limit_of_a_mean_a_year_is_at_least_that_of_a_poisson_count(total: int) -> None:
-    spread = Tally("years", (500,), 50, {"metric incidents": total, "metric incidents squared": total})
-    limit = spread.upper_mean("metric incidents") * 50
-    assert limit >= total
-    assert poisson.cdf(total, limit) <= 0.05 + 1e-9
-    in_one_year = Tally("years", (500,), 50, {"metric incidents": total, "metric incidents squared": total**2})
-    assert in_one_year.upper_mean("metric incidents") >= spread.upper_mean("metric incidents")
-
-
 def test_no_repetition_count_of_the_whole_study_is_below_what_was_asked_for() -> None:
     assert (FULL.repetitions, FULL.years, FULL.weeks, FULL.power, FULL.quiet_years, FULL.loud) >= (
         1000, 50, 52, 1000, 50, 1000,
@@ -230,20 +218,6 @@ def test_an_interrupted_study_goes_on_and_finds_the_same(tmp_path: Path) -> None
     assert gathered(tasks, book.resume()) == gathered(tasks, after)
 
 
-def test_what_was_waited_for_adds_up_over_all_sittings(tmp_path: Path) -> None:
-    tasks = replace(QUICK, elsewhere=(3, 2)).tasks(["elsewhere"])
-    book = Notebook(tmp_path / "notes.jsonl", "this study")
-    book.begin()
-    first = measured(tasks[:2], {}, book, workers=1)
-    both = measured(tasks, book.resume(), book, workers=1)
-    again = book.resume()
-    assert {key: each.wall for key, each in again.items()} == pytest.approx(
-        {key: each.wall for key, each in both.items()}, abs=0.001
-    )
-    assert waited(tasks, both) > waited(tasks[:2], first) > 0
-    assert durations(tasks, both)["elsewhere"] == pytest.approx(sum(each.seconds for each in again.values()), abs=0.01)
-
-
 def test_results_of_another_study_are_not_mixed_in(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     Notebook(path, "one").begin()
@@ -252,24 +226,6 @@ def test_results_of_another_study_are_not_mixed_in(tmp_path: Path) -> None:
 
 
 # --- the command line and the docs
-
-
-def test_the_command_runs_some_parts_and_goes_on_after_them(tmp_path: Path, capsys: Any) -> None:
-    book = tmp_path / "notes.jsonl"
-    call = ["--quick", "--only", "elsewhere", "--workers", "1", "--notebook", str(book)]
-    main(call)
-    first = capsys.readouterr().out
-    written = book.read_text(encoding="utf-8")
-    assert "Populations drawn at random" in first
-    assert "Nothing changes" not in first
-    assert len(written.splitlines()) == 1 + QUICK.elsewhere[0]
-    assert "processor: elsewhere " in first
-    assert "; from beginning to end " in first
-    times = [json.loads(row)[1] for row in written.splitlines()[1:]]
-    assert all(seconds > 0 and wall > 0 for seconds, wall in times)
-    main([*call, "--resume"])
-    assert book.read_text(encoding="utf-8") == written
-    assert capsys.readouterr().out == first
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.truth.claims import Grammar, Reader, fixed, name_of, nothing
 from tests.truth.facts import Row
-from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, check_missing_part, fits_cause, segment_words
+from tests.truth.sentences import NUMBER, TITLE, TITLES, VERDICT, WEEK, check_missing_part, segment_words
 from tests.truth.texts import Part
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -530,13 +530,3 @@ def check_advice(reader: Reader, text: str, advice: str, row: Row) -> None:
 
 EXPLAINED.add(fixed("How it was decided, in this order:"))(nothing)
 EXPLAINED.add(r"Worth: .+")(nothing)
-
-
-@EXPLAINED.add(
-    rf"Change of the (?:overconfidence|ECE) since the baseline: (?P<change>[+-]{NUMBER}) points \(.+?\)\..* "
-    r"(?P<cause>Likely causes?: .+)\."
-)
-def _causes(reader: Reader, text: str, row: Row, change: str, cause: str) -> None:
-    stored = row["detail"].get("causes") or {"change": [None]}
-    reader.number("change that was split", text, change.removeprefix("+"), stored["change"][0], scale=100)
-    reader.check(fits_cause(cause, row), "likely cause", text, stored)

@@ -26,7 +26,6 @@ from tests.truth.sentences import (
     check_harm_of_source,
     check_incident_state,
     excess_of,
-    fits_cause,
     segment_words,
 )
 from tests.truth.texts import Message
@@ -685,14 +684,6 @@ def _stays(reader: Reader, text: str, of: Any) -> None:
     _, label = of
     reader.check(label.state != "resolved", "stays open", text, label.state)
     reader.check(label.now not in ("in breach", "resolved"), "stays open", text, label.now)
-
-
-@LINES.add(r"(?P<said>Likely causes?: .+)\.")
-def _cause(reader: Reader, text: str, of: Any, said: str) -> None:
-    _, label = of
-    known = reader.facts.verdicts
-    stored = known.values() if label is None else [known[i["last_verdict"]] for i in label.incidents]
-    reader.check(any(fits_cause(said, row) for row in stored), "likely cause", text, "stored with no verdict of it")
 
 
 def check_version(reader: Reader, text: str, before: str, after: str, window: str) -> None:

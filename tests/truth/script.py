@@ -7,13 +7,10 @@ are drawn so that they fit it (beyond the threshold or not, significant or not).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
-from monitor.core import windows
-from monitor.core.causes import Began, Cause, Causes, ChangePart, Split, as_json
 from monitor.core.records import Estimate, Interval, Outcome, Reason, Subject, Verdict, Window
 
 Mood = Literal["good", "bad", "unsure", "few", "gone", "moved", "rejected", "unread"]
@@ -343,8 +340,6 @@ def verdict_of(
         known |= _numbers(rule, said, seen, rng, version=version if pinned else None)
         detail |= _detail(rule, said, seen, before, rng) | (more or {})
         known["windows"] = 2 if "newest_alone" in detail else 1
-        if said.outcome == "breach" and pinned and rule.metric in ("overconfidence", "ece") and said.label is not None:
-            detail["causes"] = _causes(rule.metric, window, salt)
     id = hashlib.sha256(repr((said, window.start.isoformat(), salt)).encode()).hexdigest()[:16]
     return Verdict(
         id=id, rule=rule.id, subject=Subject(said.source, said.label), window=window, metric=rule.metric,
@@ -416,31 +411,6 @@ def _mix(said: Said, seen: Numbers) -> dict[str, Any]:
     rise = round(0.9 * (seen.ece - BASELINE_ECE), 4)
     found = {"now": 0.42, "then": 0.3, "p_value": 1e-6, "expected_rise": rise, "fit": 0.37, "explains": True}
     return {"class_mix": found | {"is_separable": True}}
-
-
-def _began(window: Window, place: int) -> Began:
-    """This window; or, by the place, also one before it, for a change all at once or a growing one."""
-    before = windows.previous(window, ZoneInfo("UTC")).name
-    found = Began(window.name, window.name, window.name)
-    others = (replace(found, low=before), replace(found, earliest=before), replace(found, low=before, gradual=True))
-    return (found, *others)[place]
-
-
-def _causes(metric: str, window: Window, salt: str) -> dict[str, Any]:
-    """What the breach is put down to: nothing, a channel, two, or a new model version, by the hash of its rows.
-
-    Nothing is found in one column, or there was none to look in.
-    """
-    of_span, place = divmod(int(hashlib.sha256(f"{metric} {salt}".encode()).hexdigest(), 16), 5)
-    began, part = _began(window, of_span % 4), ChangePart(0.04, 0.03, 0.05)
-    web = Cause("rate", (("channel", "web"),), 0.62, part, 1e-4, 300, 0.1, 0.0, (0.3, 0.32), began)
-    german = Cause("mix", (("channel", "chat"), ("language", "de")), 0.31, part, 1e-3, 90, 0.0, 0.0, (0.1, 0.2))
-    version = Cause("replaced", (("model_version", "v9"),), 1.0, part, 1e-9, 900, 0.04, 0.0, (0.0, 1.0), began)
-    named = ((), (web,), (web, german), (replace(version, arrived=window.name),), ())[place]
-    split = Split("channel", ChangePart(0.01, 0.0, 0.02), ChangePart(0.05, 0.04, 0.06), "web")
-    change = ChangePart(0.06, 0.04, 0.08)
-    splits, columns = ((split,), (COLUMN,)) if place < 4 else ((), ())
-    return as_json(Causes(metric, change, splits, named, began, columns))  # type: ignore[arg-type]
 
 
 def estimates_of(window: Window, subject: Subject, seen: Numbers) -> list[Estimate]:

@@ -26,7 +26,7 @@ from monitor.alerting.slack.labels import SwitchLine
 from monitor.alerting.slack.links import Links
 from monitor.automation import evidence
 from monitor.automation.harm import TimeOn
-from monitor.core import cause_words, wording
+from monitor.core import wording
 from monitor.core.records import Delivery
 from monitor.core.source_settings import SettingChange
 from monitor.operations import collect as reading
@@ -137,12 +137,6 @@ def what_is_on_stays_on(patch: pytest.MonkeyPatch) -> None:
     """A fixed sentence, whatever leases there are."""
     told = "Automation is on for 3 labels; without an evaluation it ends 2026-01-21 00:00 UTC."
     everywhere(patch, of_monitor.automation_now, lambda *_, **__: told)
-
-
-def causes_that_are_none(patch: pytest.MonkeyPatch) -> None:
-    """A cause is named that was not found."""
-    told = "channel = fax: overconfidence up by 9.0 points: 99% of the change"
-    everywhere(patch, cause_words.cause_words, lambda *_: told)
 
 
 def window_of_the_whole_label(patch: pytest.MonkeyPatch) -> None:
@@ -262,7 +256,6 @@ FAULTS = {
     "8-dead_links": fault(dead_links, "link"),
     "8-reminders_without_ids": fault(reminders_without_ids, "id in a reminder"),
     "9-what_is_on_stays_on": fault(what_is_on_stays_on, "labels that act alone"),
-    "10-causes_that_are_none": fault(causes_that_are_none, "likely cause"),
     "13-rejected_rows_unsaid": fault(rejected_rows_unsaid, "nothing to say of what could not be judged"),
     "14-healthy_with_nothing_judged": fault(healthy_with_nothing_judged, "anything judged", "newest reading"),
     "buttons_that_nobody_answers_unsaid": fault(buttons_that_nobody_answers_unsaid, "whether buttons are answered"),

@@ -11,7 +11,7 @@ from monitor.core.counts import Floats
 from monitor.core.records import Interval
 
 ALLOWED = 6.0
-"""By how much a window's misfit (a chi-square) may exceed the best one's."""
+"""By how much a misfit (a chi-square) may exceed the best one's; `python -m benchmarks.planted` shows what follows."""
 
 _WIDTH = 2 * 1.96  # of a 95% interval, in standard deviations
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import SegmentCounts
 from monitor.core.records import ShiftResult, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
 from monitor.evaluation.other_thresholds import segments_at_present_threshold

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import os
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +13,6 @@ from threadpoolctl import threadpool_info
 from benchmarks import bench, contestants, costs, race, timing
 from benchmarks.contestants import (
     Answer,
-    Contestant,
     Rows,
     count,
     ours,
@@ -24,9 +22,8 @@ from benchmarks.contestants import (
 )
 from benchmarks.peers import BINS, PEERS, Errors, Measure, Peer
 from benchmarks.populations import LABELS
-from benchmarks.race import Line, Raced
 from benchmarks.size import QUICK, Size
-from benchmarks.timing import Timing, fresh, in_turns
+from benchmarks.timing import Timing, in_turns
 from monitor.core.records import Verdict
 
 TINY = Size(
@@ -95,24 +92,9 @@ def test_the_row_bootstraps_find_like_limits(rows: Rows) -> None:
     assert own.plug_in == by_hand(rows)
 
 
-def test_a_library_without_an_mce_has_no_limits_of_it(rows: Rows) -> None:
-    peer = Peer(
-        "half", "benchmarks", "ECE only", lambda: lambda score, outcome: own_library()(score, outcome)[:1], True
-    )
-    assert peer_bootstrap(peer, [rows], 3)[0].mce is None
-
-
 def test_a_peer_that_is_not_there_is_not_installed() -> None:
     assert not Peer("nobody", "no_such_package_anywhere", "", own_library, True).installed
     assert Peer("numpy", "numpy", "", own_library, True).installed
-
-
-def test_fewer_resamples_are_measured_and_the_time_is_scaled() -> None:
-    half = Contestant("slow", "rows", lambda rows, counts, b: [], asked=1000, done=10)
-    assert half.resamples == "1,000 (scaled from 10)"
-    assert half.scale == 1001 / 11  # the sample itself counts once
-    assert Contestant("quick", "rows", lambda rows, counts, b: [], asked=1000, done=1000).resamples == "1,000"
-    assert Contestant("ours", "counts", lambda rows, counts, b: []).scale == 1.0
 
 
 @pytest.mark.parametrize("module", [timing, contestants], ids=lambda module: module.__name__)
@@ -132,31 +114,6 @@ def test_everything_runs_in_turns_and_a_warm_up_does_not_count() -> None:
 
 def threads() -> list[int]:
     return [each["num_threads"] for each in threadpool_info()]
-
-
-def test_a_process_of_its_own_has_one_thread_and_leaves_the_environment_alone() -> None:
-    before = dict(os.environ)
-    found = fresh(threads)
-    assert found
-    assert set(found) == {1}
-    assert dict(os.environ) == before
-
-
-def test_ratios_of_the_race_are_of_medians_to_both_of_ours() -> None:
-    lines = (
-        Line("ours, analytic form", "counts", "-", Timing("", (1.0, 2.0, 9.0))),
-        Line("ours, bootstrap form", "counts", "-", Timing("", (20.0, 20.0, 20.0))),
-        Line("numpy row bootstrap", "rows", "1,000", Timing("", (700.0, 800.0, 5_000.0))),
-        Line("netcal", "rows", "not installed", None),
-    )
-    table = race.table_of(TINY, Raced(lines, Timing("counting", (3.0, 2.0, 2.0)), 1e-5), [1.0, 2.0, 3.0, None])
-    cells = {row[0]: row for row in table.rows}
-    assert cells["ours, bootstrap form"][-3:] == ("10x", "1.00x", "2")
-    assert cells["numpy row bootstrap"][3:] == ("700", "800", "5,000", "400x", "40x", "3")
-    assert cells["netcal"] == ("netcal", "rows", "not installed", "", "", "", "", "", "")
-    assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert "Measured: 400x and 40x." in table.notes[0]
-    assert "200x as long as the analytic form and 36x as long as the bootstrap form" in table.notes[2]
 
 
 def test_the_race_runs_and_scales_what_it_cuts_short() -> None:
@@ -219,9 +176,3 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
 def test_a_look_is_smaller_everywhere() -> None:
     full = Size()
     assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "run_rows"))
-
-
-def test_a_look_does_not_go_into_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        bench.main(["--quick", "--write-docs"])
-    assert "do not belong into the docs" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Where a level changed: the window, those that fit as well, and whether it grew little by little."""
+"""When a change began: a step or a slope, with the windows that the data allow."""
 
 from __future__ import annotations
 

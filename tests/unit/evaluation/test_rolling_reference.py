@@ -7,19 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import pytest
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.records import Reason, Verdict, Window
 from monitor.core.wording import advice, plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
-from monitor.report.explanation import VerdictContext, explain, sentences
-from tests.integration.test_accumulated import false_claims, row_of
-from tests.truth.claims import Reader
-from tests.truth.explained import check_advice
-from tests.truth.sentences import VERDICT
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 STEP = Rule(id="step", metric="ece", condition="increase", threshold=0.03, reference="previous_weeks")
@@ -120,28 +114,3 @@ def test_a_run_reads_the_weeks_that_a_rule_compares_with_and_pools_no_more_than_
 def test_the_worst_score_range_is_compared_with_the_weeks_before() -> None:
     said = plain_words(judged(STEP.model_copy(update={"metric": "mce"}), source(0.15, 0.0, 0.0)))
     assert re.search(r"is worst in scores .+ points too high \(4 weeks before [\d.]+ points\)$", said), said
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0)), judged(STEP, source(0.1, 0.1, 0.1)), judged(STEP, source(0.1)),
-        judged(STEP.model_copy(update={"reference_weeks": 1}), source(0.1, 0.0)),
-        judged(STEP.model_copy(update={"metric": "overconfidence"}), source(0.1, 0.0, 0.0)),
-        judged(STEP.model_copy(update={"metric": "roc_auc", "condition": "decrease"}),
-               source(0.0, 0.0, now=rows(3_000, 0.3, 9))),
-    ],
-    ids=lambda verdict: f"{verdict.metric} {verdict.outcome}",
-)  # fmt: skip
-def test_every_sentence_about_the_weeks_before_is_true(found: Verdict) -> None:
-    reader = Reader(facts=None)
-    row = {**row_of(found), "change": found.change, "p_adjusted": found.p_adjusted, "baseline": found.baseline}
-    row |= {"p_value": found.p_value, "change_low": found.change_low, "change_high": found.change_high}
-    VERDICT.read(reader, plain_words(found), row)
-    check_advice(reader, "advice", advice(found), row)
-    assert [str(claim) for claim in reader.false] == []
-    told = list(sentences(explain(VerdictContext(found, found.rules_revision))))[1:]
-    assert false_claims(told, row) == []
-    if found.outcome != "not_evaluated":
-        assert any(line.startswith(("Against the 4 weeks before (", "Against the week before (")) for line in told)
-        assert Subject("tickets", "billing") == found.subject

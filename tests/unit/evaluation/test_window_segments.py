@@ -10,8 +10,7 @@ import pytest
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.counts_by_segment import SegmentCounts
+from monitor.core.counts import Counts, SegmentCounts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.story.switch import switch_story
 from monitor.core.records import SwitchState
+from monitor.story.switch import switch_story
 
 NOW = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
