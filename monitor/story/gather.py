@@ -17,7 +17,7 @@ from monitor.core.episodes import NOT_SEEN, episodes
 from monitor.core.records import Incident, SwitchEvent, SwitchState, Verdict
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
-from monitor.story.label import LabelStory, label_story
+from monitor.story.label import LabelStory, label_story, story_of_many
 from monitor.story.switch import SwitchStory, switch_story
 
 _T = TypeVar("_T")
@@ -40,11 +40,10 @@ class Teller:
         return cls(monitor.store, monitor.config, monitor.clock())
 
     def of_incident(self, incident: Incident) -> LabelStory | None:
-        """The story of an incident's subject; of many labels, that of the worst. None without any diagnosis."""
+        """The story of an incident's subject, which may be many labels. None without any diagnosis."""
         stories = [self.of_label(incident.source, label, incident) for label in incident.labels or (incident.label,)]
-        told = [each for each in stories if each is not None]
-        order = list(DiagnosisState)
-        return min(told, key=lambda story: order.index(story.state), default=None)
+        told = [story for story in stories if story is not None]
+        return story_of_many(told) if incident.labels and told else next(iter(told), None)
 
     def of_label(self, source: str, label: str | None, incident: Incident | None = None) -> LabelStory | None:
         """The story of one label, or of a source as a whole; None without any diagnosis."""

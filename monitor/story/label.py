@@ -5,6 +5,7 @@ Every face (terminal, page, Slack, file) shows fields of a story, and computes n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -126,6 +127,21 @@ def label_story(
         next_step=step_words(about.advice),
         do_now=do_now(diagnosis, switch),
     )
+
+
+def story_of_many(stories: Sequence[LabelStory]) -> LabelStory:
+    """The story of many labels in one incident: that of the worst, which is named; automation is counted."""
+
+    def rank(story: LabelStory) -> tuple[int, bool]:
+        return list(DiagnosisState).index(story.state), story.switch is None or not story.switch.allowed
+
+    worst = min(stories, key=rank)
+    about = worst.trouble or worst.diagnosis
+    facts = f"{worst.name} {'is ' if about.cost is not None else ''}{worst.facts}" if worst.facts else ""
+    off = sum(story.switch is not None and not story.switch.allowed for story in stories)
+    words = f"Automation is off for {off} of {count_of(len(stories), 'label')}"
+    switch = None if worst.switch is None else replace(worst.switch, words=words, short="")
+    return replace(worst, facts=facts, switch=switch)
 
 
 def headline_of(diagnosis: Diagnosis, name: str, incident: Incident | None = None) -> str:

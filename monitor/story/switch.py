@@ -115,11 +115,13 @@ def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchStory:
         return SwitchStory(f"Automation is off{_since_and_why(state, off_since)}", "off")
     if state.lease_until is None:
         return SwitchStory("Automation is off: it has no lease", "off")
-    since = f"Automation is off since {stamp(state.lease_until)}"
+    # a late run may have renewed a lease that had ended to a time that is over as well
+    ended = min(state.lease_until, off_since or state.lease_until)
+    since = f"Automation is off since {stamp(ended)}"
     if is_for_a_time(state):
         name = clean(state.actor, NAME_LENGTH)
         words = f"{since}: the enable by {name} has ended"
-        return SwitchStory(words, "off", ended_by=name, ended_at=state.lease_until)
+        return SwitchStory(words, "off", ended_by=name, ended_at=ended)
     return SwitchStory(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 
