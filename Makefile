@@ -75,8 +75,8 @@ test-wheel: wheel ## the wheel in a new environment, with the newest versions th
 	$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd $(FRESH) && bin/calmon demo
 
-# Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "A new sentence".
-truth: install ## 500 seeded histories and 25 rare ones: no message and no explanation may say what is not so (half an hour)
+# Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "What is told is what is stored".
+truth: install ## 300 seeded histories: every story is what the stored rows say, every message and page its story (half an hour)
 	$(BIN)/python -m tests.truth $(OPTIONS)
 
 check: check-types check-style ## linters, types, import contract (with `make -j 2`: beside each other)

@@ -5,10 +5,9 @@ One world, judged in two ways and once late by the whole program: a dozen runs, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import copyfile
@@ -31,8 +30,6 @@ from monitor.report.document import report_document
 from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.late_truths import LateTruths, late_truths
-from tests.truth.claims import Reader
-from tests.truth.messages import NEWS
 
 YOUNG, NEXT, LAST = 14, 15, 21
 """The weeks that are judged: two after each other, and one after all their truths have come."""
@@ -225,12 +222,7 @@ def test_an_open_incident_is_corrected_by_one_reply(hasty: Judged) -> None:
     with hasty.opened() as monitor:
         (incident,) = (i for i in monitor.store.incidents() if (i.rule, i.label) == ("ece-level", "access"))
         events = [e.reason for e in monitor.store.incident_events(incident.id)]
-        now = monitor.store.verdict(incident.last_verdict)
     assert incident.opened_window == name
-    reader = Reader(facts=None)
-    (words,) = set(re.findall(r"late truths of \S+: still in breach, with other numbers", corrected[0]))
-    NEWS.read(reader, words, (asdict(incident), {"outcome": now.outcome, "window_name": name}))
-    assert reader.false == []
     assert events.count("still breaching: late truths gave other numbers") == 1
     hasty.run(LAST)
     assert [text for text in hasty.replies() if f"late truths of {name}" in text] == corrected

@@ -19,7 +19,6 @@ from monitor.core.records import Delivery
 from monitor.history import store
 from monitor.operations import open as opening
 from monitor.report.figures import png
-from tests.truth.mishaps import REFUSAL
 
 TICK = timedelta(microseconds=1)
 
@@ -37,22 +36,15 @@ class Clock:
 
 @dataclass
 class Channel:
-    """Slack as the outbox sees it: takes what comes, is down, or refuses all messages of a channel for good.
-
-    Without ``has_token`` no process has one, and none reaches it.
-    """
+    """Slack as the outbox sees it: takes what comes, or is down."""
 
     down: bool = False
-    refused: str = ""
-    has_token: bool = True
     sent: list[Delivery] = field(default_factory=list)
     _stamps: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
         if self.down:
             raise TransportError("Slack did not answer")
-        if delivery.channel == self.refused:
-            raise TransportError(REFUSAL, permanent=True, code="invalid_blocks")
         self.sent.append(delivery)
         return Sent("C001", f"{next(self._stamps)}.000")
 
@@ -105,10 +97,7 @@ def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterato
         (outbox, "PAUSE", 0.0),
         (store, "datetime", StoryTime),
     ]
-    names += [
-        (module, "sender_of", lambda settings: channel if channel is not None and channel.has_token else None)
-        for module in (opening, outage, checks)
-    ]
+    names += [(module, "sender_of", lambda settings: channel) for module in (opening, outage, checks)]
     before = [(module, name, getattr(module, name)) for module, name, _ in names]  # a name that has moved is an error
     for module, name, value in names:
         setattr(module, name, value)

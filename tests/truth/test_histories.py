@@ -1,18 +1,22 @@
-"""Seeded histories of many weeks: no text of the system says anything that is not so (`make truth` plays 500)."""
+"""Seeded histories: every story is what the rows say, and every face shows its story (`make truth` plays 300)."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks.timing import fresh
-from tests.truth.checker import check_seeds, told
+from tests.truth.checker import check_seeds
 
-#: The even seeds are played here, the odd ones in test_more_histories.py: xdist shares tests out by file.
-SEEDS = range(0, 16, 2)
+SEEDS = range(6)
+"""Weekly and daily rules, segments, a burst: see ``world.plan``."""
+ALWAYS = {
+    "cost", "since moves later", "a vanished label is called so", "two incidents of one label", "off since",
+    "changed by a run of another source", "id in a reminder", "terminal has its story", "fine again", "cause",
+}  # fmt: skip
 
 
 @pytest.mark.slow
-def test_no_text_of_seeded_histories_is_false() -> None:
-    found = fresh(check_seeds, SEEDS)
-    assert found.histories == len(SEEDS)
-    assert not found.false, told(found)
+def test_what_is_told_in_seeded_histories_is_what_is_stored() -> None:
+    findings = fresh(check_seeds, SEEDS)
+    assert not findings.false, str(findings)
+    assert findings.kinds.keys() >= ALWAYS, "no history has made one of these claims"
