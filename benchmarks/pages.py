@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -23,13 +24,14 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.tables import Table, console
-from benchmarks.weeks import shipped
 from monitor.cli import GARBAGE_AFTER
-from monitor.config.model import Rule
+from monitor.config.load import load_config
+from monitor.config.model import Config, Rule
 from monitor.config.settings import Settings, load_settings
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, Since
 from monitor.core.records import (
     WHERES,
     Estimate,
@@ -63,10 +65,12 @@ _THREE = frozenset(
     {"accuracy", "brier", "ece", "mce", "nll", "pr_auc", "roc_auc", "overconfidence", "false_negative_rate"}
 )
 
+SHIPPED = Path(__file__).parents[1] / "alerts.yaml"
 PAGES = {
     "overview": ("/", 300, 150),
+    "overview, all weeks": ("/?range=all", 300, 150),
     "label": ("/label/tickets/label%20010", 300, 300),
-    "label, another week": ("/label/tickets/label%20010?week=2026-W20&against=2025-W20", 300, 300),
+    "label, another week": ("/label/tickets/label%20010?week=2026-W20&against=2025-W20&range=all", 300, 300),
     "compare": ("/compare?a=2026-W20&b=2026-W46", 500, 300),
     "incidents": ("/incidents?weeks=156", 500, 300),
     "automation": ("/automation", 500, 300),
@@ -87,6 +91,12 @@ class Measured:
     size: int
 
 
+@cache
+def shipped() -> Config:
+    """The shipped alerts.yaml."""
+    return load_config(SHIPPED)
+
+
 def label_name(number: int) -> str:
     """The name of a label by its number."""
     return f"label {number:03d}"
@@ -94,7 +104,7 @@ def label_name(number: int) -> str:
 
 def make(folder: Path, weeks: int, labels: int) -> None:
     """Make a history of ``weeks`` weeks and ``labels`` labels in ``folder``, with its alerts.yaml."""
-    text = (Path(__file__).parents[1] / "alerts.yaml").read_text("utf-8")
+    text = SHIPPED.read_text("utf-8")
     without_mail = re.sub(r"  mail:\n(    .*\n)+", "", text)
     (folder / "alerts.yaml").write_text(without_mail, "utf-8")
     rng, zone = np.random.default_rng(SEED), shipped().zone
@@ -151,6 +161,7 @@ def _week(
         _verdict(rule, subject, window, number, bad[k], rng) for k, subject in enumerate(about) for rule in rules
     ]
     store.save_evaluation(window, [SOURCE], estimates, verdicts, [], at)
+    store.save_diagnoses(window, [SOURCE], [_diagnosis(name, window, bad[k]) for k, name in enumerate(names)], at)
     store.finish_run(window, [SOURCE], state="done", now=at + timedelta(minutes=4))
 
 
@@ -175,6 +186,22 @@ def _estimates(subject: Subject, window: Window, bad: bool, rng: np.random.Gener
         yield Estimate(subject, window, metric, where, interval, ROWS, ROWS / 2, {})
 
 
+def _diagnosis(label: str, window: Window, bad: bool) -> Diagnosis:
+    if not bad:
+        return Diagnosis(SOURCE, label, window, DiagnosisState.FINE)
+    since = Since(f"since {BAD_FROM}", "2026-W30", "2026-W32")
+    return Diagnosis(
+        SOURCE, label, window, DiagnosisState.UNSAFE, LabelProblem.OVERCONFIDENT, since, "2026-W33",
+        Cost(900, 0.81, 0.87, 54, 40, 68), cause=LikelyCause("version", "2.3", "2026-W31", 0.8),
+        advice=NextStep("recalibrate", "platt", before=0.1, after=0.01),
+        because=(_id("automated-overconfidence", label, window),),
+    )  # fmt: skip
+
+
+def _id(rule: str, label: str | None, window: Window) -> str:
+    return hashlib.sha256(f"{rule} {label} {window.name}".encode()).hexdigest()[:16]
+
+
 def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: bool, rng: np.random.Generator) -> Verdict:
     outcome: Outcome = "ok"
     reason = Reason.WITHIN_THRESHOLD
@@ -189,7 +216,6 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
         reason = Reason.INCREASED if rule.compares else Reason.ABOVE_THRESHOLD
     elif rng.random() < 0.02:
         outcome, reason, value = "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, value + rule.threshold
-    id = hashlib.sha256(f"{rule.id} {subject.label} {window.name}".encode()).hexdigest()[:16]
     checks = [[name, True, ["n", "value"]] for name in ("readable", "rows", "outside_baseline", "beyond", "sure")]
     detail = {
         "confidence": 0.95, "rows_needed": 500, "condition": rule.condition, "checks": checks, "promised": 0.88,
@@ -197,8 +223,8 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
         "family": 6, "rules": 6, "beyond": outcome != "ok", "streak": True, "adequate": True, "p_rate": 0.2, "rank": 1,
     }  # fmt: skip
     return Verdict(
-        id, rule.id, subject, window, rule.metric or rule.test or "", rule.where, outcome, reason, rule.severity,
-        rule.threshold, value, value - 0.01, value + 0.01, value + 0.003, baseline,
+        _id(rule.id, subject.label, window), rule.id, subject, window, rule.metric or rule.test or "", rule.where,
+        outcome, reason, rule.severity, rule.threshold, value, value - 0.01, value + 0.01, value + 0.003, baseline,
         None if baseline is None else value - baseline, n=ROWS, p_value=0.0001, p_adjusted=0.001,
         baseline_version=1, rules_revision="r1", data_digest="d", actions=rule.actions, detail=detail,
     )  # fmt: skip

@@ -206,18 +206,10 @@ def test_unknown_addresses_sources_and_weeks_are_not_found(service: Running) -> 
             problem(client.get("/v1/nothing"), "not_found"),
             problem(client.get("/v1/automation/"), "not_found"),
             problem(client.get("/?week=2026-W01"), "unknown_week"),
-            problem(client.get("/report?week=%3Cscript%3E"), "unknown_week"),
+            problem(client.get("/?week=%3Cscript%3E"), "unknown_week"),
         ]
     assert {body["status"] for body in found} == {404}
     assert _events(service.place) == before
-
-
-def test_the_report_of_no_week_leads_to_the_list_of_weeks_where_none_was_evaluated(service: Running) -> None:
-    with service.client("boss") as client:
-        for asked in ("/report", "/report?week="):
-            found = client.get(asked, follow_redirects=False)
-            assert (found.status_code, found.headers["location"]) == (307, "weeks")
-        assert "No week has been evaluated yet" in client.get("/report", follow_redirects=True).text
 
 
 def test_head_is_get_without_a_body_and_options_says_what_there_is(service: Running) -> None:
@@ -347,7 +339,7 @@ def test_where_tokens_are_the_pages_need_one_under_any_name(service: Running, ho
         assert refused.headers["www-authenticate"].startswith("Basic ")
         assert client.get("/", headers=away, auth=("anybody", token["router"])).status_code == 200
         problem(client.get("/", headers=away, auth=("anybody", token["stopper"])), "scope_missing")
-        problem(client.get("/report?week=2026-W01", headers=away, auth=("anybody", "calmon_x")), "token_unknown")
+        problem(client.get("/rules", headers=away, auth=("anybody", "calmon_x")), "token_unknown")
         for other in ("Basic !!!", "Basic YQ==", "Basic"):
             problem(client.get("/", headers=away | {"Authorization": other}), "token_missing")
         # what a browser would send along by itself opens the pages only
@@ -359,16 +351,16 @@ def test_whom_a_proxy_on_this_machine_names_may_see_the_pages_and_nothing_else(p
     named = public | {"X-Forwarded-User": "ann"}
     environment = {"CALMON_PROXY_USER_HEADER": "X-Forwarded-User", "CALMON_PUBLIC_URL": "https://calmon.example.org/"}
     with running(place, **environment) as service, service.client() as client:
-        assert client.get("/weeks", headers=named).status_code == 200
+        assert client.get("/rules", headers=named).status_code == 200
         assert client.get("/items/tickets/billing", headers=named).status_code == 200
         for others in (public, named | {"Host": "evil.example"}, public | {"X-Forwarded-User": ""}):
-            problem(client.get("/weeks", headers=others), "token_missing")
+            problem(client.get("/rules", headers=others), "token_missing")
         twice = [("Host", "calmon.example.org"), ("X-Forwarded-User", "ann"), ("X-Forwarded-User", "bob")]
-        problem(client.get("/weeks", headers=twice), "token_missing")
+        problem(client.get("/rules", headers=twice), "token_missing")
         problem(client.get(BOARD, headers=named), "token_missing")
         problem(client.post(path("billing", "disable"), json={"reason": "x"}, headers=named), "token_missing")
         problem(client.get("/items/tickets/billing"), "token_missing")  # ids of items, on this machine too
-    assert "GET /weeks 200" in service.output()
+    assert "GET /rules 200" in service.output()
     assert "proxy:ann" in service.output()
 
 

@@ -73,7 +73,6 @@ def test_every_link_of_what_a_monitor_writes_about_its_weeks_answers(tmp_path: P
                 store.begin_run(
                     week(name, UTC_ZONE), ["tickets"], run="r", acts=True, rules_revision="", now=datetime.now(UTC)
                 )
-        assert any("/report?week=2026-W03" in url for url in urls)
         assert any("/docs/rules/automated-overconfidence" in url for url in urls)
         follow(service, urls, service.url)
 
@@ -92,7 +91,7 @@ def test_documents_need_no_token_where_the_other_pages_do(tmp_path: Path) -> Non
             assert client.get("/docs/runbook/increased").status_code == 200
             assert client.get("/docs/runbook/increased.md").status_code == 200
             assert client.get("/docs/").status_code == 200
-            asked = client.get("/report?week=2026-W46")
+            asked = client.get("/?week=2026-W46")
             assert asked.status_code == 401
             assert asked.headers["www-authenticate"].startswith("Basic")  # a browser asks for the token
             opened = client.get("/docs/alerts", headers=reached)

@@ -585,10 +585,6 @@ def test_verdicts_of_several_evaluations_of_a_window_are_counted_together(store:
         ("ece-increase", START + WEEK, "breach", 1),
     ], key=repr)  # fmt: skip
     assert store.rule_outcomes(START + WEEK)[0].labels == 1
-    shares = {"ece-increase": (50.0, 0.0, 0.0)}
-    cells = store.grid_cells("tickets", ["billing", "refund"], [START, START + WEEK], schedule="weekly", shares=shares)
-    found = {(cell.label, cell.place): (cell.worst, cell.least, cell.share) for cell in cells}
-    assert found == {("billing", 0): (3, 3, 3.0), ("billing", 1): (3, 3, 1.5), ("refund", 0): (3, 3, 0.5)}
     lines = store.verdict_lines("weekly", [START, START + WEEK], ["tickets"], "billing")
     assert sorted(line.id for line in lines) == ["t3", "t4"]
     assert [line.id for line in store.verdict_lines("weekly", [START + WEEK], ["tickets"], "billing")] == ["t4"]

@@ -30,9 +30,6 @@ from monitor.history.store import Store
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
 from monitor.run import deliver, run_window
-from monitor.service.backend import Service
-from monitor.service.pages.automation import PAGE
-from monitor.service.pages.base import PageRequest
 from monitor.service.prometheus import exposition, gather
 from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.alerts_world import CONFIG as ALERTS
@@ -283,6 +280,7 @@ def numbers(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 def test_prometheus_reads_what_the_history_holds(world: World):
     with world.opened(clock=lambda: judged_at(10)) as monitor:
         found = numbers(exposition(monitor.store, monitor.config, judged_at(10)).decode())
+        diagnoses = monitor.store.newest_diagnoses(since=judged_at(9))
         stored = {
             (e.subject.label or "", e.metric, e.where): e.interval.value
             for e in monitor.store.estimates(window_start=week(WEEKS[10], monitor.config.zone).start)
@@ -298,23 +296,12 @@ def test_prometheus_reads_what_the_history_holds(world: World):
     assert (on["steady"], on["slipping"]) == (1.0, 0.0)
     breaches = [v for row, v in found["calmon_verdicts"] if row["outcome"] == "breach"]
     assert sum(breaches) >= 1
-    state = {row["label"]: (row["state"], row["severity"]) for row, _ in found["calmon_label_state"]}
-    assert state["slipping"] == ("breach", "critical")
-    assert state["steady"][0] in ("ok", "not_evaluated")
-    assert set(state) == {"", "rare", "slipping", "steady"} - ({""} - set(state))
-    counts = {row["state"]: value for row, value in found["calmon_labels"] if row["schedule"] == "weekly"}
-    assert counts["breach"] == 1
+    state = {row["label"]: row["state"] for row, _ in found["calmon_label_state"]}
+    assert state == {each.label or "": each.state.value for each in diagnoses}
+    assert (state["slipping"], state["steady"]) == ("unsafe", "fine")
+    counts = {row["state"]: value for row, value in found["calmon_labels"]}
+    assert counts["unsafe"] == 1
     assert sum(counts.values()) == 3
-
-
-def test_a_label_of_which_a_rule_was_not_evaluated_is_not_ok_in_any_metric(world: World):
-    with world.opened(clock=lambda: judged_at(10)) as monitor:
-        zone = monitor.config.zone
-        stored = monitor.store.verdicts(schedule="weekly", window_start=week(WEEKS[10], zone).start)
-        found = numbers(exposition(monitor.store, monitor.config, judged_at(10)).decode())
-    silent = {v.subject.label for v in stored if v.outcome == "not_evaluated"}
-    ok = {row["label"] for row, _ in found["calmon_label_state"] if row["state"] == "ok"}
-    assert not silent & ok
 
 
 def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_window(tmp_path: Path):
@@ -333,18 +320,6 @@ def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_wind
         two = CONFIG.replace("  tickets:", "  b: {relation: b, score_is: probability_of_label}\n  a:")
         shown = gather(store, parse_config(two), now)
     assert {(v.subject.source, v.window.name) for v in shown.verdicts} == {("a", "2026-W45"), ("b", "2026-W44")}
-
-
-def test_the_dashboard_shows_the_state_of_each_label_and_how_many_are_in_which(world: World):
-    with world.opened() as monitor:
-        settings = monitor.settings
-    served = Service(settings, clock=lambda: judged_at(10))
-    try:
-        page = served.show(PAGE, PageRequest({}, {}, "./")).body.decode()
-    finally:
-        served.close()
-    assert f"<p>{WEEKS[10]}: 1 of 3 labels in breach; " in page
-    assert '<span class="state breach">critical breach</span>: automated-overconfidence (above_threshold)' in page
 
 
 def test_prometheus_is_given_messages_without_reading_them(world: World):
