@@ -116,8 +116,8 @@ def test_the_monitors_page_has_its_runs_readings_and_leases(asked: ServiceClient
 
 def test_an_incident_nobody_acknowledged_has_no_time_to_acknowledge() -> None:
     opened = datetime.fromisoformat("2026-01-12T06:00:00+00:00")
-    about = ("i1", "ece", "tickets", None, "warning", "open", "weekly", opened, "2026-W02", "v", "v", opened, 1, "x")
-    line = line_of(Incident(*about), ())  # type: ignore[arg-type]
+    at = (opened, "2026-W02", "2026-W02", opened, opened)
+    line = line_of(Incident("i1", "label", "tickets", None, "warning", "open", *at, "miscalibrated"), {})
     assert (line.acknowledged_after, line.resolved_after, line.is_open) == (None, None, True)
     assert summary([line])["to_resolve"] is None
     assert summary([])["count"] == 0
