@@ -16,7 +16,7 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.context import Monitor
-from monitor.core.records import Estimate, Interval, Schedule, Subject, Verdict, Where, Window
+from monitor.core.records import SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
 from monitor.core.windows import WindowError, first_day, nominal
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT, metric_named
@@ -26,15 +26,17 @@ from monitor.operations.further_tables import further_tables
 from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
-from monitor.report.data import ReportData, nothing_of, only
+from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import plain, report_document
 from monitor.report.element import Cell
-from monitor.report.explanation import VerdictContext, document, explain, sentences
+from monitor.report.explanation import VerdictContext, document, explain, sentences, short_sentences
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
-from monitor.report.terminal import element_view, history_view, report_view
+from monitor.report.run_document import label_row
+from monitor.report.terminal import element_view, history_view, report_view, story_text
 from monitor.report.words import listed
+from monitor.story.gather import BACK, Teller
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
@@ -47,10 +49,14 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
 @cli.app.command(
     epilog="Examples:  calmon history --metric ece  ·  calmon history --label billing --format csv  ·  "
-    "calmon history --metric overconfidence --where automated  ·  calmon history --from 2026-W30 --to 2026-W40"
+    "calmon history --metric overconfidence --where automated  ·  calmon history --rule automated-overconfidence  ·  "
+    "calmon history --from 2026-W30 --to 2026-W40"
 )
 def history(
     metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",
+    rule: Annotated[
+        str | None, typer.Option(help="A rule of alerts.yaml: its metric, over the rows that it is about.")
+    ] = None,
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     where: Annotated[Where, typer.Option(help="Over which rows.")] = "all",
@@ -76,6 +82,9 @@ def history(
     with cli.plain_errors():
         span = span_of(schedule, first_window, last_window, last)
     metric = metric_named(metric)
+    with cli.plain_errors():
+        if rule is not None:
+            metric, where, schedule = _of_rule(rule)
     with cli.store() as store:
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
@@ -92,6 +101,19 @@ def history(
         until = store.removed_until()
     if until is not None and metric not in CONTRACT and span.reaches(until):
         _say_what_may_be_removed(metric, found, until)
+    nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
+    _write_history(found, verdicts, format, output, requested=span.requested, nothing=nothing)
+
+
+def _write_history(
+    found: Sequence[Estimate],
+    verdicts: Sequence[Verdict],
+    format: HistoryFormat,
+    output: Path | None,
+    *,
+    requested: bool,
+    nothing: str,
+) -> None:
     if format == "parquet":
         if output is not None:
             cli.write(output, history_parquet(found))
@@ -101,14 +123,24 @@ def history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
-        cli.out.print(history_view(found, verdicts, requested=span.requested) if found else nothing)
+        cli.out.print(history_view(found, verdicts, requested=requested) if found else nothing)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
         cli.write(output, text)
     else:
         typer.echo(text, nl=not text.endswith("\n"))
+
+
+def _of_rule(name: str) -> tuple[str, Where, Schedule]:
+    """What a rule of alerts.yaml is about: its metric, population and schedule. Raises UsageError."""
+    rules = {rule.id: rule for rule in cli.configuration().rules}
+    if name not in rules:
+        raise cli.UsageError(f"alerts.yaml has no rule {name!r}; it has: {listed(list(rules))}")
+    rule = rules[name]
+    if rule.metric is None:
+        raise cli.UsageError(f"rule {name!r} is a shift test, which has no trend of a metric")
+    return rule.metric, rule.where, rule.schedule
 
 
 def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
@@ -278,17 +310,74 @@ def _chosen(data: ReportData, source: str | None, label: str | None) -> ReportDa
     return found
 
 
-@cli.app.command("explain", epilog="Example:  calmon explain 3f2a  (the first characters of an id are enough)")
+@cli.app.command(
+    "explain",
+    epilog="Examples:  calmon explain billing  ·  calmon explain billing --source tickets  ·  calmon explain 3f2a  "
+    "(a verdict: the first characters of its id)",
+)
 def explain_command(
-    verdict: Annotated[str, typer.Argument(help="A verdict's id, or how it begins.")], json_output: cli.JsonFlag = False
+    what: Annotated[str, typer.Argument(help="A label, '*' for a source as a whole, or how a verdict's id begins.")],
+    source: cli.SourceOption = None,
+    json_output: cli.JsonFlag = False,
 ) -> None:
-    """Why a verdict is what it is, in plain sentences with its numbers."""
+    """Why a label is judged as it is: its story, then the checks of its newest verdicts.
+
+    With a verdict's id, all that is known of that verdict.
+    """
     with cli.monitor(writes=False) as opened:
-        explanation = explain(_context_of(opened, opened.store.verdict(verdict)))
-        if json_output:
-            typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
-        else:
-            cli.out.print(*sentences(explanation), sep="\n", markup=False, highlight=False)
+        cli.check_stored_source(opened.store, source)
+        subjects = _labels_named(opened, what, source)
+        if not subjects:
+            _print_verdict(opened, opened.store.verdict(what), json_output=json_output)
+            return
+        for place, (name, label) in enumerate(subjects):
+            if place and not json_output:
+                cli.out.print()
+            _print_label(opened, name, label, json_output=json_output)
+
+
+def _labels_named(opened: Monitor, what: str, source: str | None) -> list[tuple[str, str | None]]:
+    """The labels of this name that were judged in the last year, one of each source."""
+    judged = opened.store.newest_diagnoses(since=opened.clock() - BACK)
+    return [
+        (each.source, each.label)
+        for each in judged
+        if each.label == (None if what == AS_A_WHOLE else what) and source in (None, each.source)
+    ]
+
+
+def _print_label(opened: Monitor, source: str, label: str | None, *, json_output: bool) -> None:
+    story = Teller.of(opened).of_label(source, label)
+    newest = [
+        verdict
+        for schedule in ("weekly", "daily")
+        if (window := opened.store.newest_window(schedule, source)) is not None
+        for verdict in opened.store.verdicts(schedule=schedule, source=source, label=label)
+        if verdict.window.name == window
+    ]
+    if story is None:
+        raise cli.UsageError(f"{label or source} was not judged")
+    if json_output:
+        about = label_row(story.diagnosis, None if story.switch is None else story.switch.state)
+        verdicts = [document(explain(_context_of(opened, verdict))) for verdict in newest]
+        typer.echo(json.dumps(about | {"verdicts": verdicts}, indent=1, allow_nan=False))
+        return
+    cli.out.print(story_text(story))
+    for verdict in sorted(newest, key=lambda v: (v.outcome != "breach", SEVERITY_RANK[v.severity], v.rule)):
+        if verdict.outcome != "ok":
+            told = short_sentences(explain(_context_of(opened, verdict)))
+            cli.out.print("", *told, sep="\n", markup=False, highlight=False)
+    fine = ", ".join(verdict.rule for verdict in newest if verdict.outcome == "ok")
+    if fine:
+        cli.out.print(f"\nWithin their limits: {fine}.", markup=False, highlight=False)
+
+
+def _print_verdict(opened: Monitor, verdict: Verdict, *, json_output: bool) -> None:
+    explanation = explain(_context_of(opened, verdict))
+    if json_output:
+        typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
+    else:
+        cli.out.print(*sentences(explanation), sep="\n", markup=False, highlight=False)
 
 
 def _context_of(opened: Monitor, verdict: Verdict) -> VerdictContext:

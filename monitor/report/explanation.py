@@ -14,15 +14,13 @@ from monitor.automation.evidence import segments_off
 from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
-from monitor.core.records import ActionKind, DecisionCheck, Estimate, Outcome, Reason, RejectedRows, Verdict
+from monitor.core.records import ActionKind, DecisionCheck, Estimate, Reason, RejectedRows, Verdict
 from monitor.core.wording import (
     OVERCONFIDENCE,
-    advice,
     as_judged,
     clean,
     count_of,
     off_in_worst,
-    only_newest_beyond,
     out_of_reach,
     percent,
     plain_words,
@@ -38,7 +36,6 @@ from monitor.metrics.selective import OF_AUTOMATED
 from monitor.report.decision_checks import (
     ROW,
     TESTS,
-    beyond_words,
     chance,
     checks_of,
     compares,
@@ -46,7 +43,6 @@ from monitor.report.decision_checks import (
     falls,
     is_accumulated,
     is_floor,
-    measured,
     number,
     numbers_of,
     rises,
@@ -54,7 +50,6 @@ from monitor.report.decision_checks import (
     smallest_seen,
     text_of,
     too_few_to_compare,
-    what_is_measured,
 )
 from monitor.report.run_document import verdict_row
 from monitor.report.words import labels_words
@@ -102,7 +97,15 @@ def explain(context: VerdictContext) -> Explanation:
     verdict = context.verdict
     checks = checks_of(verdict)
     steps = tuple(step for step_of in _STEPS if (step := step_of(context)) is not None)
-    return Explanation(verdict, steps, checks, _therefore(verdict, checks), tuple(_notes(context)))
+    return Explanation(verdict, steps, checks, _therefore(verdict), tuple(_notes(context)))
+
+
+def short_sentences(explanation: Explanation) -> Iterator[str]:
+    """The verdict and its checks alone, line by line."""
+    verdict = explanation.verdict
+    yield f"{plain_words(verdict)} ({verdict.rule}, {verdict.severity}; verdict {verdict.id[:12]})."
+    yield from (f"  {i}. {text_of(verdict, check)}" for i, check in enumerate(explanation.checks, start=1))
+    yield f"  {explanation.therefore}"
 
 
 def sentences(explanation: Explanation) -> Iterator[str]:
@@ -116,7 +119,6 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     yield explanation.therefore
     if verdict.actions:
         yield f"It asks for: {', '.join(_asked(verdict, action) for action in verdict.actions)}."
-    yield f"What to do: {advice(verdict)}"
     of_rule = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
     yield f"More: docs/runbook/{verdict.reason.value}.md{of_rule}"
 
@@ -582,84 +584,20 @@ _COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, 
 _STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
 
 
-# --- what follows
+def _therefore(verdict: Verdict) -> str:
+    """The outcome with its reason."""
+    meaning = f", {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
+    outcome = verdict.outcome.replace("_", " ")
+    return f"Therefore: {outcome}{meaning} ({verdict.reason.value.replace('_', ' ')}){_not_ruled_out(verdict)}."
 
 
-def _therefore(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    """The outcome, and why it is no other outcome."""
-    reasons = [instead(verdict, checks) for outcome, instead in _INSTEAD.items() if outcome != verdict.outcome]
-    if verdict.outcome == "breach":
-        reasons.append(_instead_of_the_other_breach(verdict, checks))
-    why_not = "; ".join(reason for reason in reasons if reason)
-    meaning = f": {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
-    return f"Therefore: {verdict.outcome} ({verdict.reason.value}){meaning}, {why_not}."
-
-
-def _failed(checks: tuple[DecisionCheck, ...], *names: str) -> DecisionCheck | None:
-    return next((check for check in checks if check.passed is False and (not names or check.name in names)), None)
-
-
-def _instead_of_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    if verdict.reason in _JUDGED_NOTHING or _failed(checks, "test_result"):
-        return "and not breach because nothing was measured"
-    if _failed(checks, "enough_rows"):
-        return "and not breach because there are too few rows"
-    if verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
-        return f"and not breach because the rule leaves out {verdict.reason.value} (mute)"
-    stop = _failed(checks, "beyond", "every_window", "sure", "enough_evidence")
-    if measured(verdict) is None:
-        return f"and not breach because {_measured_words(verdict)} is undefined for these rows"
-    by_chance = "chance alone, among all that was tested with it, could have done it"
-    why = {
-        "beyond": f"{_measured_words(verdict)} is not {beyond_words(verdict)} {number(verdict.threshold)}",
-        "every_window": "not every window is beyond the threshold by itself",
-        "sure": "there is no p-value" if verdict.p_adjusted is None else by_chance,
-        "enough_evidence": "the evidence so far could be chance",
-    }
-    return f"and not breach because {why[stop.name] if stop else 'it was not significantly beyond the threshold'}"
-
-
-def _measured_words(verdict: Verdict) -> str:
-    value = measured(verdict)
-    what = what_is_measured(verdict)
-    return what if value is None else f"{what} {number(value)}"
-
-
-def _instead_of_ok(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    if verdict.outcome == "breach":
-        plain = verdict.detail.get("certainty") == "none"
-        reason = "there were enough rows" if verdict.metric == "psi" or plain else "chance could hardly have done it"
-        return f"and not ok because {_measured_words(verdict)} is beyond the threshold and {reason}"
-    if verdict.outcome == "unconfirmed":
-        what = f"{_measured_words(verdict)} is {beyond_words(verdict)} {number(verdict.threshold)}"
-        newest = "the newest of its windows is beyond the threshold by itself"
-        return f"and not ok because {newest if only_newest_beyond(verdict) else what}"
-    if _failed(checks, "could_be_seen", "enough_rows") is None:
-        return "and not ok because silence would look like an all-clear"
-    if measured(verdict) is None:
-        few = "so few rows cannot be compared with other ones"
-        what = few if too_few_to_compare(verdict) else "nothing that could be defined was seen"
-        return f"and not ok because {what}: this is no all-clear"
-    most, needed = verdict.detail.get("seen_at_most"), verdict.detail.get("rows_needed")
-    seen = most is not None and verdict.detectable is not None and verdict.detectable <= most
-    sharp = seen or out_of_reach(verdict)
-    plain = verdict.detail.get("certainty") == "none"
-    if needed is not None and verdict.n < needed and (sharp or plain or verdict.metric in TESTS):
-        return f"and not ok because the rule asks for {count_of(needed, 'row')}: this is no all-clear"
-    return "and not ok because a change that matters could have gone unseen: this is no all-clear"
-
-
-def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    if verdict.detail.get("certainty") == "none":
-        return "and not left unjudged because there were the rows that the rule asks for"
-    if verdict.outcome == "breach" or verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
-        few = verdict.detail.get("adequate") is False
-        return "and not left unjudged because what is significant needs no more rows, few as they are" if few else ""
-    if out_of_reach(verdict):
-        return "and not left unjudged because no truth can be beyond the threshold"
-    text = "and not left unjudged because the rows could have shown a change that matters"
+def _not_ruled_out(verdict: Verdict) -> str:
+    """That the interval of what is within the threshold reaches beyond it; "" if it does not."""
+    if verdict.reason != Reason.WITHIN_THRESHOLD or out_of_reach(verdict):
+        return ""
+    fall = None if verdict.change_low is None else -verdict.change_low
     limit = (
-        _fall_at_most(verdict)
+        fall
         if falls(verdict)
         else verdict.change_high
         if rises(verdict)
@@ -667,47 +605,6 @@ def _instead_of_not_evaluated(verdict: Verdict, checks: tuple[DecisionCheck, ...
         if is_floor(verdict)
         else verdict.high
     )
-    past = limit is not None and (limit < verdict.threshold if is_floor(verdict) else limit > verdict.threshold)
-    if verdict.reason == Reason.WITHIN_THRESHOLD and past:
-        text += f" (its interval still reaches to {number(limit)}: that it is beyond is not ruled out)"
-    return text
-
-
-def _fall_at_most(verdict: Verdict) -> float | None:
-    return None if verdict.change_low is None else -verdict.change_low
-
-
-_INSTEAD: Mapping[Outcome, Callable[[Verdict, tuple[DecisionCheck, ...]], str]] = {
-    "breach": _instead_of_breach,
-    "ok": _instead_of_ok,
-    "not_evaluated": _instead_of_not_evaluated,
-}
-
-
-_MIXES = {
-    Reason.TRAFFIC_MIX: "at equal scores no other behaviour shows: traffic moved to where it was wrong",
-    Reason.CLASS_MIX: "another share of true items alone brings about such a rise",
-}
-
-
-_LASTING_MIX = "without what another share of true items brings about, the evidence would not be enough"
-
-
-def _instead_of_the_other_breach(verdict: Verdict, checks: tuple[DecisionCheck, ...]) -> str:
-    if verdict.detail.get("certainty") == "none":
-        return "and whether chance or the traffic alone did it was not asked"
-    p_rate = verdict.detail.get("p_rate")
-    if verdict.reason in _MIXES:
-        other = (
-            (Reason.ABOVE_THRESHOLD, _LASTING_MIX)
-            if is_accumulated(verdict)
-            else (Reason.INCREASED, _MIXES[verdict.reason])
-        )
-        return f"and not {other[0].value} because {other[1]}"
-    if verdict.reason == Reason.INCREASED and p_rate is not None:
-        return "and not traffic_mix because it behaves differently at equal scores too"
-    if verdict.reason == Reason.INCREASED and "p_rate" in verdict.detail:
-        return f"and not traffic_mix because for {title(verdict.metric)} nothing separates the traffic from the label"
-    if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
-        return "which says that the traffic is another, not that the scores are wrong"
-    return ""
+    if limit is None or (limit >= verdict.threshold if is_floor(verdict) else limit <= verdict.threshold):
+        return ""
+    return f"; its interval still reaches to {number(limit)}, so that it is beyond is not ruled out"

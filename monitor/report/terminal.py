@@ -45,7 +45,12 @@ from monitor.story.window import actions_words, counts_words, doubts, needing
 SPARKS = 53
 FEWEST = 5  # as wide as the word "trend"
 Series = tuple[Subject, str, Where]
-_STORY = {DiagnosisState.UNSAFE: "bold red", DiagnosisState.DEGRADED: "yellow", DiagnosisState.CANNOT_TELL: "magenta"}
+_STORY = {
+    DiagnosisState.UNSAFE: "bold red",
+    DiagnosisState.DEGRADED: "yellow",
+    DiagnosisState.CANNOT_TELL: "magenta",
+    DiagnosisState.FINE: "green",
+}
 _STATES: Mapping[State, str] = {
     State.BREACH: "bold red",
     State.UNCONFIRMED: "yellow",

@@ -237,11 +237,28 @@ def test_history_comes_as_table_csv_json_and_parquet(world: World, tmp_path: Pat
     assert (tmp_path / "h.parquet").read_bytes()[:4] == b"PAR1"
 
 
+def test_explain_of_a_label_tells_its_story_then_the_checks_of_its_newest_verdicts(world: World) -> None:
+    lines = calmon(world, "explain", "slipping").stdout.splitlines()
+    assert lines[0] == "slipping is fine."
+    assert any(line.startswith("Within their limits: ") for line in lines)
+    told = json.loads(calmon(world, "explain", "slipping", "--source", "tickets", "--json").stdout)
+    assert (told["state"], told["label"]) == ("fine", "slipping")
+    assert {verdict["label"] for verdict in told["verdicts"]} == {"slipping"}
+    assert calmon(world, "explain", "slipping", "--source", "nope").exit_code == 2
+
+
+def test_history_knows_which_metric_and_rows_a_rule_is_about(world: World) -> None:
+    rows = calmon(world, "history", "--rule", "automated-overconfidence", "--format", "csv").stdout.splitlines()
+    assert {tuple(row.split(",")[3:5]) for row in rows[1:]} == {("overconfidence", "automated")}
+    unknown = calmon(world, "history", "--rule", "nope")
+    assert (unknown.exit_code, "alerts.yaml has no rule 'nope'; it has: " in unknown.stderr) == (2, True)
+
+
 def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
     document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
     verdict = next(v for v in document["verdicts"] if v["rule"] == "ece-increase" and v["label"] == "steady")
     text = " ".join(calmon(world, "explain", verdict["id"]).stdout.split())
-    assert f"Therefore: {verdict['outcome']} ({verdict['reason']}), and not breach because" in text
+    assert f"Therefore: {verdict['outcome']} ({verdict['reason'].replace('_', ' ')})" in text
     assert "Against baseline version 1" in text
     assert f"{verdict['n']:,} rows" in text
     told = json.loads(calmon(world, "explain", verdict["id"], "--json").stdout)
