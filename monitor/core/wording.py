@@ -16,7 +16,7 @@ from unicodedata import bidirectional
 from monitor.core.maturity import Maturity
 from monitor.core.records import SCORE_BAND, Reason, Subject, Verdict
 from monitor.core.rejection_records import from_detail
-from monitor.core.rejection_words import fact, remedy
+from monitor.core.rejection_words import fact
 from monitor.core.source_settings import from_detail as changes_from
 from monitor.core.source_settings import in_words
 
@@ -604,6 +604,7 @@ def maturity_words(maturity: Maturity) -> str:
     """How many items of a window have their truth, and which share is finally expected, in words.
 
     >>> from datetime import UTC, datetime
+    >>> from monitor.core import windows
     >>> week = windows.containing("weekly", datetime(2026, 11, 16, tzinfo=UTC), windows.ZoneInfo("UTC"))
     >>> maturity_words(Maturity(Subject("tickets", None), week, 1000, 620, 0.93, 0.913, 0.951))
     '62% of 1,000 items have their truth; 91% to 95% are expected in the end: provisional'
@@ -696,90 +697,3 @@ def unconfirmed_words(verdict: Verdict) -> str:
     """The outcome ``unconfirmed`` in words: on which side of the limit the value is, and that this is not confirmed."""
     side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
-
-
-def advice(verdict: Verdict) -> str:
-    """What to do now, for the verdict's reason: one or two sentences."""
-    if verdict.reason == Reason.NO_ROWS and verdict.where != "all" and verdict.n:
-        return "Nothing to do if so much is meant to be left to people; else check whether `automate_at` is too high."
-    if verdict.reason == Reason.REJECTED_ROWS and verdict.detail.get("rejected"):
-        return remedy(from_detail(verdict.detail["rejected"]))
-    if verdict.outcome == "unconfirmed" and verdict.reason in (Reason.CLASS_MIX, Reason.TRAFFIC_MIX):
-        return _MUTED
-    if "reference" in verdict.detail and verdict.reason in _ADVICE_ON_STEPS:
-        return _ADVICE_ON_STEPS[verdict.reason]
-    if verdict.reason in (Reason.ABOVE_THRESHOLD, Reason.BELOW_THRESHOLD):
-        return _LEVEL_ADVICE.get(verdict.metric, _LOOK)
-    return _ADVICE[verdict.reason]
-
-
-_MUTED = (
-    "Nothing to do now: the rule leaves out a rise of this kind (`mute`). If the traffic stays like this, recalibrate."
-)
-_RANKING = (
-    "Recalibration cannot fix this: the ranking itself is poor. "
-    "Check for a new model version or new kinds of items, and retrain."
-)
-_LOOK = "Read the trend and some of the wrong items, then recalibrate or retrain."
-
-_BEFORE_TRUTH = (
-    "An estimate: the outcomes of these items are not known yet. Have some of them checked by people now, and look at "
-    "the rules on measured values when the outcomes are there."
-)
-
-_LEVEL_ADVICE = {
-    "overconfidence": "Let people decide these items. Read some of the wrong ones, then raise `automate_at` or "
-    "recalibrate before automation is turned on again.",
-    "mce": "Let people decide the items in this score range. If the range stays wrong in the next window, recalibrate.",
-    "ece": "Recalibrate the scores, then pin a new baseline. Until then, do not read a score as a probability.",
-    "roc_auc": _RANKING,
-    "pr_auc": _RANKING,
-    "false_negative_rate": "Look through recent items for missed ones and handle them by hand. "
-    "Lower the decision threshold or retrain.",
-    "accuracy": "Read some of the wrong items: they show whether the threshold or the model is the cause.",
-    **dict.fromkeys(("expected_accuracy", "expected_overconfidence", "expected_ece"), _BEFORE_TRUTH),
-}
-
-_STEP = (
-    "Find what changed in this week: a model version, a prompt, a channel. A rule on the baseline says how far it is "
-    "from what was trusted."
-)
-#: For rules that compare with the weeks before: a step shows once, and needs no new baseline.
-_ADVICE_ON_STEPS = {
-    Reason.INCREASED: _STEP,
-    Reason.DECREASED: _STEP,
-    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well.",
-    Reason.NO_BASELINE: "Nothing to do: it is judged as soon as the weeks before have rows.",
-    Reason.SCORES_MOVED: "If the new scores are meant (a new model version), nothing: the weeks before follow.",
-    Reason.TOO_FEW_ROWS: "Look at more weeks before (`reference_weeks`), or have more items checked by people.",
-}
-
-_ADVICE = {
-    Reason.ABOVE_THRESHOLD: _LOOK,
-    Reason.BELOW_THRESHOLD: _LOOK,
-    Reason.INCREASED: "Find what changed since the baseline: a model version, a prompt, a channel. "
-    "Roll that back, or recalibrate and pin a new baseline.",
-    Reason.DECREASED: "Find what changed since the baseline: a model version, a prompt, a channel, the label's "
-    "meaning. Recalibration cannot fix this: go back, or retrain and pin a new baseline.",
-    Reason.TRAFFIC_MIX: "Compare model versions, channels and languages with the baseline's. "
-    "Recalibrate where scores were already wrong.",
-    Reason.CLASS_MIX: "Nothing is broken if the new share of true items is the season's. If it stays, recalibrate; "
-    "a season that returns may be left out with `mute: [class_mix]`.",
-    Reason.DISTRIBUTION_SHIFTED: "A shift alone is no fault: check whether ECE or overconfidence rose as well. "
-    "If the new traffic is here to stay, pin a new baseline.",
-    Reason.WITHIN_THRESHOLD: "Nothing to do.",
-    Reason.NOT_SIGNIFICANT_IN_FAMILY: "Not confirmed: look again after the next window.",
-    Reason.STREAK_INCOMPLETE: "Not confirmed: look again after the next window.",
-    Reason.NO_BASELINE: "Pin a baseline: `calmon baseline pin`.",
-    Reason.SETTINGS_CHANGED: "If the present settings are right, pin a baseline under them: `calmon baseline pin`.",
-    Reason.IN_BASELINE: "Nothing to do: a baseline is not compared with itself.",
-    Reason.TOO_FEW_ROWS: "Wait for more rows (a new baseline or main model version begins pooling anew), "
-    "pool more weeks (`pool_weeks`), or have more items checked by people.",
-    Reason.SCORES_MOVED: "If the new scores are meant (a new model version), pin a new baseline.",
-    Reason.NO_ROWS: "Check whether outcomes still reach the warehouse for this label.",
-    Reason.REJECTED_ROWS: "Fix the rejected rows at their source, then run the same window again.",
-    Reason.NOT_MATURE: "Nothing to do: it is judged by the run that finds enough truths.",
-    Reason.UNRESOLVED_FAILED: "Look at the notes of the report, which say why; fix it, then run the same window again.",
-    Reason.RELATION_ERROR: "Run `calmon check`: it names the column or relation that is wrong.",
-    Reason.WAREHOUSE_FAILED: "Check that the warehouse is up, then run the same command again.",
-}

@@ -15,6 +15,8 @@ from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Reason, RejectedRows, Verdict
+from monitor.core.rejection_records import from_detail
+from monitor.core.rejection_words import remedy
 from monitor.core.wording import (
     OVERCONFIDENCE,
     as_judged,
@@ -119,6 +121,8 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     yield explanation.therefore
     if verdict.actions:
         yield f"It asks for: {', '.join(_asked(verdict, action) for action in verdict.actions)}."
+    if rejected := verdict.detail.get("rejected"):
+        yield f"What to do: {remedy(from_detail(rejected))}"
     of_rule = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
     yield f"More: docs/runbook/{verdict.reason.value}.md{of_rule}"
 
