@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from math import sqrt
 from typing import Literal
 from urllib.parse import quote
 
@@ -16,22 +15,18 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
-from monitor.automation.as_of import by_switch, time_on
-from monitor.core.records import Subject
 from monitor.core.wording import plain_words
-from monitor.evaluation.label_state import State, states_of
 from monitor.history.store import Store
 from monitor.report import words
-from monitor.report.figures.evidence import evidence_data, point_words
-from monitor.service.pages.label import STANDARD
+from monitor.service.pages.label_history import STANDARD
 from monitor.service.pages.registry import PAGES
-from tests.browser.conftest import COST, CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
+from tests.browser.conftest import CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
 from tests.fakes.service import Running
 from tests.fakes.world import LABELS, WEEKS
 
 pytestmark = pytest.mark.browser
 ADDRESSES = (
-    "", "automation", "weeks", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
+    "", "automation", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
     f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping", "compare?a=baseline:1",
     "compare?a=version:2.1&b=version:2.2", "incidents/{incident}",
@@ -81,7 +76,7 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-@pytest.mark.parametrize("address", [*ADDRESSES, f"report?week={WEEKS[11]}"])
+@pytest.mark.parametrize("address", ADDRESSES)
 def test_a_name_of_one_long_word_widens_no_page(opened: Opened, service: Running, incident: str, address: str) -> None:
     page = opened.page
     page.goto(f"{service.url}/{address.format(incident=incident)}")
@@ -152,37 +147,6 @@ def test_an_answer_is_sent_again_only_where_it_changed(service: Running, inciden
             assert "unsafe" not in first.headers["content-security-policy"]
 
 
-def test_the_overview_shows_the_stored_states_and_every_verdict_of_every_week(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(service.url)
-    with Store.from_url(service.place.store_url) as store:
-        newest = store.runs("weekly", limit=1)[0]
-        states = states_of(store.verdicts(schedule="weekly", window_start=newest["window_start"]))
-        verdicts = store.verdicts(schedule="weekly")
-    rows = page.locator(".grid-table tbody tr")
-    assert rows.count() == len(states)
-    named, values = (page.locator(f".tile {part}").all_inner_texts() for part in (".what", ".value"))
-    tiles = dict(zip(named, values, strict=True))
-    labels = [state for subject, state in states.items() if subject.label is not None]
-    assert int(tiles["In breach"]) == sum(state.state is State.BREACH for state in labels) >= 1
-    assert int(tiles["Automation off"]) == len(labels)
-    names = page.locator("[data-names]").get_attribute("data-names")
-    assert names is not None
-    assert any(len(state.clauses) > 1 for state in states.values())
-    for subject, state in states.items():
-        row = rows.filter(has=page.get_by_role("link", name=subject.label or subject.name, exact=True))
-        assert row.locator(".state").inner_text() == state.clauses[0].what
-        why = row.locator("td", has=page.locator(".state")).locator(".under").all_inner_texts()
-        first, *more = state.clauses
-        shown = [first.which, *(f"{clause.what}: {clause.which}" for clause in more)]
-        assert why == ([] if state.state in (State.OK, State.NO_RULE) else shown)
-        letters = row.locator("svg").get_attribute("data-cells")
-        assert letters is not None
-        for name, letter in zip(names.split(), letters, strict=True):
-            mine = {v.outcome for v in verdicts if v.subject == subject and v.window.name == name}
-            assert letter in expected(mine), (subject, name)
-
-
 def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
@@ -190,13 +154,14 @@ def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: O
         estimates = {(e.window.name, e.metric, e.where): e for e in store.estimates(source="tickets", label="slipping")}
         verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
         reading = store.load_reading("weekly", max(v.window.start for v in verdicts), "tickets")
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    points = page.locator(".panels title").all_text_contents()
-    for name in WEEKS[7:12]:
-        for series in STANDARD:
+    for series in STANDARD:
+        page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}&metric={series[0]}:{series[1]}")
+        points = page.locator(".newest title").all_text_contents()
+        for name in WEEKS[7:12]:
             found = estimates[name, *series].interval
             said = f"{name}: {words.number(found.value)} ({words.interval(found.low, found.high)})"
             assert any(point.startswith(said) for point in points), said
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     shown = page.locator("table.numbers tbody tr").first.locator("td").all_inner_texts()
     assert shown[0].split()[0] == words.number(estimates[WEEKS[11], "ece", "all"].interval.value)
     assert reading is not None
@@ -209,33 +174,16 @@ def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: O
         assert any(verdict.id in text and plain_words(verdict) in text for text in told), verdict.rule
 
 
-def test_a_label_s_page_draws_the_evidence_of_the_stored_path_as_a_line_that_grows(
-    opened: Opened, service: Running
-) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
-    with Store.from_url(service.place.store_url) as store:
-        verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
-    (line,) = evidence_data(v for v in verdicts if (v.rule, v.window.name) == ("lasting-overconfidence", WEEKS[11]))
-    drawn = page.get_by_role("region", name="Evidence of lasting-overconfidence")
-    assert sorted(drawn.locator("circle title, path title").all_text_contents()) == [
-        point_words(p) for p in line.points
-    ]
-    assert drawn.locator("path.breach").count() == sum(p.evidence >= line.needed for p in line.points) > 0
-    assert drawn.locator("path.value").bounding_box()["height"] > 20
-    assert page.locator("section[aria-labelledby=evidence] a.csv").count() == 1
-
-
 def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(service.url)
-    follow(page.get_by_role("link", name="slipping", exact=True))
+    follow(page.get_by_role("link", name="slipping must not act alone"))
     assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
     page.select_option("select[name=against]", WEEKS[8])
     page.wait_for_url(f"**/label/tickets/slipping?**against={WEEKS[8]}")
     assert f"beside {WEEKS[8]}" in page.locator("#scores").inner_text()
-    follow(page.get_by_role("link", name="incident").first)
-    assert page.get_by_role("heading", level=1).inner_text().startswith("Incident")
+    follow(page.locator(".told a[href*=incidents]"))
+    assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
     page.go_back()
     follow(page.get_by_role("link", name="The items behind it"))
     assert page.get_by_role("heading", level=1).inner_text() == "Items of slipping"
@@ -272,16 +220,14 @@ def test_a_comparison_shows_the_stored_numbers_of_both_weeks_significant_ones_fi
 
 
 QUESTIONS = (
-    ("what is worst", (), ".grid-table tbody tr", "slipping"),
-    ("which labels got worse since", ("compared",), "table.differences", "worse"),
-    ("is one side better", ("Compare",), "table.differences", "Adjusted p"),
-    ("who turned it off", ("steady",), "main", "disabled: looked <b>odd</b>"),
-    ("what did automation cost", ("Automation",), "main", "Errors beyond those that scores claimed"),
-    ("why is it in breach", ("slipping",), "details.verdict", "How often|Therefore"),
+    ("what is worst", (), ".story", "slipping must not act alone"),
+    ("when did it begin", (), ".story", "since 2026-W"),
+    ("who turned it off", ("Automation",), "main", "looked <b>odd</b>"),
+    ("what did automation cost", ("Automation",), "main", "Extra errors"),
+    ("what next", ("slipping",), ".told", "Next step|Now"),
     ("which scores", ("slipping",), "#scores", "Scores of"),
-    ("which segment", ("slipping",), "#segments", "ECE by segment"),
     ("which incidents are open", ("Incidents",), "main", "open"),
-    ("the wrong items", ("slipping", "The items behind it"), "table", "slipping"),
+    ("the wrong items", ("slipping", "The items behind it"), "main", "really"),
 )
 
 
@@ -331,75 +277,6 @@ def test_which_of_two_versions_is_better_is_answered_by_the_stored_numbers_of_th
     assert shown["steady"][6] == "not significant"
 
 
-def test_what_automation_cost_and_avoided_in_a_month_is_answered_by_the_stored_numbers(
-    opened: Opened, service: Running
-) -> None:
-    page = opened.page
-    page.goto(service.url)
-    follow(page.get_by_role("link", name="Automation", exact=True))
-    table = page.get_by_role("region", name="By month")
-    head = table.locator("thead th").all_inner_texts()
-    august = next(dict(zip(head, row, strict=True)) for row in texts_of(table) if row[0] == "Aug 2026")
-    with Store.from_url(service.place.store_url) as store:
-        events = by_switch(store.switch_events("tickets"))
-        stored = {(e.window, e.subject.label, e.metric, e.where): e for e in store.estimates(source="tickets")}
-    wrong, avoided, squares = 0.0, 0.0, 0.0
-    for window, label in {(window, label) for window, label, *_ in stored if label and window.start.month == 8}:
-        on = time_on(events, ("tickets", label), window.start, window.end).share
-        excess = stored[window, label, "excess_errors", "all"].interval
-        right = stored[window, label, "automated_accuracy", "all"].interval.value or 0.0
-        wrong += on * stored[window, label, "overconfidence", "automated"].n * (1 - right)
-        avoided += (1 - on) * (excess.value or 0.0)
-        squares += ((1 - on) * ((excess.high or 0.0) - (excess.low or 0.0)) / 2) ** 2
-    assert avoided > 50
-    limits = f"{avoided - sqrt(squares):,.0f} to {avoided + sqrt(squares):,.0f}"
-    assert august["Avoided"].split("\n") == [f"{avoided:,.0f}", limits]
-    assert (august["Wrong actions"], august["Cost"]) == (f"{wrong:,.0f}", f"{COST * wrong:,.0f}")
-    assert august["Cost avoided"] == f"{COST * avoided:,.0f}"
-    drawn = page.locator("[aria-label='Of all predictions'] title").all_text_contents()
-    for window in {window for window, *_ in stored}:
-        mine = [e for (at, label, *_), e in stored.items() if at == window and label and e.metric == "overconfidence"]
-        rows = {where: sum(e.n for e in mine if e.where == where) for where in ("automated", "predicted")}
-        share = rows["automated"] / rows["predicted"]
-        assert f"{window.name}: 0.0% acted, {share:.1%} could have, {1 - share:.1%} below the score" in drawn
-
-
-def expected(outcomes: set[str]) -> str:
-    """The letters that a cell of these outcomes may have."""
-    if "breach" in outcomes:
-        return "34"
-    if "unconfirmed" in outcomes:
-        return "2"
-    if "not_evaluated" in outcomes:
-        return "ab" if "ok" in outcomes else "?"
-    return "01" if outcomes else "."
-
-
-def test_incidents_and_the_page_of_one_show_the_stored_ones(opened: Opened, service: Running, incident: str) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/incidents")
-    with Store.from_url(service.place.store_url) as store:
-        known = store.incidents()
-        one = store.incident(incident)
-        events, thread = store.incident_events(incident), store.thread(one.root or "")
-    count = sum(each.state != "resolved" for each in known)
-    assert f"{len(known)} incidents, {count} open" in page.locator("main").inner_text()
-    bars = page.locator("section[aria-labelledby=timeline] svg a")
-    names = [bar.get_attribute("aria-label") or "" for bar in bars.all()]
-    assert len(names) == len(known) >= 2
-    for each in known:
-        subject = Subject(each.source, each.label).name
-        assert any(
-            name.startswith(f"{subject}, {each.rule} ({each.severity}): since {each.opened_window}, ") for name in names
-        )
-    follow(page.locator(f"tbody a[href$='incidents/{incident}']"))
-    assert page.get_by_role("heading", level=1).inner_text() == f"{Subject(one.source, one.label).name}: {one.rule}"
-    assert f"Since {one.opened_window}; in breach in {one.breaches} window" in page.locator("main").inner_text()
-    told = texts_of(page.locator("section[aria-labelledby=events]"))
-    assert [row[1:3] for row in told] == [[each.kind.replace("_", " "), each.window] for each in events]
-    assert page.locator("section[aria-labelledby=messages] details").count() == len(thread) >= 1
-
-
 def test_rules_show_how_many_labels_were_in_breach_in_each_stored_window(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(f"{service.url}/rules")
@@ -441,19 +318,16 @@ def test_annotations_show_the_stored_timeline(opened: Opened, service: Running) 
     assert ["prompt <i>v7</i>\n" + (noted.id or "")[:8], "ann"] in [row[3:] for row in rows]
 
 
-def test_the_overview_s_filters_are_in_its_address_and_its_tables_are_csv(opened: Opened, service: Running) -> None:
+def test_the_overview_s_week_and_filters_are_in_its_address(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(service.url)
-    page.select_option("select[name=state]", "breach")
-    page.wait_for_url(f"{service.url}/?state=breach")
-    assert page.locator(".grid-table tbody tr").count() == 1
-    follow(page.get_by_role("link", name="as text"))
-    page.wait_for_url(f"{service.url}/?state=breach&as=text")
-    shown = page.locator(".mono").inner_text()
-    with service.client() as client:
-        lines = list(csv.DictReader(io.StringIO(client.get("/?state=breach&csv=grid").text)))
-    assert "".join(line["band"].removeprefix("band ") for line in lines) == shown
-    assert {line["label"] for line in lines} == {"slipping"}
+    page.select_option("select[name=range]", "13")
+    page.wait_for_url("**/?*range=13*")
+    page.select_option("select[name=week]", WEEKS[9])
+    page.wait_for_url(f"**/?*week={WEEKS[9]}*")
+    assert page.get_by_role("heading", level=1).inner_text() == f"Overview as of {WEEKS[9]}"
+    page.goto(f"{service.url}/?q=steady")
+    assert page.locator(".story").count() == 1
 
 
 def test_hostile_names_are_text_on_every_page(opened: Opened, service: Running) -> None:
@@ -465,7 +339,7 @@ def test_hostile_names_are_text_on_every_page(opened: Opened, service: Running) 
     page.goto(f"{service.url}/label/tickets/{quote(HOSTILE, safe='')}")
     assert page.get_by_role("heading", level=1).inner_text() == f"tickets/{HOSTILE}"
     page.goto(service.url)
-    assert "prompt <i>v7</i>" in page.locator("main").inner_text()
+    assert "prompt <i>v7</i>" in (page.locator("main").text_content() or "")
 
 
 def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Running) -> None:
@@ -473,20 +347,6 @@ def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Runni
     page.goto(f"{service.url}/automation")
     rows = page.locator("section[aria-labelledby=switches] tbody tr")
     off = rows.filter(has_text="steady")
-    assert off.locator(".off").inner_text() == "off"
+    assert "Automation is off since" in off.inner_text()
     assert "looked <b>odd</b>" in off.inner_text()
     assert rows.filter(has_text=HOSTILE).locator("th").inner_text() == HOSTILE
-
-
-def test_every_week_has_its_report(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/weeks")
-    links = page.locator("main li a")
-    assert links.all_inner_texts() == list(reversed(WEEKS[7:12]))
-    follow(links.first)
-    assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
-    page.goto(f"{service.url}/report")
-    assert page.url == f"{service.url}/report?week={WEEKS[11]}"
-    assert page.get_by_role("heading", level=1).inner_text() == f"Calibration report {WEEKS[11]}"
-    assert page.locator("svg text").count() > 0
-    assert page.evaluate(CUT_TEXTS) == []

@@ -247,7 +247,7 @@ def _asked(client: httpx.Client, token: str) -> list[httpx.Response]:
     """Every address of the service, right and wrong; a token in the wrong place among it."""
     paths = (
         "/", "/health", "/metrics", "/v1/automation", "/v1/automation/tickets/billing?score=0.9",
-        "/report?week=2026-W34",
+        "/?week=2026-W34",
         "/?week=2026-W01", "/nothing", f"/v1/automation/{token}/billing",
         f"/v1/automation/tickets/billing?score={token}",
         f"/?token={token}", "/docs/http.md", "/docs/configuration.md",
