@@ -15,20 +15,14 @@ from monitor.core.wording import clean, count_of, ending, isolated, moment, perc
 from monitor.story.switch import SwitchStory
 
 LABELS_NAMED = 6
-STATE_WORDS = {
-    DiagnosisState.UNSAFE: "must not act alone",
-    DiagnosisState.DEGRADED: "degraded",
-    DiagnosisState.CANNOT_TELL: "cannot tell",
-    DiagnosisState.FINE: "fine",
-}
 _HEADLINES = {
     LabelProblem.OVERCONFIDENT: "{name} is overconfident",
     LabelProblem.LESS_ACCURATE: "{name} is less accurate",
     LabelProblem.MISSES: "{name} misses too many",
     LabelProblem.LESS_DISCRIMINATING: "{name} tells right from wrong less well",
-    LabelProblem.MISCALIBRATED: "{name}: scores do not match what turns out",
+    LabelProblem.MISCALIBRATED: "{name} has scores that do not match what turns out",
     LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
-    LabelProblem.SHIFTED: "{name}: its traffic has changed",
+    LabelProblem.SHIFTED: "{name} has other traffic than before",
 }
 _NOT_TOLD = {
     NotTold.SOURCE_NOT_READ: "its source could not be read",
@@ -87,17 +81,6 @@ class LabelStory:
         return self.diagnosis.window.name
 
     @property
-    def needs_somebody(self) -> bool:
-        """Whether somebody must look at it: it is in trouble, or its rows have stopped."""
-        vanished = self.incident is not None and self.incident.kind == VANISHED and self.incident.is_open
-        return self.diagnosis.is_trouble or vanished
-
-    @property
-    def known(self) -> str:
-        """What the sentence says after the headline, "" where it says no more."""
-        return self.sentence.removeprefix(self.headline)
-
-    @property
     def sentence(self) -> str:
         """The story in one sentence, without a full stop.
 
@@ -106,9 +89,7 @@ class LabelStory:
         if self.diagnosis.state is DiagnosisState.FINE:
             return self.headline
         known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
-        return f"{self.headline}: {known}" if known and ": " not in self.headline else "; ".join(
-            part for part in (self.headline, known) if part
-        )  # fmt: skip
+        return f"{self.headline}: {known}" if known else self.headline
 
 
 def label_story(

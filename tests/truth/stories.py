@@ -22,7 +22,7 @@ PROBLEMS = {
 """What a breach of a metric can be called."""
 HEADLINES = {
     "unsafe": "must not act alone", "cannot_tell": "cannot be judged", "overconfident": "is overconfident",
-    "underconfident": "is underconfident", "miscalibrated": "scores do not match", "shifted": "traffic has changed",
+    "underconfident": "is underconfident", "miscalibrated": "scores that do not match", "shifted": "other traffic",
 }  # fmt: skip
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROSE = frozenset({"reason", "words", "detail", "text", "title", "error", "message", "why", "what", "sentence"})
+PROSE = frozenset({
+    "reason", "words", "detail", "text", "title", "error", "message", "why", "what", "sentence", "headline", "facts",
+    "next_step", "do_now", "doubt", "evidence", "short", "stays",
+})  # fmt: skip
 LOOKING_INTO = frozenset({
     "startswith", "endswith", "partition", "rpartition", "removeprefix", "removesuffix", "split", "rsplit", "find",
     "index",

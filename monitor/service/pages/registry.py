@@ -13,6 +13,7 @@ from monitor.service.pages import (
     monitor,
     overview,
     rules,
+    weeks,
 )
 from monitor.service.pages.base import Page
 
@@ -26,5 +27,6 @@ PAGES: tuple[Page, ...] = (
     compare.PAGE,
     rules.PAGE,
     annotated.PAGE,
+    weeks.PAGE,
     monitor.PAGE,
 )
