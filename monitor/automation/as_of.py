@@ -190,6 +190,12 @@ def on_spans(
     ]
 
 
+def lease_ends(own: Sequence[SwitchStep], until: datetime) -> list[datetime]:
+    """When a switch that was on turned off by itself, because its lease ended, up to ``until``."""
+    changed = {step.at for step in own}
+    return [end for _, end in _on_by_itself(own, until) if end < until and end not in changed]
+
+
 def any_on(
     own: Iterable[Sequence[SwitchStep]],
     whole: Sequence[SwitchStep],

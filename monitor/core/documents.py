@@ -10,6 +10,23 @@ _HERE = Path(__file__).parents[1]
 _PLACES = (_HERE / "docs", _HERE.parent / "docs")
 
 
+OTHERS = "Explanations"
+#: Heading -> its documents in order, as on the site (mkdocs.yml); documents of no group are among the explanations.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Tutorial": ("tutorial",),
+    "How-to": (
+        "own-data", "shapes", "engines", "warehouse-roles", "operations", "watching", "alerts", "gate", "http",
+        "examples", "replay", "recalibration", "confidence",
+    ),
+    "Reference": ("reference", "commands", "configuration", "problems", "metrics", "bad-rows", "glossary"),
+    "Rules": (),
+    OTHERS: (),
+    "Runbooks": (),
+    "Development": ("architecture", "first-change"),
+}  # fmt: skip
+FOLDERS = {"rules": "Rules", "runbook": "Runbooks"}
+
+
 @cache
 def folder() -> Path | None:
     """The folder of the documents; None if they are not installed."""
@@ -23,6 +40,16 @@ def pages() -> frozenset[str]:
     if place is None:
         return frozenset()
     return frozenset(path.relative_to(place).with_suffix("").as_posix() for path in place.rglob("*.md"))
+
+
+@cache
+def titles() -> dict[str, str]:
+    """Every document with its title: its first heading, else its name."""
+    found = {}
+    for name in sorted(pages()):
+        first = next((line for line in (text_of(name) or "").splitlines() if line.startswith("# ")), f"# {name}")
+        found[name] = first.removeprefix("# ").replace("`", "")
+    return found
 
 
 def text_of(name: str) -> str | None:

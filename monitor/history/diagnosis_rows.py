@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Connection, RowMapping, and_, delete, or_, select
+from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, as_json, from_json
 from monitor.core.records import Window
@@ -61,10 +62,28 @@ def of_label(connection: Connection, source: str, label: str | None, *, since: d
 def newest(connection: Connection, *, since: datetime, until: datetime | None = None) -> list[Diagnosis]:
     """The newest diagnosis of each label, of the windows that end after ``since`` and at ``until`` at the latest."""
     span = [table.c.window_end > since, *([table.c.window_end <= until] if until is not None else [])]
-    statement = select(table).where(*span).order_by(table.c.window_end, table.c.schedule)
-    found = (_diagnosis(row) for row in connection.execute(statement).mappings())
-    by_label = {(diagnosis.source, diagnosis.label): diagnosis for diagnosis in found}
-    return [by_label[key] for key in sorted(by_label, key=lambda key: (key[0], key[1] or ""))]
+    latest = (table.c.window_end.desc(), table.c.schedule.desc())
+    place = func.row_number().over(partition_by=(table.c.source, table.c.label), order_by=latest)
+    placed = select(table, place.label("place")).where(*span).subquery()
+    statement = select(placed).where(placed.c.place == 1).order_by(placed.c.source, placed.c.label)
+    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+
+
+class StateOfWeek(NamedTuple):
+    """The state of a label in the week that begins at ``start``."""
+
+    source: str
+    label: str | None
+    start: datetime
+    state: str
+
+
+def states_of_weeks(connection: Connection, *, since: datetime, until: datetime) -> list[StateOfWeek]:
+    """The state of each label in each week that begins at ``since`` or later and ends at ``until`` at the latest."""
+    columns = (table.c.source, table.c.label, table.c.window_start, table.c.state)
+    span = (table.c.schedule == "weekly", table.c.window_start >= since, table.c.window_end <= until)
+    rows = connection.execute(select(*columns).where(*span)).all()
+    return [StateOfWeek(source, label_of(label), start, state) for source, label, start, state in rows]
 
 
 def _row(diagnosis: Diagnosis, now: datetime) -> Row:

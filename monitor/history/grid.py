@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,77 +13,12 @@ from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Wind
 from monitor.history import tables
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_key, segment_of
 
-_RANK: Mapping[str, int] = {"not_evaluated": 0, "ok": 1, "unconfirmed": 2, "breach": 3}
 _NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
 _VERDICT = (
     "id", "rule", "source", "label", "metric", "population", "outcome", "reason", "severity", "threshold", "n",
     "windows", "condition", "window_start", "window_end", "window_name", "schedule", *_NUMBERS,
 )  # fmt: skip
 _WINDOW, _NUMBER = _VERDICT.index("window_start"), _VERDICT.index("value")
-_Line = tuple[float, float, float]
-_CellVerdicts = tuple[list[int], list[float]]
-"""The ranks of the outcomes of a cell's verdicts, and the shares of their thresholds that their values reached."""
-
-
-class GridCell(NamedTuple):
-    """All rules on one label in one window; ``place`` is the window's index in the requested ``starts``.
-
-    ``worst`` and ``least`` are ranks of outcomes (0 not evaluated, 1 ok, 2 unconfirmed, 3 breach). ``share`` is the
-    largest share of its threshold that a rule reached (1: at the threshold); None if no rule has a number.
-    """
-
-    label: str | None
-    place: int
-    worst: int
-    least: int
-    share: float | None
-
-
-def cells(
-    connection: Connection,
-    source: str,
-    labels: Collection[str | None],
-    starts: Sequence[datetime],
-    *,
-    schedule: Schedule,
-    shares: Mapping[str, _Line],
-) -> list[GridCell]:
-    """The cells of these labels in these windows, without those that have no verdict. ``starts`` ascend.
-
-    ``shares``: rule -> (a, b, c), where a * value + b * baseline + c is the share of the threshold that a value
-    reached. Other rules are left out.
-    """
-    table, places = tables.verdicts, {start: place for place, start in enumerate(starts)}
-    columns = (table.c.label, table.c.window_start, table.c.rule, table.c.outcome, table.c.value, table.c.baseline)
-    conditions = (
-        table.c.schedule == schedule,
-        table.c.window_start.in_(list(starts)),
-        table.c.source == source,
-        table.c.label.in_([label_key(label) for label in labels]),
-        table.c.rule.in_(list(shares)),
-        table.c.current.is_(True),
-    )
-    found: dict[tuple[str, int], _CellVerdicts] = {}
-    for label, start, rule, outcome, value, baseline in connection.execute(select(*columns).where(*conditions)):
-        ranks, reached = found.setdefault((label, places[start]), ([], []))
-        ranks.append(_RANK[outcome])
-        share = None if outcome == "not_evaluated" else _share(shares[rule], value, baseline)
-        if share is not None:
-            reached.append(share)
-    return [
-        GridCell(label_of(label), place, max(ranks), min(ranks), max(reached) if reached else None)
-        for (label, place), (ranks, reached) in found.items()
-    ]
-
-
-def _share(line: _Line, value: float | None, baseline: float | None) -> float | None:
-    """The share of its threshold that a value reached; None where a number for it is missing."""
-    if value is None:
-        return None
-    a, b, c = line
-    if not b:
-        return a * value + c
-    return None if baseline is None else a * value + b * baseline + c
 
 
 def verdict_lines(
@@ -111,19 +46,6 @@ def _line(row: Row[Any], window_of: Callable[..., Window]) -> Verdict:
         metric=metric, where=where, outcome=outcome, reason=Reason(reason), severity=severity, threshold=threshold,
         n=n, windows=windows, detail={"condition": condition}, **dict(zip(_NUMBERS, row[_NUMBER:], strict=True)),
     )  # fmt: skip
-
-
-def revisions(
-    connection: Connection, schedule: Schedule, starts: Collection[datetime]
-) -> dict[datetime, frozenset[str]]:
-    """By the start of each window, the rules revisions with which it was evaluated, former ones too."""
-    table = tables.verdicts
-    mine = (table.c.schedule == schedule, table.c.window_start.in_(list(starts)))
-    columns = (table.c.window_start, table.c.rules_revision)
-    found: dict[datetime, set[str]] = {}
-    for start, revision in connection.execute(select(*columns).where(*mine).distinct()):
-        found.setdefault(start, set()).add(revision)
-    return {start: frozenset(each) for start, each in found.items()}
 
 
 class GridNumber(NamedTuple):

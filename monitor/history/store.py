@@ -459,6 +459,7 @@ class Store:
     troubled_diagnoses = _reading(diagnosis_rows.of_troubled)
     diagnoses_of = _reading(diagnosis_rows.of_label)
     newest_diagnoses = _reading(diagnosis_rows.newest)
+    states_of_weeks = _reading(diagnosis_rows.states_of_weeks)
 
     # Thresholds and notes
 
@@ -509,10 +510,8 @@ class Store:
 
     # Many windows at once, for the pages of the dashboard
 
-    grid_cells = _reading(grid_rows.cells)
     grid_numbers = _reading(grid_rows.numbers)
     verdict_lines = _reading(grid_rows.verdict_lines)
-    revisions = _reading(grid_rows.revisions)
     switch_steps = _reading(grid_rows.switch_steps)
     segment_numbers = _reading(grid_rows.segment_numbers)
     versions_seen = _reading(grid_rows.versions_seen)

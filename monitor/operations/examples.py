@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.records import Window
+from monitor.core.wording import clean, isolated
 from monitor.history.store import Store
 from monitor.report.words import listed
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
@@ -63,6 +65,21 @@ def examples(monitor: Monitor, source: str, window: Window, query: ExampleQuery)
     return Examples(source, window, query, tuple(found[: query.limit]), len(found) > query.limit)
 
 
+def really(rows: Sequence[ExampleRow]) -> str:
+    """What most of wrong items really are; "" where no truth names another label.
+
+    >>> from datetime import UTC, datetime
+    >>> row = ExampleRow("t1", "billing", 0.9, 0.0, True, datetime(2026, 11, 16, tzinfo=UTC), {}, ("other",))
+    >>> really([row, row, replace(row, true_labels=())])
+    '2 of 3 are really other'
+    """
+    others = Counter(label for row in rows for label in row.true_labels if label != row.label)
+    return "".join(
+        f"{count} of {len(rows)} {'is' if count == 1 else 'are'} really {isolated(clean(label))}"
+        for label, count in others.most_common(1)
+    )
+
+
 def document(found: Examples) -> dict[str, Any]:
     """The JSON document of the examples."""
     query = found.query
@@ -74,5 +91,8 @@ def document(found: Examples) -> dict[str, Any]:
         "score_min": query.least,
         "score_max": query.most,
         "more": found.more,
-        "rows": [asdict(row) | {"resolved_at": row.resolved_at.isoformat()} for row in found.rows],
+        "rows": [
+            asdict(row) | {"resolved_at": row.resolved_at.isoformat(), "true_labels": list(row.true_labels)}
+            for row in found.rows
+        ],
     }

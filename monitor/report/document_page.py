@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import cast
 
@@ -12,8 +12,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from monitor.core import documents
 from monitor.report.html import page
 
+_SEARCH = Markup(
+    '<form method="get" role="search"><label>Search titles <input type="search" name="q" value="{}"></label> '
+    "<button>Search</button></form>"
+)
 _ADDRESS_OR_ANCHOR = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
 
@@ -35,10 +40,36 @@ def document_html(name: str, text: str, pages: Collection[str]) -> str:
     return _page(name, title, Markup(parser.renderer.render(tokens, parser.options, {})))  # noqa: S704 - html is off
 
 
-def index_html(pages: Collection[str]) -> str:
-    """The list of all documents."""
-    links = Markup("").join(Markup('<li><a href="{0}">{0}</a></li>').format(each) for each in sorted(pages))
-    return _page("", "Documents", Markup("<h1>Documents</h1><ul>{}</ul>").format(links))
+def index_html(titles: Mapping[str, str], search: str = "") -> str:
+    """The list of all documents as they are grouped, by name -> title; ``search`` leaves those with it in their title.
+
+    >>> html = index_html({"tutorial": "Begin", "runbook/a": "A rose", "old": "Old"}, "rose")
+    >>> "A rose" in html, "Begin" in html
+    (True, False)
+    """
+    fitting = {name: title for name, title in titles.items() if search.casefold() in f"{title} {name}".casefold()}
+    parts = [_SEARCH.format(search)]
+    for heading, names in groups_of(fitting).items():
+        links = Markup("").join(Markup('<li><a href="{}">{}</a></li>').format(name, fitting[name]) for name in names)
+        parts.append(Markup("<h2>{}</h2><ul>{}</ul>").format(heading, links))
+    if not fitting:
+        parts.append(Markup("<p>No title has this.</p>"))
+    return _page("", "Documents", Markup("<h1>Documents</h1>") + Markup("").join(parts))
+
+
+def groups_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names by the heading of their group, in the order of :data:`documents.GROUPS`; the others are explanations.
+
+    >>> groups_of(["metrics", "tutorial", "runbook/b", "scale"])
+    {'Tutorial': ['tutorial'], 'Reference': ['metrics'], 'Explanations': ['scale'], 'Runbooks': ['runbook/b']}
+    """
+    listed = {name: heading for heading, members in documents.GROUPS.items() for name in members}
+    order = [name for members in documents.GROUPS.values() for name in members]
+    by_heading: dict[str, list[str]] = {heading: [] for heading in documents.GROUPS}
+    for name in sorted(names, key=lambda name: (order.index(name) if name in listed else len(order), name)):
+        of_folder = documents.FOLDERS.get(name.partition("/")[0]) if "/" in name else None
+        by_heading[of_folder or listed.get(name, documents.OTHERS)].append(name)
+    return {heading: members for heading, members in by_heading.items() if members}
 
 
 def _page(name: str, title: str, body: Markup) -> str:

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from time import monotonic
 from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -29,8 +28,8 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
 from monitor.core import documents
-from monitor.core.page_paths import drift_file, label_path
-from monitor.core.records import Annotation, Subject, Window
+from monitor.core.page_paths import drift_file
+from monitor.core.records import Annotation, Window
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
@@ -40,9 +39,7 @@ from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, 
 from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
-from monitor.report.collect import collect_report
 from monitor.report.document_page import document_html, index_html
-from monitor.report.summary import summary_html
 from monitor.report.words import replica_text
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
 from monitor.service.pages.registry import PAGES
@@ -52,8 +49,6 @@ from monitor.service.prometheus import exposition
 log = logging.getLogger("monitor.http")
 
 WEEKS = 520
-PAGE_SECONDS = 60.0
-_PAGES_KEPT = 4
 _R = ProblemReason
 
 
@@ -149,7 +144,6 @@ class Service:
 
         self._reopening = ReopeningStore(settings.store_url.get_secret_value(), publish_scores, create=True)
         self._past = Past()
-        self._reports: dict[str, tuple[float, str]] = {}
 
     def close(self) -> None:
         """Close the history."""
@@ -242,27 +236,6 @@ class Service:
             raise RequestRefused(_R.REQUEST_INVALID, f"the years are {FIRST_YEAR} to {LAST_YEAR}")
         return found if found.tzinfo else found.replace(tzinfo=self._config.zone)
 
-    def newest_week(self) -> str | None:
-        """The name of the newest week that was evaluated; None if none was. Raises RequestRefused."""
-        return next((window.name for window in self._windows()), None)
-
-    def report(self, week: str) -> str:
-        """The report of one week, kept for a minute: it takes seconds. Raises RequestRefused for an unknown one."""
-        for name in [name for name, (made, _) in self._reports.items() if monotonic() - made > PAGE_SECONDS]:
-            del self._reports[name]
-        if week not in self._reports:
-            with self._history() as store, store.one_moment():
-                window = next((window for window in self._windows() if window.name == week), None)
-                if window is None:
-                    raise RequestRefused(_R.UNKNOWN_WEEK)
-                data = collect_report(store, self._newest_config() or self._config, window, self._clock())
-            links = {each.subject: week_path(each.subject, week) for each in data.subjects}
-            text = summary_html(data, links=links, index="weeks")
-            while len(self._reports) >= _PAGES_KEPT:
-                del self._reports[next(iter(self._reports))]
-            self._reports[week] = (monotonic(), text)
-        return self._reports[week][1]
-
     def drift(self, source: str, week: str) -> str:
         """The page on features that a run of the week kept beside its report. Raises RequestRefused without one."""
         window = next((window for window in self._windows() if window.name == week), None)
@@ -280,13 +253,13 @@ class Service:
             config, has_buttons = self._newest_config() or self._config, self._settings.has_buttons
             return exposition(store, config, self._clock(), has_buttons=has_buttons).decode()
 
-    def document(self, name: str) -> str:
-        """A document as HTML, the list of all for "". Raises RequestRefused."""
+    def document(self, name: str, search: str = "") -> str:
+        """A document as HTML; for "" the list of those with ``search`` in their titles. Raises RequestRefused."""
         known = documents.pages()
         text = documents.text_of(name)
         if name and text is None:
             raise RequestRefused(_R.NOT_FOUND)
-        return index_html(known) if text is None else document_html(name, text, known)
+        return index_html(documents.titles(), search) if text is None else document_html(name, text, known)
 
     def picture(self, name: str) -> bytes:
         """A PNG of the documents. Raises RequestRefused for an unknown name."""
@@ -320,12 +293,6 @@ class Service:
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)
             raise RequestRefused(_R.STORE_UNREADABLE) from None
-
-
-def week_path(subject: Subject, week: str) -> str:
-    """The page of a label of that week, relative to the root."""
-    path = label_path(subject.source, subject.label)
-    return f"{path}{'&' if '?' in path else '?'}week={week}"
 
 
 def _check_known(store: Store, config: Config | None, source: str, label: str | None, *, enable: bool = False) -> None:

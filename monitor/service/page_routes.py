@@ -1,9 +1,8 @@
-"""The addresses for people, and for Prometheus: pages and their forms, reports, documents, numbers."""
+"""The addresses for people, and for Prometheus: pages and their forms, documents, numbers."""
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
@@ -22,7 +21,8 @@ from monitor.service.request_limits import CALLER
 router = APIRouter(route_class=GuardedRoute)
 PROMETHEUS = "text/plain; version=0.0.4"
 _DOCUMENT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
 )
 _DRIFT_POLICY = (  # Evidently's own page: its scripts run in a sandbox, and reach nothing
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -87,17 +87,6 @@ def get_static(name: str) -> Response:
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000"})
 
 
-@router.get("/report", include_in_schema=False, openapi_extra={SCOPE: PAGE})
-async def get_report(request: Request, week: str = "") -> Response:
-    """The report of one week, else the way to that of the newest; its own policy is in the page."""
-    if not week:
-        newest = await made(request, backend_of(request).newest_week)
-        to = "weeks" if newest is None else f"report?{urlencode({'week': newest})}"
-        return Response(status_code=307, headers={"Location": to, "Cache-Control": "no-store"})
-    text = await made(request, lambda: backend_of(request).report(week))
-    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
-
-
 @router.get("/drift", include_in_schema=False, openapi_extra={SCOPE: PAGE})
 async def get_drift(request: Request, source: str, week: str) -> Response:
     """Evidently's page about the feature columns of a source in one week."""
@@ -106,15 +95,15 @@ async def get_drift(request: Request, source: str, week: str) -> Response:
 
 
 @router.get("/docs", include_in_schema=False, openapi_extra={SCOPE: OPEN})
-@router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={SCOPE: OPEN})
-def get_document(request: Request, name: str = "") -> Response:
+@router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={SCOPE: OPEN, QUERY: ["q"]})
+def get_document(request: Request, name: str = "", q: str = "") -> Response:
     """A runbook page, the page of a rule, or another document; they ship with the program and need no token."""
     backend, kept = backend_of(request), {"Cache-Control": "public, max-age=300"}
     if request.url.path.endswith("/docs"):
         return Response(status_code=307, headers={"Location": "docs/"})
     if name.endswith(".png"):
         return Response(backend.picture(name), media_type="image/png", headers=kept)
-    text = backend.document(name.removesuffix(".md"))
+    text = backend.document(name.removesuffix(".md"), q)
     return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
 
 

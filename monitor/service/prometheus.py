@@ -20,10 +20,11 @@ from monitor.alerting.health.issues import Observed, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective, off_segments
 from monitor.config.model import Config
+from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
-from monitor.evaluation.label_state import states_of
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
+from monitor.story.gather import LOOKS_BACK
 
 MOST_LABELS = 1_000
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
@@ -36,6 +37,7 @@ class Shown:
     at: datetime
     seen: Observed
     verdicts: Sequence[Verdict] = ()
+    diagnoses: Sequence[Diagnosis] = ()
     estimates: Sequence[Estimate] = ()
     quality: Sequence[tuple[Schedule, RejectedRows]] = ()
     incidents: Counter[tuple[str, str]] | None = None
@@ -61,7 +63,8 @@ def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = F
             estimates += store.estimates(schedule=schedule, source=source, window_start=run.window_start)
             quality += [(schedule, each) for each in store.quality(schedule, run.window_start, source)]
     incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
-    return Shown(now, seen, verdicts, estimates, quality, incidents, store.delivery_counts())
+    diagnoses = store.newest_diagnoses(since=now - LOOKS_BACK)
+    return Shown(now, seen, verdicts, diagnoses, estimates, quality, incidents, store.delivery_counts())
 
 
 def families(shown: Shown) -> Iterator[Metric]:
@@ -94,21 +97,15 @@ def _runs(shown: Shown) -> Iterator[Metric]:
 
 
 def _states(shown: Shown) -> Iterator[Metric]:
-    found = [
-        (schedule, (subject.source, subject.label or ""), state)
-        for schedule in SCHEDULES
-        for subject, state in states_of(v for v in shown.verdicts if v.window.schedule == schedule).items()
-    ]
-    counts = Counter((schedule, source, state.state.value) for schedule, (source, label), state in found if label)
-    yield _gauge("calmon_labels", "Labels in each state in the newest window", ("schedule", "source", "state"), counts)
-    kept = set(sorted({label for _, label, _ in found})[:MOST_LABELS])
+    labels = [each for each in shown.diagnoses if each.label is not None]
+    counts = Counter((each.source, each.state.value) for each in labels)
+    yield _gauge("calmon_labels", "Labels in each state, by their newest diagnosis", ("source", "state"), counts)
+    kept = set(sorted({each.label or "" for each in shown.diagnoses})[:MOST_LABELS])
     states = {
-        (schedule, *label, state.state.value, state.severity or ""): 1.0
-        for schedule, label, state in found
-        if label in kept
+        (each.source, each.label or "", each.state.value): 1.0 for each in shown.diagnoses if (each.label or "") in kept
     }
-    words = "1 for the state of a label in the newest window (label empty: the source as a whole)"
-    yield _gauge("calmon_label_state", words, ("schedule", "source", "label", "state", "severity"), states)
+    words = "1 for the state of a label by its newest diagnosis (label empty: the source as a whole)"
+    yield _gauge("calmon_label_state", words, ("source", "label", "state"), states)
 
 
 def _data(shown: Shown) -> Iterator[Metric]:

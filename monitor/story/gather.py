@@ -7,31 +7,37 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
-from monitor.automation.as_of import Key, by_switch, off_since
-from monitor.automation.state import effective
+from monitor.automation.as_of import Key, by_switch, identity_as_of, off_since, switch_as_of
 from monitor.automation.staying_off import stays_off
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import Incident, SwitchEvent, SwitchState, Verdict
+from monitor.core.records import BURST, Identity, Incident, SwitchEvent, SwitchState, Verdict
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
 from monitor.story.switch import SwitchStory, switch_story
+from monitor.story.window import urgency
 
 _T = TypeVar("_T")
 BACK = timedelta(weeks=53)
 EVENTS_BACK = timedelta(weeks=26)
+LOOKS_BACK = timedelta(weeks=12)
+"""A label that nobody judged for so long is not shown any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Tells the stories of labels from one look at the history."""
+    """Tells the stories of labels from one look at the history.
+
+    ``until`` is the end of a past week: what was judged later is left out, and switches are as they were at ``now``.
+    """
 
     store: Store
     config: Config
     now: datetime
+    until: datetime | None = None
     _read_once: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @classmethod
@@ -86,10 +92,33 @@ class Teller:
             switch=self.switch(newest.source, newest.label, against=unsafe) if with_switch else None,
         )  # fmt: skip
 
+    def of_all(self) -> list[LabelStory]:
+        """The story of every label of the newest windows, the worst first, then the costliest.
+
+        A label that is not in trouble has no facts of an earlier one here, and no switch: its own story has both.
+        """
+        unresolved = self.store.unresolved_incidents()
+        incidents = {(each.source, each.label): each for each in unresolved if each.kind != BURST}
+        diagnoses = self.store.newest_diagnoses(since=(self.until or self.now) - LOOKS_BACK, until=self.until)
+        return sorted((self._of_newest(each, incidents) for each in diagnoses), key=urgency)
+
+    def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:
+        key = diagnosis.source, diagnosis.label
+        incident = incidents.get(key) if self.until is None else None
+        if not diagnosis.is_trouble:
+            return label_story(diagnosis, as_of=self.now, incident=incident)
+        switch = self.switch(*key, against=diagnosis.state is DiagnosisState.UNSAFE)
+        lead = None if diagnosis.cost is not None else self.lead(diagnosis)
+        return label_story(diagnosis, as_of=self.now, incident=incident, switch=switch, lead=lead)
+
     def diagnoses(self, source: str, label: str | None) -> list[Diagnosis]:
         """The diagnoses of a label in the last year, oldest first."""
-        since = self.now - BACK
-        return self._once("diagnoses", source, label, make=lambda *about: self.store.diagnoses_of(*about, since=since))
+
+        def read(*about: Any) -> list[Diagnosis]:
+            found = self.store.diagnoses_of(*about, since=(self.until or self.now) - BACK)
+            return [each for each in found if self.until is None or each.window.end <= self.until]
+
+        return self._once("diagnoses", source, label, make=read)
 
     def lead(self, diagnosis: Diagnosis, verdicts: Mapping[str, Verdict] | None = None) -> Verdict | None:
         """The verdict that a diagnosis rests on first: one of ``verdicts``, else the stored one, else None."""
@@ -102,23 +131,32 @@ class Teller:
 
     def switch(self, source: str, label: str | None, *, against: bool = False) -> SwitchStory | None:
         """The present switch of a label. None for a source's own switch that was never set, which forbids nothing."""
-        state = self._switches().get((source, label), SwitchState(source, label))
+        state = self._state(source, label)
         if label is None and state.state == "never_set":
             return None
-        whole = None if label is None else self._switches().get((source, None), SwitchState(source, None))
-        identity = self._once("identity", make=self.store.identity)
-        is_off = not effective(state, self.now, whole=whole, identity=identity).allowed
+        story = self.switch_now(state, against=against)
+        return story if story.allowed else self.switch_now(state, against=against, since=self._off_since(source, label))
+
+    def switch_now(self, state: SwitchState, *, against: bool = False, since: datetime | None = None) -> SwitchStory:
+        """The story of one switch; ``since`` is since when it is off, where the ends of its leases were looked up."""
+        whole = None if state.label is None else self._state(state.source, None)
         story = switch_story(
-            state,
-            self.now,
-            whole=whole,
-            identity=identity,
-            against=against,
-            dry_run=self.config.automation.dry_run,
-            off_since=self._off_since(source, label) if is_off else None,
-        )
-        helps = story.enable_helps and source in self.config.sources
+            state, self.now, whole=whole, identity=self._identity(), against=against,
+            dry_run=self.config.automation.dry_run, off_since=since,
+        )  # fmt: skip
+        helps = story.enable_helps and state.source in self.config.sources
         return replace(story, stays=stays_off(state, self.config), enable_helps=helps)
+
+    def _state(self, source: str, label: str | None) -> SwitchState:
+        if self.until is None:
+            return self._switches().get((source, label), SwitchState(source, label))
+        events = self._events(source, label, None).get((source, label), ())
+        return switch_as_of(events, self.now, source=source, label=label)
+
+    def _identity(self) -> Identity:
+        if self.until is None:
+            return self._once("identity", make=self.store.identity)
+        return identity_as_of(by_switch(self.store.gate_events()), self.now)
 
     def _switches(self) -> Mapping[Key, SwitchState]:
         def read() -> Mapping[Key, SwitchState]:

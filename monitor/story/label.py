@@ -15,6 +15,12 @@ from monitor.core.wording import clean, count_of, ending, isolated, moment, perc
 from monitor.story.switch import SwitchStory
 
 LABELS_NAMED = 6
+STATE_WORDS = {
+    DiagnosisState.UNSAFE: "must not act alone",
+    DiagnosisState.DEGRADED: "degraded",
+    DiagnosisState.CANNOT_TELL: "cannot tell",
+    DiagnosisState.FINE: "fine",
+}
 _HEADLINES = {
     LabelProblem.OVERCONFIDENT: "{name} is overconfident",
     LabelProblem.LESS_ACCURATE: "{name} is less accurate",
@@ -79,6 +85,17 @@ class LabelStory:
     def window(self) -> str:
         """The newest window that was judged."""
         return self.diagnosis.window.name
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether somebody must look at it: it is in trouble, or its rows have stopped."""
+        vanished = self.incident is not None and self.incident.kind == VANISHED and self.incident.is_open
+        return self.diagnosis.is_trouble or vanished
+
+    @property
+    def known(self) -> str:
+        """What the sentence says after the headline, "" where it says no more."""
+        return self.sentence.removeprefix(self.headline)
 
     @property
     def sentence(self) -> str:

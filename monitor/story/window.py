@@ -7,16 +7,10 @@ from collections.abc import Iterable, Sequence
 from monitor.core.diagnoses import DiagnosisState, NotTold
 from monitor.core.records import Action
 from monitor.core.wording import clean, count_of
-from monitor.story.label import LabelStory, labels_words
+from monitor.story.label import STATE_WORDS, LabelStory, labels_words
 
 ALONE = 6
 """So many labels that cannot be judged for one reason have a line each; more have one line together."""
-_COUNTED = {
-    DiagnosisState.UNSAFE: "must not act alone",
-    DiagnosisState.DEGRADED: "degraded",
-    DiagnosisState.CANNOT_TELL: "cannot tell",
-    DiagnosisState.FINE: "fine",
-}
 _TOGETHER = {
     NotTold.SOURCE_NOT_READ: "their source could not be read",
     NotTold.REJECTED_ROWS: "too many of their rows were rejected",
@@ -31,13 +25,13 @@ _ACTIONS = {"slack": "message", "disable_automation": "automation off", "block_s
 
 def needing(stories: Iterable[LabelStory]) -> list[LabelStory]:
     """The stories of labels that need somebody, the worst first, then the costliest."""
-    order = list(DiagnosisState)
-
-    def urgency(story: LabelStory) -> tuple[int, float, str, str]:
-        cost = story.diagnosis.cost
-        return order.index(story.state), -(cost.extra_errors if cost else 0.0), story.source, story.label or ""
-
     return sorted((story for story in stories if story.diagnosis.is_trouble), key=urgency)
+
+
+def urgency(story: LabelStory) -> tuple[int, float, str, str]:
+    """The place of a story: the worst first, then the costliest, then by name."""
+    cost, order = story.diagnosis.cost, list(DiagnosisState)
+    return order.index(story.state), -(cost.extra_errors if cost else 0.0), story.source, story.label or ""
 
 
 def doubts(stories: Iterable[LabelStory]) -> list[str]:
@@ -70,7 +64,7 @@ def counts_words(stories: Iterable[LabelStory]) -> str:
     labels = [story for story in stories if story.label is not None]
     counted = ", ".join(
         f"{number:,} {words}"
-        for state, words in _COUNTED.items()
+        for state, words in STATE_WORDS.items()
         if (number := sum(story.state is state for story in labels))
     )
     chance = sum(story.state is DiagnosisState.FINE and bool(story.diagnosis.notes.unconfirmed) for story in labels)

@@ -14,7 +14,8 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 class ExampleQuery:
     """Which rows: those whose decision was ``right`` (or wrong), with scores from ``least`` to ``most``, inclusive.
 
-    ``label`` None means any label. At most ``limit`` rows are given, those with the most confident decisions first.
+    ``label`` None means any label, ``segment`` (column, value) only rows of that part. At most ``limit`` rows are
+    given, those with the most confident decisions first.
     """
 
     label: str | None = None
@@ -22,11 +23,15 @@ class ExampleQuery:
     least: float = 0.0
     most: float = 1.0
     limit: int = 20
+    segment: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
-    """One row of the warehouse with its score, decision and truth. ``resolved_at`` is in UTC."""
+    """One row of the warehouse with its score, decision and truth. ``resolved_at`` is in UTC.
+
+    ``true_labels`` are the labels that are true for the item, where rows of the source say so.
+    """
 
     item: str
     label: str
@@ -35,6 +40,7 @@ class ExampleRow:
     predicted: bool
     resolved_at: datetime
     segments: Mapping[str, str]
+    true_labels: tuple[str, ...] = ()
 
 
 def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:

@@ -394,9 +394,15 @@ class Warehouse:
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._rows(name, source, window, now) as (rows, _):
-            statement = rows.statements.behind(query, latest=rows.repeated() > 0)
-            behind = rows.connection.execute(statement).mappings()
-            return [example_row({**row}, tuple(source.segments)) for row in behind]
+            latest = rows.repeated() > 0
+            behind = rows.connection.execute(rows.statements.behind(query, latest=latest)).mappings()
+            found = [example_row({**row}, tuple(source.segments)) for row in behind]
+            true: dict[str, list[str]] = {}
+            if found:
+                statement = rows.statements.true_of({row.item for row in found}, latest=latest)
+                for item, label in rows.connection.execute(statement):
+                    true.setdefault(str(item), []).append(str(label))
+            return [replace(row, true_labels=tuple(true.get(row.item, ()))) for row in found]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:
         """The date of the newest row that is not in the future; None if the source has no row.

@@ -198,10 +198,21 @@ class Statements(CountStatements):
         conditions = [agreed >= half if query.right else agreed < half, rows.c.score.between(least, most)]
         if query.label is not None:
             conditions.append(rows.c.label == sa.literal(query.label, sa.Text))
+        if query.segment is not None:
+            column, value = query.segment
+            conditions.append(rows.c[self._segment_key(column)] == sa.literal(value, sa.Text))
         columns = [rows.c[name] for name in ("item", "label", "score", "actual", "predicted", "resolved")]
         segments = [rows.c[self._segment_key(segment)] for segment in self.source.segments]
         order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
         return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
+
+    def true_of(self, items: Collection[str], *, latest: bool) -> sa.Select[Any]:
+        """(item, label): the labels that at least half of the truth names for these items, by bytes."""
+        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        half: Expression = sa.literal_column("0.5")
+        mine = rows.c.item.in_([sa.literal(item, sa.Text) for item in items])
+        order = (by_bytes(rows.c.item), by_bytes(rows.c.label))
+        return sa.select(rows.c.item, rows.c.label).where(mine, rows.c.actual >= half).order_by(*order)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
         """The columns ``names`` as c0, c1 ... of every row of the window."""

@@ -65,6 +65,16 @@ _CLOSED_TITLES: dict[WatchReason, str] = {
 """Titles while every gate is closed, so that no automation could end."""
 
 
+def title_of(reason: str, source: str) -> str:
+    """What is wrong with the monitor, in a few words; a reason of another version as it is.
+
+    >>> title_of("data_stale", "tickets"), title_of("run_missing", "")
+    ('tickets has no rows', 'evaluations are missing')
+    """
+    words = _TITLES.get(WatchReason(reason)) if reason in set(WatchReason) else None
+    return (words or reason.replace("_", " ")).format(clean(source) if source else "the monitor")
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One incident of the monitor as a message shows it.

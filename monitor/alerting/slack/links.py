@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from monitor.config.settings import Settings
 from monitor.core import documents
 from monitor.core.page_paths import label_path
-from monitor.core.records import Window
 
 LONGEST = 400
 """The longest address of a label, in characters: five must fit into a line of a message."""
@@ -24,13 +23,6 @@ class Links:
     dashboard: str | None = None
     documents: str | None = None
     pages: frozenset[str] = frozenset()
-
-    def report(self, window: Window) -> str | None:
-        """The page of a week; a day has none of its own, so its link leads to the switches and the newest week."""
-        if self.dashboard is None:
-            return None
-        base = self.dashboard.rstrip("/")
-        return f"{base}/report?week={window.name}" if window.schedule == "weekly" else f"{base}/"
 
     def label(self, source: str, label: str | None) -> str | None:
         """The page of a label; None where its address is too long for a message.

@@ -1,50 +1,24 @@
-"""Several metrics of one label on one axis of time, with what happened meanwhile; and one week's scores. As SVG."""
+"""One metric of one label over time, and the scores of one week. As SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby
 
 import numpy as np
 from markupsafe import Markup
 
 from monitor.core.counts import CELLS, Counts
 from monitor.core.wording import count_of
-from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
-from monitor.report.figures.scale import Scale, scale_of
+from monitor.report.figures.scale import Scale
 from monitor.report.figures.svg import Plot, figure, text, ticks
 from monitor.report.figures.trend import Trend, TrendPoint
 
-WIDTH, LEFT, RIGHT = 1100.0, 58.0, 14.0
-PANEL, GAP, BAND = 92.0, 30.0, 12.0
 SIDE = 330.0
 """The width and height of a diagram of scores, in pixels."""
 BARS = 20
-_NAMES_SHOWN = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """An event: its time, its number above the axis, and its text."""
-
-    at: datetime
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchSpan:
-    """A span of time with the state of automation: ``look`` is ison, isoff or isblocked."""
-
-    start: datetime
-    end: datetime
-    look: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,92 +30,6 @@ class ScoreBar:
     rows: float
     hits: float
     other: float | None = None
-
-
-def time_panels(
-    trends: Sequence[Trend],
-    missing: Mapping[str, AbstractSet[str]],
-    flags: Sequence[Flag],
-    spans: Sequence[SwitchSpan],
-    chosen: str,
-    end: datetime,
-) -> Markup:
-    """One panel below the other, one for each trend; ``missing``: metric -> windows with a rule not evaluated.
-
-    ``chosen`` is the name of the window that the rest of the page is about, ``end`` the end of the newest one.
-    """
-    points = trends[0].points
-    x0, x1 = points[0].start.timestamp(), end.timestamp()
-    half = (x1 - points[-1].start.timestamp()) / 2
-    parts: list[str] = []
-    top = 26.0
-    for trend in trends:
-        parts += _panel(trend, missing.get(trend.metric, frozenset()), _plot(top, PANEL, x0, x1, trend), half, chosen)
-        top += PANEL + GAP
-    band = Plot(LEFT, top - 8, WIDTH - LEFT - RIGHT, BAND, x0, x1, 0.0, 1.0)
-    parts.append(text(LEFT - 6, top + 2, "auto", "end"))
-    parts += [band.bar(_inside(s.start, x0, x1), _inside(s.end, x0, x1), s.look, s.text) for s in spans]
-    step = -(-len(points) // _NAMES_SHOWN)
-    shown = points[::-1][::step]
-    parts.append(band.x_axis([p.start.timestamp() + half for p in shown], [p.window for p in shown]))
-    whole = Plot(LEFT, 14.0, WIDTH - LEFT - RIGHT, top - 22 + BAND, x0, x1, 0.0, 1.0)
-    parts += _flags(whole, flags)
-    names = ", ".join(words.metric_name(t.metric, t.where) for t in trends)
-    return figure(
-        WIDTH, top + BAND + 20, parts, f"{names} over {count_of(len(points), 'week')}; the table below has the numbers"
-    )
-
-
-def _flags(whole: Plot, flags: Sequence[Flag]) -> Iterator[str]:
-    """A line at each time with events, with their numbers where there is room."""
-    free = 0.0
-    for at, here in groupby(flags, key=lambda flag: _inside(flag.at, whole.x0, whole.x1)):
-        numbers = [flag.number for flag in here]
-        yield whole.upright(at, "flag")
-        label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
-        half = 3.5 * len(label)
-        if whole.x(at) - half >= free:
-            yield text(whole.x(at), 10.0, label, "middle", "flagged")
-            free = whole.x(at) + half + 3
-
-
-def _inside(at: datetime, x0: float, x1: float) -> float:
-    return min(max(at.timestamp(), x0), x1)
-
-
-def _plot(top: float, height: float, x0: float, x1: float, trend: Trend) -> Plot:
-    drawn = [v for p in trend.points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
-    scale = scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
-    return Plot(LEFT, top, WIDTH - LEFT - RIGHT, height, x0, x1, scale.low, scale.high)
-
-
-def _panel(trend: Trend, missing: AbstractSet[str], plot: Plot, half: float, chosen: str) -> Iterator[str]:
-    """Marks for windows not evaluated, the interval, the references, the line, and its points with their numbers."""
-    at = {p.window: p.start.timestamp() + half for p in trend.points}
-    for point in trend.points:
-        if point.window in missing:
-            x = point.start.timestamp()
-            yield plot.bar(x, min(x + 2 * half, plot.x1), "missing", f"{point.window}: a rule was not evaluated")
-        if point.window == chosen:
-            yield plot.upright(at[point.window], "chosen")
-    marks = ticks(plot.y0, plot.y1, 4)
-    yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
-    yield plot.area([(at[p.window], p.low, p.high) for p in trend.points])
-    if trend.baseline is not None:
-        yield plot.level(trend.baseline, "base")
-    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
-    estimated = trend.metric in EXPECTED
-    yield plot.line([(at[p.window], p.value) for p in trend.points], "estimate" if estimated else "value")
-    yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
-    for point in trend.expected:
-        if point.value is not None:
-            title = f"{point_words(point)} without a truth: an estimate"
-            yield plot.point(at[point.window], point.value, title, "estimated", 2.0)
-    for point in trend.points:
-        if point.value is not None:
-            draw = plot.diamond if point.breach else plot.point
-            yield draw(at[point.window], point.value, point_words(point))
-    yield text(plot.left, plot.top - 6, words.metric_name(trend.metric, trend.where), look="ink")
 
 
 def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:
@@ -184,9 +72,9 @@ def point_words(point: TrendPoint) -> str:
     return f"{text}; breach" if point.breach else text
 
 
-def reliability_svg(found: Reliability, names: tuple[str, str]) -> Markup:
+def reliability_svg(found: Reliability, names: tuple[str, str], side: float = SIDE) -> Markup:
     """The hit rate of each bin over its mean score, with its interval; ``names`` are of this week and the other."""
-    plot = Plot(42.0, 12.0, SIDE - 54.0, SIDE - 54.0, 0.0, 1.0, 0.0, 1.0)
+    plot = Plot(42.0, 12.0, side - 54.0, side - 54.0, 0.0, 1.0, 0.0, 1.0)
     fifths = [k / 5 for k in range(6)]
     parts = [plot.y_axis(fifths, [f"{v:g}" for v in fifths]), plot.x_axis(fifths, [f"{v:g}" for v in fifths])]
     parts.append(plot.line([(0.0, 0.0), (1.0, 1.0)], "base"))
@@ -195,8 +83,8 @@ def reliability_svg(found: Reliability, names: tuple[str, str]) -> Markup:
         for p in points:
             parts.append(plot.line([(p.score, p.low), (p.score, p.high)], f"whisker{which}"))
             parts.append(plot.point(p.score, p.rate, f"{name}: {_bin_words(p)}", f"point{which}", 3.0))
-    parts.append(text(plot.left + plot.width / 2, SIDE - 8, "mean score", "middle"))
-    return figure(SIDE, SIDE, parts, f"Hit rate over mean score, {' and '.join(filter(None, names))}")
+    parts.append(text(plot.left + plot.width / 2, side - 8, "mean score", "middle"))
+    return figure(side, side, parts, f"Hit rate over mean score, {' and '.join(filter(None, names))}")
 
 
 def _bin_words(point: ReliabilityPoint) -> str:
@@ -247,9 +135,3 @@ def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str
     parts.append(plot.x_axis(fifths, [f"{v:g}" for v in fifths]))
     parts.append(text(plot.left + plot.width / 2, SIDE - 8, "score", "middle"))
     return figure(SIDE, SIDE, parts, f"Rows by score, {' and '.join(filter(None, names))}")
-
-
-def small_line(values: Sequence[float | None], high: float, label: str) -> Markup:
-    """A line for a cell of a table, on a scale from 0 to ``high``."""
-    plot = Plot(1.0, 1.0, 158.0, 20.0, 0.0, float(max(len(values) - 1, 1)), 0.0, high or 1.0)
-    return figure(160, 22, [plot.line([(float(k), v) for k, v in enumerate(values)], "value")], label)

@@ -96,9 +96,10 @@ class Plot:
         """A line from one side to the other."""
         return f'<path class="{look}" d="M{number(self.left)} {number(self.y(value))}h{number(self.width)}"/>'
 
-    def upright(self, value: float, look: str) -> str:
+    def upright(self, value: float, look: str, title: str = "") -> str:
         """A line from the bottom to the top."""
-        return f'<path class="{look}" d="M{number(self.x(value))} {number(self.top)}v{number(self.height)}"/>'
+        path = f'<path class="{look}" d="M{number(self.x(value))} {number(self.top)}v{number(self.height)}"'
+        return f"{path}><title>{escape(title)}</title></path>" if title else f"{path}/>"
 
     def point(self, x: float, y: float, title: str, look: str = "point", radius: float = 2.2) -> str:
         """A dot with its text."""

@@ -1,70 +1,51 @@
-"""``/automation``: every switch now, what automation did week by week, who changed what, and a form for changes."""
+"""``/automation``: every switch now, what automation did month by month, who changed what, and a form for changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import groupby
 
-from monitor.automation.state import effective
-from monitor.automation.staying_off import stays_off
-from monitor.core.records import SCHEDULES, Schedule, SwitchEvent, SwitchState, Verdict, Window
-from monitor.core.wording import segment_name
-from monitor.evaluation.label_state import LabelState, counts_text, states_of
+from monitor.automation.as_of import lease_ends
+from monitor.core.diagnoses import DiagnosisState
+from monitor.core.records import SwitchEvent, SwitchState, Window
 from monitor.history.values import ANY
-from monitor.report.figures import automation_work as drawings
-from monitor.report.figures.automation_work import LabelWork, Work, together
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
-from monitor.service.pages.work import WorkOfWeeks, work_of_weeks
+from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
+from monitor.service.pages.work import Month, steps_of, work_by_month
+from monitor.story.switch import SwitchStory
 
 Key = tuple[str, str | None]
 SPANS = {"13": 13, "26": 26, "52": 52}
 CHANGES_SHOWN = 100
-LOOKS_BACK = timedelta(weeks=12)
+LEASE_ENDED = "lease ended"
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchTableRow:
-    """One switch on the page: its present state in words, and the score from which it may act.
-
-    ``found`` is the state of its label by its rules, with the name of the newest window of each schedule. ``stays``
-    says why it does not come back by itself, where alerts.yaml has lost the rules that would judge it.
-    """
+    """One switch on the page: its story, the state of its label (None: not judged), the score from which it acts."""
 
     switch: SwitchState
-    allowed: bool
-    state: str
+    story: SwitchStory
+    state: DiagnosisState | None
     threshold: float | None
-    found: tuple[tuple[str, LabelState], ...] = ()
-    stays: str = ""
 
 
 def make(context: PageContext) -> PageContent:
-    """The switches by source and label, the weeks of work, the changes, and the form for the requested switch."""
-    lines, counts = _switches(context)
-    weeks = context.weeks(SPANS[context.choice("weeks", SPANS, "26")])[::-1]
+    """The switches by source and label, the months of work, the changes, and the form for the requested switch."""
+    lines, chosen = _switches(context), context.choice("weeks", SPANS, "26")
+    weeks = context.weeks(SPANS[chosen])[::-1]
     source, label = context.text("source"), context.text("label")
-    done = _work(context, weeks, source, label)
-    work = [together(window.name, found) for window, found in zip(weeks, done.by_week, strict=True)]
-    months = _months(context, weeks, done.by_week)
+    months = work_by_month(context, weeks, _labels(context, source, label)) if weeks else []
     changes = _changes(context, weeks, source, label)
     values = {
-        "lines": lines, "counts": counts, "spans": SPANS, "weeks": context.choice("weeks", SPANS, "26"),
-        "source": source, "label": label, "sources": tuple(context.config.sources), "months": months[::-1],
-        "unknown": done.unknown, "shows_until": lambda event: _shows_until(context, event),
-        "drawn": [
-            ("Of all predictions", drawings.share_drawing(work)),
-            ("Accuracy of what could act", drawings.accuracy_drawing(work)),
-            ("Errors beyond those that scores claimed", drawings.errors_drawing(work)),
-        ] if work else [],
-        "costs": any(each.cost is not None for each in months), "changes": changes[:CHANGES_SHOWN],
+        "lines": lines, "spans": SPANS, "weeks": chosen, "source": source, "label": label,
+        "sources": tuple(context.config.sources), "months": months[::-1],
+        "shows_until": lambda event: _shows_until(context, event),
+        "costs": any(month.work.priced or month.work.spared for month in months), "changes": changes[:CHANGES_SHOWN],
         "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in context.config.sources,
         "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
     tables = {
         "switches": lambda: _table(lines),
-        "weeks": lambda: _work_table(work),
         "months": lambda: _work_table(months),
         "changes": lambda: _changes_table(changes),
     }
@@ -73,80 +54,50 @@ def make(context: PageContext) -> PageContent:
 
 def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
     """The likely choice in the form of a switch: the opposite of its present state."""
-    is_on = any(line.allowed for line in lines if (line.switch.source, line.switch.label or "") == (source, label))
+    is_on = any(
+        line.story.allowed for line in lines if (line.switch.source, line.switch.label or "") == (source, label)
+    )
     return "disable" if is_on or not label else "enable"
 
 
-def _switches(context: PageContext) -> tuple[list[SwitchTableRow], list[tuple[str, str]]]:
-    """Every switch now, and how many labels are in which state."""
-    stored = {(switch.source, switch.label): switch for switch in context.store.switches()}
-    scores, found, identity = context.store.thresholds(), _states(context), context.store.identity()
-
-    def line(key: Key) -> SwitchTableRow:
-        source, label = key
-        whole = None if label is None else stored.get((source, None))
-        allowed = effective(stored[key], context.now.astimezone(UTC), whole=whole, identity=identity)
-        closed = [f"{low:g} to {high:g}" for low, high in allowed.blocked]
-        closed += [segment_name(*segment) for segment in allowed.segments]
-        state = allowed.detail if not allowed.allowed else f"on, but for {', '.join(closed)}" if closed else "on"
-        score = None if label is None else scores.get(key, scores.get((source, None)))
-        states = tuple((name, of[key]) for name, of in found if key in of)
-        return SwitchTableRow(
-            stored[key], allowed.allowed, state, score, states, stays_off(stored[key], context.config)
-        )
-
-    lines = [line(key) for key in sorted(stored, key=lambda key: (key[0], key[1] or ""))]
-    return lines, [(name, counts_text([state for (_, label), state in of.items() if label])) for name, of in found]
-
-
-def _states(context: PageContext) -> list[tuple[str, dict[Key, LabelState]]]:
-    """The state of every label by its rules, by the name of each newest window, weeks before days."""
-    newest: dict[tuple[Schedule, str], datetime] = {}
-    for row in context.store.readings_seen(context.now - LOOKS_BACK, context.now):  # newest first
-        newest.setdefault((row["schedule"], row["source"]), row["window_start"])
-    by_window: dict[str, list[Verdict]] = {}
-    for schedule in SCHEDULES:
-        for start in sorted({at for (kind, _), at in newest.items() if kind == schedule}, reverse=True):
-            sources = [source for (kind, source), at in newest.items() if (kind, at) == (schedule, start)]
-            for verdict in context.store.verdict_lines(schedule, [start], sources):
-                by_window.setdefault(verdict.window.name, []).append(verdict)
+def _switches(context: PageContext) -> list[SwitchTableRow]:
+    """Every switch now, by source and label."""
+    tells, scores = teller(context), context.store.thresholds()
+    states = {(story.source, story.label): story.state for story in tells.of_all()}
     return [
-        (name, {(subject.source, subject.label): state for subject, state in states_of(verdicts).items()})
-        for name, verdicts in by_window.items()
-    ]
+        SwitchTableRow(
+            switch, tells.switch_now(switch, against=states.get(key) is DiagnosisState.UNSAFE), states.get(key),
+            None if key[1] is None else scores.get(key, scores.get((key[0], None))),
+        )
+        for switch in sorted(context.store.switches(), key=lambda each: (each.source, each.label or ""))
+        for key in [(switch.source, switch.label)]
+    ]  # fmt: skip
 
 
-# What automation did
-
-
-def _work(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> WorkOfWeeks:
-    """For each week, the work of every selected label."""
+def _labels(context: PageContext, source: str, label: str) -> Mapping[str, Sequence[str]]:
+    """The selected labels by their source."""
     sources = [source] if source in context.config.sources else list(context.config.sources)
-    labels = {
+    return {
         name: [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
         for name in sources
     }
-    return work_of_weeks(context, weeks, labels)
-
-
-def _months(context: PageContext, weeks: Sequence[Window], by_week: Sequence[Sequence[LabelWork]]) -> list[Work]:
-    """The weeks by the month in which they begin."""
-    zone = context.config.zone
-    named = [(f"{window.start.astimezone(zone):%b %Y}", found) for window, found in zip(weeks, by_week, strict=True)]
-    return [
-        together(name, [each for _, found in group for each in found])
-        for name, group in groupby(named, key=lambda pair: pair[0])
-    ]
-
-
-# Who changed what
 
 
 def _changes(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[SwitchEvent]:
-    """Changes from on to off and back, and of blocked scores, newest first."""
+    """Changes from on to off and back, of blocked scores, and leases that ended, newest first."""
     if not weeks:
         return []
-    return context.store.switch_changes(source or None, label or ANY, since=weeks[0].start)[::-1]
+    since = weeks[0].start
+    changes = context.store.switch_changes(source or None, label or ANY, since=since)
+    ended = [
+        SwitchEvent(LEASE_ENDED, name, own or None, at, LEASE_ENDED, "on", "off", "", "no evaluation renewed it")
+        for name in ([source] if source else context.config.sources)
+        for own, steps in steps_of(context, name, weeks).items()
+        if label in ("", own)
+        for at in lease_ends(steps, context.now)
+        if at >= since
+    ]
+    return sorted([*changes, *ended], key=lambda event: event.at, reverse=True)
 
 
 def _shows_until(context: PageContext, event: SwitchEvent) -> bool:
@@ -158,27 +109,26 @@ def _shows_until(context: PageContext, event: SwitchEvent) -> bool:
 
 
 def _table(lines: Sequence[SwitchTableRow]) -> Table:
-    head = ("source", "label", "state", "threshold", "lease_until", "changed_at", "changed_by", "reason")
+    head = ("source", "label", "automation", "state", "threshold", "lease_until", "changed_at", "changed_by", "reason")
     rows = [
-        (s.source, s.label, line.state, line.threshold, s.lease_until, s.changed_at, s.actor, s.reason)
+        (s.source, s.label, line.story.state, line.state and line.state.value, line.threshold, s.lease_until,
+         s.changed_at, s.actor, s.reason)
         for line in lines
         for s in (line.switch,)
-    ]
+    ]  # fmt: skip
     return Table(head, rows)
 
 
-def _work_table(work: Sequence[Work]) -> Table:
+def _work_table(months: Sequence[Month]) -> Table:
     head = (
-        "span", "predicted", "could_have_acted", "acted", "to_people", "accuracy_claimed", "accuracy", "wrong_actions",
-        "extra_errors", "errors_avoided", "avoided_low", "avoided_high", "cost_of_wrong_actions", "cost_avoided",
+        "month", "predicted", "could_have_acted", "acted", "wrong_actions", "extra_errors", "errors_avoided",
+        "avoided_low", "avoided_high", "cost_of_wrong_actions", "cost_avoided",
     )  # fmt: skip
     rows = [
-        (
-            w.name, w.predicted, w.eligible, w.acted, w.people, w.promised, w.kept, w.wrong, w.extra, w.avoided,
-            w.avoided_low, w.avoided_high, w.cost, w.cost_avoided,
-        )
-        for w in work
-    ]  # fmt: skip
+        (month.name, w.predicted, w.eligible, w.acted, w.wrong, w.extra, w.avoided, *w.limits, w.priced, w.spared)
+        for month in months
+        for w in (month.work,)
+    ]
     return Table(head, rows)
 
 

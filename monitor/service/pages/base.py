@@ -24,7 +24,7 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -37,11 +37,12 @@ from monitor.config.settings import Settings
 from monitor.core.page_paths import label_path
 from monitor.core.records import Window
 from monitor.core.wording import count_of
-from monitor.evaluation.label_state import outcome_text
 from monitor.history.store import Store
 from monitor.report import words
 from monitor.report.export import no_formula
 from monitor.service.problems import ProblemReason, RequestRefused
+from monitor.story.gather import Teller
+from monitor.story.label import STATE_WORDS
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -50,6 +51,10 @@ POLICY = (
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 WEEKS_SHOWN = 156
 """How many windows a page looks back: three years of weeks."""
+WITHIN = timedelta(weeks=1)
+"""A past week is shown as of the end of its run, at most so long after it: of one that was read again, the first."""
+RANGES = {"13": 13, "26": 26, "52": 52, "all": WEEKS_SHOWN}
+"""How many weeks a strip or a trend shows, by the value of the parameter ``range``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,14 @@ class PageContext:
         """The weeks that were evaluated, newest first."""
         return list(self.store.evaluated_windows("weekly", limit=limit, until=self.now))
 
+    def range_name(self) -> str:
+        """The chosen range of weeks. Raises RequestRefused for an unknown one."""
+        return self.choice("range", RANGES, "26")
+
+    def range_weeks(self) -> int:
+        """How many weeks a strip or a trend shows. Raises RequestRefused for an unknown range."""
+        return RANGES[self.range_name()]
+
     def week(self, name: str = "week") -> Window | None:
         """The week that a parameter names, else the newest (None: there is none yet). Raises RequestRefused."""
         requested, known = self.request.query.get(name), self.weeks()
@@ -119,6 +132,15 @@ class PageContext:
         if found is None:
             raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
         return found
+
+
+def teller(context: PageContext, week: Window | None = None) -> Teller:
+    """Who tells the stories of a page: as of now, or where the address names a past week, as of its run."""
+    if week is None or not context.text("week"):
+        return Teller(context.store, context.config, context.now)
+    ended = [run["finished_at"] for run in context.store.runs_of(week).values() if run["finished_at"] is not None]
+    at = min(max([week.end, *ended]), week.end + WITHIN, context.now)
+    return Teller(context.store, context.config, at, until=week.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +236,8 @@ def environment() -> Environment:
     loader = PackageLoader("monitor.service", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, count_of=count_of, label_path=label_path, outcome_text=outcome_text)
+    found.globals.update(words=words, count_of=count_of, label_path=label_path)
+    found.globals.update(state_words={state.value: words for state, words in STATE_WORDS.items()})
     return found
 
 

@@ -10,10 +10,10 @@ from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
 from monitor.core.wording import duration
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
-from monitor.service.pages.incidents import line_of
+from monitor.service.pages.incidents import line_of, what_of
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
-from monitor.story.incident import reason_words
+from monitor.story.incident import reason_words, state_words
 from monitor.story.label import story_lines
 
 MESSAGES_SHOWN = 60
@@ -33,9 +33,9 @@ def make(context: PageContext) -> PageContent:
         incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
     )
     values = {
-        "incident": incident, "about": about, "story": story, "lines": () if story is None else story_lines(story),
-        "events": events, "line": line_of(incident, events), "duration": duration,
-        "reason_words": reason_words, "text_of": text_of,
+        "incident": incident, "about": about, "story": story, "events": events, "line": line_of(incident, {}),
+        "lines": [what_of(incident, {})] if story is None else story_lines(story), "duration": duration,
+        "state_of": state_words, "reason_words": reason_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip

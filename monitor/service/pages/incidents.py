@@ -1,51 +1,52 @@
-"""``/incidents``: the troubles of labels, sources and the monitor, and what people did; open ones first."""
+"""``/incidents``: one row a label, source or trouble of the monitor, open ones first, with what people did."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from statistics import median
 
-from markupsafe import Markup
-
-from monitor.core.records import SEVERITY_RANK, Incident, IncidentEvent, Subject
-from monitor.core.wording import clean, duration
-from monitor.report.figures.incident_timeline import IncidentBar, incident_timeline
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
-from monitor.story.incident import reason_words
+from monitor.alerting.health.message import title_of
+from monitor.core.records import BURST, SEVERITY_RANK, Incident, Subject
+from monitor.core.wording import duration
+from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
+from monitor.story.incident import state_words
+from monitor.story.label import LabelStory, labels_words
 
 SPANS = {"13": 13, "26": 26, "52": 52, "156": 156}
-LINES_DRAWN, ROWS_SHOWN = 40, 200
-_LOOKS = {"critical": "critical", "warning": "warning", "info": "info"}
-_MARKS = {"acknowledged": "ack", "reopened": "again", "resolved": "point"}
+ROWS_SHOWN = 200
+Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """One incident with the times until it was acknowledged and resolved; None: it was not."""
+    """One incident with what it is about, and the times until it was acknowledged and resolved (None: it was not)."""
 
     incident: Incident
+    what: str
     acknowledged_after: timedelta | None
     resolved_after: timedelta | None
-    events: Sequence[IncidentEvent] = ()
 
     @property
     def about(self) -> str:
         """The label and its source."""
         if self.incident.is_of_monitor:
-            return self.incident.source or "the monitor"
+            return "the monitor"
         return Subject(self.incident.source, self.incident.label).name
-
-    @property
-    def what(self) -> str:
-        """What is the matter."""
-        return ", ".join(self.incident.reasons).replace("_", " ")
 
     @property
     def is_open(self) -> bool:
         """Whether it is not resolved."""
-        return self.incident.state != "resolved"
+        return self.incident.is_open
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRow:
+    """One subject: its newest incident, an open one first, and its earlier ones."""
+
+    line: IncidentLine
+    earlier: Sequence[IncidentLine]
 
 
 def make(context: PageContext) -> PageContent:
@@ -53,13 +54,10 @@ def make(context: PageContext) -> PageContent:
     weeks = SPANS[context.choice("weeks", SPANS, "52")]
     state = context.choice("state", ("all", "open", "resolved"), "all")
     severity = context.choice("severity", ("", *SEVERITY_RANK), "")
-    since = context.now - timedelta(weeks=weeks)
-    store = context.store
+    since, store = context.now - timedelta(weeks=weeks), context.store
     known = [*store.unresolved_incidents(since=since), *store.unresolved_incidents(since=since, of_monitor=True)]
-    events: dict[str, list[IncidentEvent]] = {}
-    for event in context.store.incident_events(since=min([since, *(i.opened_at for i in known)]), kinds=_MARKS):
-        events.setdefault(event.incident, []).append(event)
-    lines = [line_of(incident, events.get(incident.id, ())) for incident in known]
+    stories = {(story.source, story.label): _told(story) for story in teller(context).of_all()}
+    lines = [line_of(incident, stories) for incident in known]
     source, label = context.text("source"), context.text("label").casefold()
     selected = [
         line
@@ -70,29 +68,52 @@ def make(context: PageContext) -> PageContent:
         and label in (line.incident.label or "").casefold()
     ]
     shown = sorted(selected, key=_place)
+    rows = _rows(shown)
     values = {
-        "lines": shown[:ROWS_SHOWN], "hidden": len(shown) - ROWS_SHOWN, "figure": _figure(context, shown, since),
-        "summary": summary(shown), "spans": SPANS, "weeks": str(weeks), "state": state, "severity": severity,
-        "severities": tuple(SEVERITY_RANK), "sources": tuple(context.config.sources), "duration": duration,
-        "drawn": LINES_DRAWN if len({line.about for line in shown}) > LINES_DRAWN else None,
+        "rows": rows[:ROWS_SHOWN], "hidden": len(rows) - ROWS_SHOWN, "summary": summary(shown), "spans": SPANS,
+        "weeks": str(weeks), "state": state, "severity": severity, "severities": tuple(SEVERITY_RANK),
+        "sources": tuple(context.config.sources), "duration": duration, "state_of": state_words,
     }  # fmt: skip
     return PageContent("incidents.html.j2", "Incidents", values, {"incidents": lambda: _table(shown)})
 
 
-def _place(line: IncidentLine) -> tuple[bool, float, str, str]:
-    return not line.is_open, -line.incident.opened_at.timestamp(), line.about, line.incident.kind
+def _told(story: LabelStory) -> str:
+    """The story after the name of its label, which stands before it as a link."""
+    return story.sentence.removeprefix(story.name).lstrip(": ")
 
 
-def line_of(incident: Incident, events: Sequence[IncidentEvent]) -> IncidentLine:
-    """The incident with the times until somebody first acknowledged it, and until it was resolved for good."""
-    first = next((event.at for event in events if event.kind == "acknowledged"), incident.acknowledged_at)
-    resolved = incident.resolved_at if incident.state == "resolved" else None
+def _place(line: IncidentLine) -> tuple[bool, int, float, str]:
+    severity = SEVERITY_RANK[line.incident.severity] if line.is_open else 0
+    return not line.is_open, severity, -line.incident.opened_at.timestamp(), line.about
+
+
+def _rows(lines: Sequence[IncidentLine]) -> list[IncidentRow]:
+    """A row for each subject and kind, in the order of their first lines."""
+    by_subject: dict[str, list[IncidentLine]] = {}
+    for line in lines:
+        by_subject.setdefault(line.incident.fingerprint, []).append(line)
+    return [IncidentRow(first, earlier) for first, *earlier in by_subject.values()]
+
+
+def line_of(incident: Incident, stories: Mapping[Key, str]) -> IncidentLine:
+    """The incident with its words, and the times until somebody acknowledged it and until it was resolved for good."""
+    first, resolved = incident.acknowledged_at, incident.resolved_at if not incident.is_open else None
     return IncidentLine(
         incident,
+        what_of(incident, stories),
         None if first is None else first - incident.opened_at,
         None if resolved is None else resolved - incident.opened_at,
-        events,
     )
+
+
+def what_of(incident: Incident, stories: Mapping[Key, str]) -> str:
+    """What is the matter: the story of a label that has an open one, else the named reason."""
+    if incident.is_of_monitor:
+        return ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
+    if incident.kind == BURST:
+        return f"many labels at once: {labels_words(incident.labels)}"
+    told = stories.get((incident.source, incident.label), "") if incident.is_open else ""
+    return told or ", ".join(incident.reasons).replace("_", " ")
 
 
 def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
@@ -112,28 +133,6 @@ def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
 
 def _median(lengths: Sequence[timedelta]) -> timedelta | None:
     return timedelta(seconds=median(each.total_seconds() for each in lengths)) if lengths else None
-
-
-def _figure(context: PageContext, lines: Sequence[IncidentLine], since: datetime) -> Markup | None:
-    names = list(dict.fromkeys(line.about for line in lines))[:LINES_DRAWN]
-    bars = [_bar(context, line) for line in lines if line.about in names]
-    return incident_timeline(bars, since, context.now, context.config.zone) if bars else None
-
-
-def _bar(context: PageContext, line: IncidentLine) -> IncidentBar:
-    incident = line.incident
-    ended = (
-        f"resolved {incident.resolved_window or ''} by {incident.resolved_by}" if not line.is_open else incident.state
-    )
-    title = f"{line.about}, {line.what} ({incident.severity}): since {incident.opened_window}, {ended}"
-    marks = [
-        (e.at, _MARKS[e.kind], f"{e.kind} by {clean(e.actor)}: {reason_words(e.reason)}")
-        for e in line.events
-        if e.kind in _MARKS
-    ]
-    link = f"{context.request.root}incidents/{incident.id}"
-    end = None if line.is_open else incident.resolved_at
-    return IncidentBar(line.about, incident.opened_at, end, _LOOKS[incident.severity], title, link, marks)
 
 
 def _table(lines: Sequence[IncidentLine]) -> Table:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from monitor.context import Monitor
+from monitor.core.diagnoses import Diagnosis, LabelProblem
 from monitor.core.records import Subject, Window
-from monitor.operations.examples import Examples, NoSuchRows, examples
+from monitor.core.wording import segment_name
+from monitor.operations.examples import Examples, NoSuchRows, examples, really
 from monitor.operations.open import open_warehouse
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
 
-SHOWN = 50
+SHOWN, HALF = 50, 0.5
+ABOUT_ACTING = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.LESS_ACCURATE})
 SECONDS = 30
 """How long the warehouse may take: other pages wait."""
 
@@ -20,28 +24,39 @@ SECONDS = 30
 def make(context: PageContext) -> PageContent:
     """The most confident decisions of one label in one week: the wrong ones, or the right ones on request.
 
-    Raises RequestRefused for an unknown source or week, and for an invalid score.
+    Unless the address says otherwise, they are those of the rows that the label's trouble is about. Raises
+    RequestRefused for an unknown source or week, and for an invalid score.
     """
     subject, week = Subject(context.text("source"), context.text("label") or None), context.week()
     if subject.source not in context.config.sources:
         raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
     right = context.choice("decisions", ("wrong", "right"), "wrong") == "right"
-    least, most = _score(context, "from", 0.0), _score(context, "to", 1.0)
-    found, failed = None, ""
-    if week is not None:
-        found, failed = _read(context, subject, week, ExampleQuery(subject.label, right, least, most, SHOWN))
+    story = None if week is None else teller(context, week).of_label(subject.source, subject.label)
+    about = None if story is None else story.trouble
+    is_of_trouble = about is not None and context.choice("rows", ("all",), "trouble") == "trouble"
+    acts_from = context.config.sources[subject.source].automate_from(subject.label)
+    query = query_of(about if is_of_trouble else None, subject.label, acts_from)
+    query = replace(
+        query, right=right, least=_score(context, "from", query.least), most=_score(context, "to", query.most)
+    )
+    found, failed = (None, "") if week is None else _read(context, subject, week, query)
     values: dict[str, Any] = {
-        "subject": subject,
-        "week": week,
-        "weeks": [window.name for window in context.weeks()],
-        "right": right,
-        "least": least,
-        "most": most,
-        "found": found,
-        "failed": failed,
+        "subject": subject, "week": week, "weeks": [window.name for window in context.weeks()], "right": right,
+        "query": query, "story": story, "found": found, "failed": failed, "is_of_trouble": is_of_trouble,
+        "part": None if query.segment is None else segment_name(*query.segment),
+        "really": "" if found is None or right else really(found.rows),
         "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
-    }
+    }  # fmt: skip
     return PageContent("items.html.j2", f"Items of {subject.name}", values, {"items": lambda: _table(found)})
+
+
+def query_of(trouble: Diagnosis | None, label: str | None, acts_from: float) -> ExampleQuery:
+    """The rows that a trouble is about: where it is about what acts, those that act; of misses, those left out."""
+    if trouble is None:
+        return ExampleQuery(label, limit=SHOWN)
+    least = acts_from if trouble.problem in ABOUT_ACTING else 0.0
+    most = HALF if trouble.problem is LabelProblem.MISSES else 1.0
+    return ExampleQuery(label, least=least, most=most, limit=SHOWN, segment=trouble.segment)
 
 
 def _score(context: PageContext, name: str, default: float) -> float:
@@ -73,15 +88,24 @@ def _table(found: Examples | None) -> Table:
     rows: tuple[ExampleRow, ...] = () if found is None else found.rows
     names = list(rows[0].segments) if rows else []
     lines = (
-        (r.item, r.label, r.score, r.actual, int(r.predicted), r.resolved_at, *(r.segments[n] for n in names))
+        (
+            r.item,
+            r.label,
+            r.score,
+            r.actual,
+            "; ".join(r.true_labels),
+            int(r.predicted),
+            r.resolved_at,
+            *(r.segments[n] for n in names),
+        )
         for r in rows
     )
-    return Table(("item", "label", "score", "actual", "predicted", "resolved_at", *names), lines)
+    return Table(("item", "label", "score", "actual", "true_labels", "predicted", "resolved_at", *names), lines)
 
 
 PAGE = Page(
     "/items/{source}/{label:path}",
     make,
     aliases=("/items",),
-    query=frozenset({"week", "decisions", "from", "to", "source", "label"}),
+    query=frozenset({"week", "decisions", "rows", "from", "to", "source", "label"}),
 )

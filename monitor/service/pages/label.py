@@ -1,45 +1,22 @@
-"""``/label/<source>/<label>``: everything that the history has about one label; messages link to it."""
+"""``/label/<source>/<label>``: the story of one label, its trend and its scores, and the evidence behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from markupsafe import Markup
 
-from monitor.automation.as_of import any_on, on_spans
-from monitor.automation.state import Allowed, effective, of_source
-from monitor.automation.staying_off import stays_off
-from monitor.config.model import Rule, SourceConfig
-from monitor.core import documents, windows
-from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
-from monitor.core.counts import Counts, bin_counts
-from monitor.core.page_paths import drift_file, drift_path, label_path
-from monitor.core.records import (
-    Estimate,
-    Incident,
-    Interval,
-    Reason,
-    ShiftResult,
-    Subject,
-    SwitchEvent,
-    TimelineEvent,
-    Verdict,
-    Where,
-    Window,
-)
-from monitor.core.wording import advice, count_of, maturity_words, plain_words, segment_name
-from monitor.evaluation.baseline_settings import is_about_automated
-from monitor.evaluation.label_state import SEVERITIES, state_of
-from monitor.evaluation.other_thresholds import acting_at, at_present_threshold
-from monitor.evaluation.shift.findings import ShiftFinding, findings
-from monitor.evaluation.step_or_slope import WEEKS as STEP_WEEKS
-from monitor.evaluation.step_or_slope import StepOrSlope, step_or_slope
+from monitor.automation.as_of import any_on, lease_ends, on_spans
+from monitor.core import documents
+from monitor.core.baseline import edges_of
+from monitor.core.counts import bin_counts
+from monitor.core.page_paths import label_path
+from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
+from monitor.core.wording import maturity_words, plain_words, segment_name
 from monitor.history.grid import steps_by_label
-from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
@@ -47,30 +24,22 @@ from monitor.report.data import AS_A_WHOLE
 from monitor.report.decision_checks import text_of
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, VerdictContext, explain
-from monitor.report.figures.evidence import EvidenceLine, evidence_data, evidence_svg
-from monitor.report.figures.panels import (
-    Flag,
-    ScoreBar,
-    SwitchSpan,
-    histogram_svg,
-    reliability_svg,
-    score_bars,
-    small_line,
-    time_panels,
-)
+from monitor.report.figures.evidence import evidence_data, evidence_svg
+from monitor.report.figures.label_trend import Flag, Lanes, SwitchSpan, label_trend
+from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
 from monitor.report.figures.reliability import Reliability, reliability_data
-from monitor.report.figures.trend import Trend, trend_data
-from monitor.report.shift_words import shift_sentence, step_sentence
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.report.figures.trend import Trend
+from monitor.report.shift_words import shift_sentence
+from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, Table, teller
+from monitor.service.pages.label_history import LabelHistory, Series
 from monitor.service.problems import ProblemReason, RequestRefused
+from monitor.story.label import STATE_WORDS, LabelStory, people_words
 
-Series = tuple[str, Where]
-STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"))
-OF_NUMBERS: tuple[Series, ...] = (("rmse", "all"), ("r_squared", "all"), ("interval_coverage", "all"))
-"""The standard metrics of a source of numbers, which has no labels and no scores."""
-BASELINE = "baseline"
+RELIABILITY_SIDE = 600.0
+SEGMENTS = 24
 _SWITCHED = frozenset({*CHANGES, "segment_held"})
-FLAGS, SEGMENTS, SEGMENT_WEEKS = 60, 24, 26
+_SEVERITIES = ("critical", "warning", "info")
+_OUTCOMES = ("breach", "unconfirmed", "not_evaluated", "ok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,274 +54,64 @@ class LabelEvent:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentTrend:
-    """The ECE of one segment over the newest weeks, with the rows of the newest one."""
-
-    column: str
-    value: str
-    ece: float | None
-    rows: int
-    drawn: Markup
-
-
-@dataclass(frozen=True)
-class LabelHistory:
-    """What the page reads about one label; each part is read once."""
-
-    context: PageContext
-    subject: Subject
-    windows: Sequence[Window]
-    """Oldest first."""
-    week: Window
-
-    @property
-    def source(self) -> SourceConfig | None:
-        """Its source in alerts.yaml; None where it was removed."""
-        return self.context.config.sources.get(self.subject.source)
-
-    @cached_property
-    def rules(self) -> list[Rule]:
-        """The weekly rules on the label."""
-        source, label = self.source, self.subject.label
-        critical = source is not None and source.is_critical(label)
-        weekly = self.context.config.rules_for("weekly")
-        return [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
-
-    @cached_property
-    def verdicts(self) -> list[Verdict]:
-        """All current verdicts, without their details."""
-        starts = [window.start for window in self.windows]
-        return self.context.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
-
-    @cached_property
-    def estimates(self) -> list[Estimate]:
-        """All estimates of the week shown."""
-        source, label = self.subject.source, self.subject.label
-        return self.context.store.estimates(schedule="weekly", source=source, label=label, window_start=self.week.start)
-
-    @cached_property
-    def baselines(self) -> list[Baseline]:
-        """Every version of its baseline, the newest last."""
-        return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
-
-    @cached_property
-    def comparable(self) -> list[Baseline]:
-        """The versions that the week shown may be compared with, by the settings of the source; the newest last.
-
-        Automated rows are by the present `automate_at`, as in a run; of a source as a whole those of the newest.
-        """
-        if self.source is None or not self._as_pinned:
-            return self._as_pinned
-        if self.subject.label is None:
-            whole = self._newest_of_source.baselines.get(None)
-            return [*self._as_pinned[:-1], *([] if whole is None else [whole])]
-        acts_from, evaluation = self.source.automate_from(self.subject.label), self.context.config.evaluation
-        return [acting_at(each, acts_from, evaluation) for each in self._as_pinned]
-
-    @cached_property
-    def _as_pinned(self) -> list[Baseline]:
-        read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
-        return comparable_versions(self.baselines, self.counts, read_by)
-
-    @cached_property
-    def _newest_of_source(self) -> References:
-        """The newest version of the source as a whole with those of its labels, by the present `automate_at`."""
-        if self.source is None or self.subject.label is not None or not self._as_pinned:
-            return References()
-        newest = self._as_pinned[-1]
-        labels = self.context.store.baselines(self.subject.source, version=newest.version)
-        pinned = References({**{each.label: each for each in labels}, None: newest})
-        return at_present_threshold(pinned, self.source, self.context.config.evaluation)
-
-    @cached_property
-    def trends(self) -> list[Trend]:
-        """The trends of the standard metrics and of those of its rules, where they have a value."""
-        named = [(rule.metric, rule.where) for rule in self.rules]
-        watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
-        series = list(dict.fromkeys((*(STANDARD if _has_scores(self) else OF_NUMBERS), *watched)))
-        beside = [MEASURED[each] for each in series if each in MEASURED]
-        found = self.context.store.grid_numbers(
-            [window.start for window in self.windows],
-            self.subject.source,
-            [self.subject.label],
-            [*series, *beside],
-            schedule="weekly",
-        )
-        at = {window.start: window for window in self.windows}
-        estimates = [
-            Estimate(
-                self.subject,
-                at[row.window_start],
-                row.metric,
-                row.population,
-                Interval(row.value, row.low, row.high, None),
-                row.n,
-                0.0,
-            )
-            for row in found
-        ]
-        trends = [
-            trend_data(
-                *each, estimates, self.verdicts, windows=self.windows, baseline=self.reference(each), rules=self.rules
-            )
-            for each in series
-        ]
-        return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
-
-    def reference(self, series: Series) -> float | None:
-        """The baseline's value: from the newest verdict that compared with it, else the baseline's textbook value."""
-        metric, where = series
-        if self.baselines and not self.comparable:
-            return None
-        compared = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
-        if compared:
-            return max(compared, key=lambda v: v.window.start).baseline
-        known = METRICS[metric]
-        if is_about_automated(metric, where) and None in self._newest_of_source.not_cut:
-            return None
-        if not self.comparable or known.needs != "counts" or known.rank is not None:
-            return None
-        return known.point(self.comparable[-1].counts.where(where))
-
-    @cached_property
-    def counts(self) -> Counts | None:
-        """The counts of the week shown."""
-        return self._counts(self.week)
-
-    def _counts(self, window: Window) -> Counts | None:
-        found = self.context.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
-        return found if found is not None and found.rows else None
-
-    @property
-    def counts_removed(self) -> bool:
-        """Whether the counts of the week shown were removed because they are old."""
-        reading = self.context.store.load_reading("weekly", self.week.start, self.subject.source)
-        return reading is not None and reading.state == COUNTS_REMOVED
-
-    @cached_property
-    def other(self) -> tuple[str, Counts | None]:
-        """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
-        name = self.context.text("against") or BASELINE
-        if name == BASELINE:
-            return self._baseline()
-        found = next((window for window in self.windows if window.name == name), None)
-        if found is None:
-            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
-        return name, self._counts(found)
-
-    def _baseline(self) -> tuple[str, Counts | None]:
-        if not self.comparable:
-            return "", None
-        newest = self.comparable[-1]
-        return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
-
-    @cached_property
-    def shifts(self) -> tuple[list[ShiftResult], list[ShiftFinding]]:
-        """Its shift tests of the week shown, and those that found a shift; all tests of its source are one family."""
-        every = self.context.store.shifts("weekly", self.week.start, self.subject.source)
-        found = findings(every, self.context.config.evaluation.false_discovery_rate)
-        return (
-            [shift for shift in every if shift.subject == self.subject],
-            [each for each in found if each.result.subject == self.subject],
-        )
-
-    @cached_property
-    def step(self) -> StepOrSlope | None:
-        """The ECE of the week shown beside the weeks just before it and the baseline, if that is of earlier weeks.
-
-        Weeks in which the label's rows were rejected are left out.
-        """
-        rejected = {v.window.start for v in self.verdicts if v.reason == Reason.REJECTED_ROWS}
-        if self.counts is None or self.week.start in rejected:
-            return None
-        past = [w for w in windows.before(self.week, STEP_WEEKS, self.context.config.zone) if w.start not in rejected]
-        before = [counts for window in past if (counts := self._counts(window)) is not None]
-        earlier = [each for each in self.comparable if each.end <= self.week.start]
-        baseline = earlier[-1] if earlier else None
-        return step_or_slope(self.subject, self.week, self.counts, before, baseline, self.context.config.evaluation)
-
-    @property
-    def drift(self) -> str:
-        """The address of the page on features of its source; "" where no run of the week shown kept one."""
-        kept = self.context.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
-        return drift_path(self.subject.source, self.week.name) if kept.is_file() else ""
-
-    @property
-    def automation(self) -> Allowed:
-        """Whether the label may act now, or for which part of a source's labels automation is on."""
-        store, (source, label), now = self.context.store, (self.subject.source, self.subject.label), self.context.now
-        stored, identity = {(each.source, each.label): each for each in store.switches()}, store.identity()
-        if label is None:
-            return of_source(source, stored, now.astimezone(UTC), identity=identity)
-        whole = stored.get((source, None))
-        return effective(store.switch(source, label), now.astimezone(UTC), whole=whole, identity=identity)
-
-    @property
-    def stays(self) -> str:
-        """Why automation does not come back by itself, where alerts.yaml has lost the rules that would judge it."""
-        switch = self.context.store.switch(self.subject.source, self.subject.label)
-        return stays_off(switch, self.context.config)
-
-
-def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
-    """The trend with the estimates before the truth that are drawn beside it."""
-    beside = MEASURED.get((trend.metric, trend.where))
-    if beside is None:
-        return trend
-    found = trend_data(*beside, estimates, (), windows=windows)
-    return trend if found.empty else replace(trend, expected=found.points)
-
-
 def make(context: PageContext) -> PageContent:
     """The page of a label, also of one without data. Raises RequestRefused for an unknown source."""
-    source, label = context.text("source"), context.text("label")
-    newest, week = context.weeks(), context.week()
-    labels = context.store.known_labels(source)
-    is_whole = not label or (label == AS_A_WHOLE and label not in labels)
-    subject = Subject(source, None if is_whole else label)
-    if subject.source not in context.config.sources and not labels:
-        raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
+    subject, labels = _subject(context)
+    weeks, week = context.weeks(), context.week()
     unknown = PageContent("label_unknown.html.j2", subject.name, {"subject": subject, "week": week})
     if week is None:
         return unknown
-    history = LabelHistory(context, subject, newest[::-1], week)
+    shown = [window for window in reversed(weeks) if window.start <= week.start][-context.range_weeks() :]
+    history = LabelHistory(context, subject, shown)
     if subject.label is not None and subject.label not in labels and not history.trends:
         return unknown
-    verdicts = _of_week(history)
-    events, reliability, bars = _events(history), _reliability(history), _bars(history)
-    name, _ = history.other
-    trends, evidence = history.trends, evidence_data(each.verdict for each in verdicts)
+    story = teller(context, week).of_label(subject.source, subject.label, _incident(context, subject))
+    explained, events, reliability = _explained(history), _events(history), _reliability(history)
+    trend = _trend_of(history, explained, story)
+    name, other = history.other
+    bars = () if history.counts is None else score_bars(history.counts, other)
+    path = label_path(subject.source, subject.label)
     values: dict[str, Any] = {
-        "subject": subject, "week": history.week, "weeks": [window.name for window in newest], "against": name,
-        "state": state_of(v.verdict for v in verdicts), "automation": history.automation, "stays": history.stays,
-        "explained": verdicts,
-        "plain_words": plain_words, "advice": advice, "check_text": text_of, "documents": documents.pages(),
-        "panels": _panels(history, trends, events) if trends else Markup(), "trends": trends,
-        "events": events[::-1], "segments": _segments(history), "reliability": reliability, "bars": bars,
-        "drawn_reliability": reliability and reliability_svg(reliability, (history.week.name, name)),
-        "drawn_scores": bars and histogram_svg(bars, _automate_at(history), (history.week.name, name)),
-        "automate_at": _automate_at(history), "has_scores": _has_scores(history),
-        "items": f"{label_path(subject.source, subject.label)}",
-        "shifts": history.shifts[0], "shifted": [found.result for found in history.shifts[1]],
-        "shift_sentence": shift_sentence(*history.shifts), "drift": history.drift,
-        "step": history.step and step_sentence(history.step),
-        "baselines": history.baselines, "evidence": [(line, evidence_svg(line)) for line in evidence],
-        "expected": any(trend.expected for trend in trends),
-        "before_truth": sentence(e for e in history.estimates if e.subject == subject),
-        "truths": _truths(history), "removed": history.counts is None and history.counts_removed,
+        "subject": subject, "week": week, "weeks": [window.name for window in weeks], "against": name,
+        "range": context.range_name(), "ranges": RANGES, "story": story, "people": people_words,
+        "automate_at": history.automate_at, "has_scores": history.has_scores, "trend": trend, "trends": history.trends,
+        "drawn": Markup() if trend is None else _drawn(history, trend, events), "events": events[::-1],
+        "reliability": reliability,
+        "drawn_reliability": reliability and reliability_svg(reliability, (week.name, name), RELIABILITY_SIDE),
+        "drawn_scores": bars and histogram_svg(bars, history.automate_at, (week.name, name)),
+        "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
+        "explained": explained, "plain_words": plain_words, "check_text": text_of, "documents": documents.pages(),
+        "evidence": [(line, evidence_svg(line)) for line in evidence_data(each.verdict for each in explained)],
+        "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
+        "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
+        "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
+        "removed": history.counts is None and history.counts_removed,
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(history.trends),
+        "events": lambda: _event_table(events),
         "verdicts": lambda: _verdict_table(history.verdicts),
         "reliability": lambda: _bin_table(reliability),
-        "scores": lambda: _bar_table(bars),
         "segments": lambda: _segment_table(history),
-        "events": lambda: _event_table(events),
-        "evidence": lambda: _evidence_table(evidence),
-        "shifts": lambda: _shift_table(history),
     }
     return PageContent("label.html.j2", subject.name, values, tables)
+
+
+def _subject(context: PageContext) -> tuple[Subject, Collection[str | None]]:
+    """The subject of the address, and the labels that its source is known to have."""
+    source, label = context.text("source"), context.text("label")
+    labels = context.store.known_labels(source)
+    if source not in context.config.sources and not labels:
+        raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
+    is_whole = not label or (label == AS_A_WHOLE and label not in labels)
+    return Subject(source, None if is_whole else label), labels
+
+
+def _incident(context: PageContext, subject: Subject) -> Incident | None:
+    """Its newest incident, unless the address names a past week."""
+    since = context.now - timedelta(weeks=4)
+    found = [] if context.text("week") else context.store.incidents_of_label(subject.source, subject.label, since=since)
+    return max(found, key=lambda each: each.opened_at, default=None)
 
 
 def _truths(history: LabelHistory) -> str:
@@ -362,46 +121,56 @@ def _truths(history: LabelHistory) -> str:
     return "" if found is None else maturity_words(found)
 
 
-def _automate_at(history: LabelHistory) -> float:
-    return 1.0 if history.source is None else history.source.automate_from(history.subject.label)
-
-
-def _has_scores(history: LabelHistory) -> bool:
-    """Whether anything can act from a score: numbers, as of a regression, have none."""
-    return history.source is None or history.source.kind != "regression"
-
-
-def _of_week(history: LabelHistory) -> list[Explanation]:
+def _explained(history: LabelHistory) -> list[Explanation]:
     """Every verdict of the week shown with its explanation, the worst first."""
     source, label, start = history.subject.source, history.subject.label, history.week.start
     verdicts = history.context.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
     alone = {(e.metric, e.where): e for e in history.estimates}
     versions = {baseline.version: baseline for baseline in history.baselines}
-    order = ("breach", "unconfirmed", "not_evaluated", "ok")
-    worst_first = sorted(verdicts, key=lambda v: (order.index(v.outcome), SEVERITIES.index(v.severity), v.rule))
+
+    def place(verdict: Verdict) -> tuple[int, int, str]:
+        return _OUTCOMES.index(verdict.outcome), _SEVERITIES.index(verdict.severity), verdict.rule
+
+    revision = history.context.config.revision
     return [
-        explain(
-            VerdictContext(
-                v,
-                history.context.config.revision,
-                versions.get(v.baseline_version or 0),
-                alone.get((v.metric, v.where)),
-            )
-        )
-        for v in worst_first
+        explain(VerdictContext(v, revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))))
+        for v in sorted(verdicts, key=place)
     ]
 
 
 # Over time
 
 
-def _panels(history: LabelHistory, trends: Sequence[Trend], events: Sequence[LabelEvent]) -> Markup:
-    missing: dict[str, set[str]] = {}
-    for verdict in history.verdicts:
-        if verdict.outcome == "not_evaluated":
-            missing.setdefault(verdict.metric, set()).add(verdict.window.name)
-    flags = [Flag(e.at, e.number, e.text) for e in events[-FLAGS:]]
-    return time_panels(trends, missing, flags, list(_spans(history)), history.week.name, history.windows[-1].end)
+def _trend_of(history: LabelHistory, explained: Sequence[Explanation], story: LabelStory | None) -> Trend | None:
+    """The trend that the address names; else that of the rule behind the trouble, else of the first metric (ECE)."""
+    trends = {_series_name((trend.metric, trend.where)): trend for trend in history.trends}
+    lead = next((e.verdict for e in explained if story is not None and e.verdict.id in story.evidence[:1]), None)
+    of_lead = "" if lead is None or lead.metric not in METRICS else _series_name((lead.metric, lead.where))
+    default = of_lead if of_lead in trends else next(iter(trends), "")
+    return trends.get(history.context.choice("metric", trends, default))
+
+
+def _series_name(series: Series) -> str:
+    return f"{series[0]}:{series[1]}"
+
+
+def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
+    shown = history.windows
+    flags = [
+        Flag(e.at, e.number, e.text if e.kind != "automation" else e.text.partition(":")[0], f"{e.kind}: {e.text}")
+        for e in events
+        if shown[0].start <= e.at <= shown[-1].end
+    ]
+    lanes = Lanes(_states(history), {state.value: words for state, words in STATE_WORDS.items()}, list(_spans(history)))
+    return label_trend(trend, lanes, flags, shown[-1].end)
+
+
+def _states(history: LabelHistory) -> list[str]:
+    """The state of the label in each week; "" where it was not judged."""
+    source, label, shown = history.subject.source, history.subject.label, history.windows
+    diagnoses = history.context.store.diagnoses_of(source, label, since=shown[0].start)
+    by_start = {each.window.start: each.state.value for each in diagnoses if each.window.schedule == "weekly"}
+    return [by_start.get(window.start, "") for window in shown]
 
 
 def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
@@ -429,24 +198,29 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         yield SwitchSpan(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
     for place, step in enumerate(steps_of_label):
         following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
-        if step.blocked and step.to_state == "on" and following > start:
+        if step.to_state != "on" or following <= start:
+            continue
+        if step.blocked:
             ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"scores {ranges} blocked", step.at, following))
         off = ", ".join(segment_name(*e.segment) for e in step.segments if e.off_from is not None)
-        if off and step.to_state == "on" and following > start:
+        if off:
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
 
 
 def _events(history: LabelHistory) -> list[LabelEvent]:
     """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
     source, label, store = history.subject.source, history.subject.label, history.context.store
-    since, until = history.windows[0].start, max(history.windows[-1].end, history.context.now)
+    since, until = history.windows[0].start, history.windows[-1].end
+    until = until if history.context.text("week") else max(until, history.context.now)
     found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
     for incident in store.incidents_of_label(source, label, since=since):
         found += _incident_events(incident, history.context.request.root)
-    changes = [*store.switch_events(source, label), *store.gate_events()]
-    found += [_switch_event(e) for e in changes if e.at >= since and e.kind in _SWITCHED]
-    ordered = sorted(found, key=lambda event: (event.at, event.kind, event.text))
+    own = store.switch_events(source, label)
+    changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
+    found += [_switch_event(e) for e in changes]
+    found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
+    ordered = sorted((e for e in found if since <= e.at <= until), key=lambda event: (event.at, event.kind, event.text))
     return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
 
 
@@ -460,12 +234,11 @@ def _timeline_event(event: TimelineEvent) -> LabelEvent:
 
 def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
     link = f"{root}incidents/{incident.id}"
-    by, over = incident.acknowledged_by or "", incident.resolved_by or ""
     yield LabelEvent(incident.opened_at, "incident", f"{incident.reason.replace('_', ' ')}: opened", "", link)
     if incident.acknowledged_at is not None:
-        yield LabelEvent(incident.acknowledged_at, "incident", "acknowledged", by, link)
+        yield LabelEvent(incident.acknowledged_at, "incident", "acknowledged", incident.acknowledged_by or "", link)
     if incident.resolved_at is not None:
-        yield LabelEvent(incident.resolved_at, "incident", "resolved", over, link)
+        yield LabelEvent(incident.resolved_at, "incident", "resolved", incident.resolved_by or "", link)
 
 
 # One week
@@ -482,28 +255,16 @@ def _reliability(history: LabelHistory) -> Reliability | None:
     return reliability_data(bin_counts(history.counts, edges), then, confidence=evaluation.confidence)
 
 
-def _bars(history: LabelHistory) -> tuple[ScoreBar, ...]:
-    return () if history.counts is None else score_bars(history.counts, history.other[1])
+def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]:
+    """The largest segments of the week shown, with their ECE and rows, by column and size."""
+    of_week = _segment_numbers(history, [history.week])
+    largest = sorted(((*segment, value, n) for segment, _, value, n in of_week), key=lambda each: -each[3])[:SEGMENTS]
+    return sorted(largest, key=lambda each: (each[0], -each[3]))
 
 
-def _segments(history: LabelHistory) -> list[SegmentTrend]:
-    """The largest segments over the newest weeks up to the one shown, by column and size."""
-    shown = [window.start for window in history.windows if window.start <= history.week.start][-SEGMENT_WEEKS:]
-    rows = history.context.store.segment_numbers(
-        shown, history.subject.source, history.subject.label, "ece", schedule="weekly"
-    )
-    found: dict[tuple[str, str], dict[datetime, tuple[float | None, int]]] = {}
-    for segment, start, value, n in rows:
-        found.setdefault(segment, {})[start] = value, n
-    high = max((value or 0.0 for _, _, value, _ in rows), default=0.0)
-    made = []
-    for (column, name), values in found.items():
-        newest, n = values.get(shown[-1], (None, 0))
-        line = [values.get(start, (None, 0))[0] for start in shown]
-        drawn = small_line(line, high, f"ECE of {column} {name} over {count_of(len(shown), 'week')}, up to {high:.3f}")
-        made.append(SegmentTrend(column, name, newest, n, drawn))
-    largest = sorted(made, key=lambda each: -each.rows)[:SEGMENTS]
-    return sorted(largest, key=lambda each: (each.column, -each.rows))
+def _segment_numbers(history: LabelHistory, shown: Sequence[Window]) -> Sequence[Any]:
+    starts, (source, label) = [window.start for window in shown], (history.subject.source, history.subject.label)
+    return history.context.store.segment_numbers(starts, source, label, "ece", schedule="weekly")
 
 
 # As tables
@@ -511,19 +272,12 @@ def _segments(history: LabelHistory) -> list[SegmentTrend]:
 
 def _trend_table(trends: Sequence[Trend]) -> Table:
     head = ("week", "start", "metric", "where", "value", "low", "high", "n", "breach", "baseline", "thresholds")
+    beside = [Trend(*MEASURED[t.metric, t.where], t.expected) for t in trends if t.expected]
     return Table(head, (
         (p.window, p.start, t.metric, t.where, p.value, p.low, p.high, p.n, int(p.breach), t.baseline,
          "; ".join(f"{line.rule} {line.level}" for line in t.thresholds if line.level is not None))
-        for t in _with_estimates(trends) for p in t.points
+        for t in (*trends, *beside) for p in t.points
     ))  # fmt: skip
-
-
-def _with_estimates(trends: Sequence[Trend]) -> Iterator[Trend]:
-    """Each trend, then the estimates that are drawn beside it."""
-    for trend in trends:
-        yield trend
-        if trend.expected:
-            yield Trend(*MEASURED[trend.metric, trend.where], trend.expected)
 
 
 def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
@@ -547,41 +301,11 @@ def _bin_table(found: Reliability | None) -> Table:
     )
 
 
-def _bar_table(bars: Sequence[ScoreBar]) -> Table:
-    return Table(
-        ("low", "high", "rows", "hits", "share_in_other"), ((b.low, b.high, b.rows, b.hits, b.other) for b in bars)
-    )
-
-
-def _shift_table(history: LabelHistory) -> Table:
-    head = ("week", "test", "column", "statistic", "p_value", "found", "p_adjusted", "n", "n_baseline")
-    shifts, found = history.shifts
-    adjusted = {(f.result.test, f.result.column): f.p_adjusted for f in found}
-    rows = ((s, adjusted.get((s.test, s.column))) for s in shifts)
-    return Table(
-        head,
-        (
-            (history.week.name, s.test, s.column, s.statistic, s.p_value, int(p is not None), p, s.n, s.n_baseline)
-            for s, p in rows
-        ),
-    )
-
-
 def _segment_table(history: LabelHistory) -> Table:
     at = {window.start: window.name for window in history.windows}
-    rows = history.context.store.segment_numbers(
-        list(at), history.subject.source, history.subject.label, "ece", schedule="weekly"
-    )
-    return Table(
-        ("week", "column", "value", "ece", "n"), ((at[start], *segment, v, n) for segment, start, v, n in rows)
-    )
-
-
-def _evidence_table(found: Sequence[EvidenceLine]) -> Table:
-    head = ("rule", "week", "evidence", "needed", "n", "mean_score", "accuracy")
-    return Table(
-        head, ((e.rule, p.window, p.evidence, e.needed, p.n, p.promised, p.kept) for e in found for p in e.points)
-    )
+    rows = _segment_numbers(history, history.windows)
+    head = ("week", "column", "value", "ece", "n")
+    return Table(head, ((at[start], *segment, v, n) for segment, start, v, n in rows))
 
 
 def _event_table(events: Sequence[LabelEvent]) -> Table:
@@ -589,5 +313,6 @@ def _event_table(events: Sequence[LabelEvent]) -> Table:
 
 
 PAGE = Page(
-    "/label/{source}/{label:path}", make, aliases=("/label",), query=frozenset({"week", "against", "source", "label"})
-)
+    "/label/{source}/{label:path}", make, aliases=("/label",),
+    query=frozenset({"week", "against", "range", "metric", "source", "label"}),
+)  # fmt: skip

@@ -13,7 +13,6 @@ from monitor.service.pages import (
     monitor,
     overview,
     rules,
-    weeks,
 )
 from monitor.service.pages.base import Page
 
@@ -27,6 +26,5 @@ PAGES: tuple[Page, ...] = (
     compare.PAGE,
     rules.PAGE,
     annotated.PAGE,
-    weeks.PAGE,
     monitor.PAGE,
 )

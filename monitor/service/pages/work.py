@@ -1,178 +1,123 @@
-"""What automation did week by week, for ``/`` and ``/automation``: counted from the published scores, as in reports.
-
-The stored estimates of a week count rows from ``automate_at`` of the alerts.yaml of its run. Where gates acted from
-another score, the week's counts are read: that is slower, but such weeks are few.
-"""
+"""What automation did month by month: what acted, and what it cost, from stored estimates and the time it was on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cached_property
+from dataclasses import dataclass, fields
+from itertools import groupby
 
-from monitor.automation.acting_scores import PublishedScores
-from monitor.automation.as_of import on_spans, time_acting
-from monitor.automation.harm import TimeOn
-from monitor.core.records import Where, Window
+from monitor.automation.as_of import SwitchStep, on_spans
+from monitor.core.records import Window
 from monitor.history.grid import GridNumber, steps_by_label
-from monitor.history.readings import StoredReading
-from monitor.history.thresholds import Publication
-from monitor.report.acting_work import Configured, works_of
-from monitor.report.figures.automation_work import LabelWork
 from monitor.service.pages.base import PageContext
 
-_Series = tuple[str, Where]
-_PREDICTED: _Series = ("overconfidence", "predicted")
-_PROMISED: _Series = ("overconfidence", "automated")
-_KEPT: _Series = ("automated_accuracy", "all")
-_EXCESS: _Series = ("excess_errors", "all")
-_READ = ((_PREDICTED, _PROMISED), (_KEPT, _EXCESS))
+_READ = (
+    (("overconfidence", "predicted"), ("overconfidence", "automated")),
+    (("automated_accuracy", "all"), ("excess_errors", "all")),
+)
 """Groups that are read together: every metric of a group in every population of that group."""
-_INSTANT = timedelta(microseconds=1)
+_Numbers = Mapping[tuple[str, str], GridNumber]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkOfWeeks:
-    """For each week, the work of its labels. ``unknown`` label-weeks are left out.
+class Work:
+    """Sums over labels and weeks. ``predicted``, ``eligible`` (score from ``automate_at`` on) and ``acted`` are rows.
 
-    Their counts were removed, and gates acted from another score than ``automate_at``.
+    What acted is the eligible rows times the share of the week in which automation was on; so are the ``wrong`` actions
+    and the ``extra`` errors beyond those that scores claimed. ``avoided`` are such errors while it was off, with limits
+    that take weeks and labels for independent (``spread`` is the sum of squares of their half widths). ``priced`` and
+    ``spared`` are the cost of wrong actions and of avoided errors, of labels with a configured cost.
     """
 
-    by_week: tuple[list[LabelWork], ...]
-    unknown: int = 0
+    predicted: float = 0.0
+    eligible: float = 0.0
+    acted: float = 0.0
+    wrong: float = 0.0
+    extra: float = 0.0
+    avoided: float = 0.0
+    spread: float = 0.0
+    priced: float = 0.0
+    spared: float = 0.0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The limits of the avoided errors."""
+        return self.avoided - self.spread**0.5, self.avoided + self.spread**0.5
 
 
-def work_of_weeks(context: PageContext, weeks: Sequence[Window], labels: Mapping[str, Sequence[str]]) -> WorkOfWeeks:
-    """The work in some weeks, oldest first, of these labels by their source."""
-    found: tuple[list[LabelWork], ...] = tuple([] for _ in weeks)
-    if not weeks:
-        return WorkOfWeeks(found)
-    scores, unknown = _Scores(context, weeks), 0
-    for source, names in labels.items():
-        of_source = _Source(context, scores, source, weeks)
-        for place, works in of_source.works(names):
-            found[place].extend(works or ())
-            unknown += works is None
-    return WorkOfWeeks(found, unknown)
+@dataclass(frozen=True, slots=True)
+class Month:
+    """The work of the weeks that begin in one month."""
 
-
-@dataclass(frozen=True)
-class _Scores:
-    """From which scores labels acted, and by which the rows of each week were counted."""
-
-    context: PageContext
-    weeks: Sequence[Window]
-
-    @cached_property
-    def published(self) -> PublishedScores:
-        """The published scores, and how they came about."""
-        return PublishedScores(self.context.store.thresholds(), self._publications)
-
-    @cached_property
-    def _publications(self) -> Sequence[Publication]:
-        return self.context.store.publications()
-
-    @cached_property
-    def _published_at(self) -> dict[str, datetime]:
-        """When the scores of each rules revision were published as they are in its alerts.yaml."""
-        return {entry.by.revision: entry.at for entry in self._publications if entry.kind == "published"}
-
-    @cached_property
-    def _revisions(self) -> Mapping[datetime, frozenset[str]]:
-        return self.context.store.revisions("weekly", [week.start for week in self.weeks])
-
-    def counted_from(self, week: Window, source: str, label: str) -> float | None:
-        """``automate_at`` of the alerts.yaml with which the week was evaluated; None: not known."""
-        revisions = self._revisions.get(week.start, frozenset())
-        if len(revisions) != 1:
-            return None
-        (revision,) = revisions
-        config = self.context.config
-        if revision == config.revision and source in config.sources:
-            return config.sources[source].automate_from(label)
-        at = self._published_at.get(revision)
-        spans = [] if at is None else self.published.spans(source, label, at, at + _INSTANT)
-        return spans[0][2] if spans else None
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The work of the labels of one source."""
-
-    context: PageContext
-    scores: _Scores
     name: str
-    weeks: Sequence[Window]
+    work: Work
 
-    def works(self, labels: Sequence[str]) -> Iterable[tuple[int, list[LabelWork] | None]]:
-        """(the place of a week, the work of a label in it) wherever numbers are stored; None: not known."""
-        on = self._times_on(labels)
-        for (place, label), numbers in self._numbers(labels).items():
-            yield place, self._work(place, label, on[label][place], numbers)
 
-    def _work(
-        self, place: int, label: str, on: TimeOn, numbers: Mapping[_Series, GridNumber]
-    ) -> list[LabelWork] | None:
-        config = self.context.config.sources.get(self.name)  # None where it was removed
+def work_by_month(context: PageContext, weeks: Sequence[Window], labels: Mapping[str, Sequence[str]]) -> list[Month]:
+    """The work of ``labels`` (by source) in ``weeks``, oldest first."""
+    zone, sums = context.config.zone, [Work() for _ in weeks]
+    for source, names in labels.items():
+        for place, work in _of_source(context, source, names, weeks):
+            sums[place] += work
+    named = [(f"{week.start.astimezone(zone):%b %Y}", work) for week, work in zip(weeks, sums, strict=True)]
+    return [
+        Month(name, sum((work for _, work in group), Work()))
+        for name, group in groupby(named, key=lambda pair: pair[0])
+    ]
+
+
+def _of_source(
+    context: PageContext, source: str, labels: Sequence[str], weeks: Sequence[Window]
+) -> Iterable[tuple[int, Work]]:
+    """(the place of a week, the work of a label in it) wherever numbers are stored."""
+    places = {week.start: place for place, week in enumerate(weeks)}
+    by_cell: dict[tuple[int, str], dict[tuple[str, str], GridNumber]] = {}
+    for series in _READ:
+        for row in context.store.grid_numbers(list(places), source, labels, series, schedule="weekly"):  # type: ignore[arg-type]
+            by_cell.setdefault((places[row.window_start], row.label), {})[row.metric, row.population] = row
+    steps = steps_of(context, source, weeks)
+    shares = {label: _shares(context, label, steps, weeks) for label in {label for _, label in by_cell}}
+    config = context.config.sources.get(source)  # None where it was removed
+    for (place, label), numbers in by_cell.items():
         costs = None if config is None else config.costs_of(label)
-        cost = None if costs is None else costs.false_positive
-        counted_from = self.scores.counted_from(self.weeks[place], self.name, label) if on.scores else None
-        if all(score == counted_from for score, _ in on.scores):
-            return [_as_estimated(numbers, on.share, cost)]
-        reading = self._reading(place)
-        if config is None or reading is None or label not in reading.labels:
-            return None
-        configured = Configured(config.automate_from(label), cost)
-        return works_of(reading.labels[label], on, configured, self.context.config.evaluation.confidence)
-
-    def _reading(self, place: int) -> StoredReading | None:
-        if place not in self._readings:
-            start = self.weeks[place].start
-            self._readings[place] = self.context.store.load_reading("weekly", start, self.name)
-        return self._readings[place]
-
-    @cached_property
-    def _readings(self) -> dict[int, StoredReading | None]:
-        return {}
-
-    def _numbers(self, labels: Sequence[str]) -> dict[tuple[int, str], dict[_Series, GridNumber]]:
-        """The stored estimates by the place of their week and by label."""
-        places = {week.start: place for place, week in enumerate(self.weeks)}
-        found: dict[tuple[int, str], dict[_Series, GridNumber]] = {}
-        for series in _READ:
-            rows = self.context.store.grid_numbers(list(places), self.name, labels, series, schedule="weekly")
-            for row in rows:
-                found.setdefault((places[row.window_start], row.label), {})[row.metric, row.population] = row
-        return found
-
-    def _times_on(self, labels: Iterable[str]) -> dict[str, list[TimeOn]]:
-        """For each label, how long automation was on in each week, and from which scores it acted."""
-        first, end = self.weeks[0].start, min(self.weeks[-1].end, self.context.now)
-        since = first - 2 * self.context.config.automation.lease  # a switch that is on then was renewed since
-        steps = steps_by_label(self.context.store.switch_steps(self.name, since=since))
-        whole, gates, published = steps.get("", []), self.context.store.gate_events(), self.scores.published
-        found = {}
-        for label in labels:
-            on = on_spans(steps.get(label, []), whole, gates, first, end)
-            acting = published.spans(self.name, label, first, self.weeks[-1].end) if on else []
-            found[label] = [time_acting(on, acting, week.start, week.end) for week in self.weeks]
-        return found
+        price = 0.0 if costs is None else costs.false_positive or 0.0
+        yield place, work_of(numbers, shares[label][place], price)
 
 
-def _as_estimated(of: Mapping[_Series, GridNumber], on: float, cost: float | None) -> LabelWork:
-    predicted, promised = of.get(_PREDICTED), of.get(_PROMISED)
-    correct, excess = of.get(_KEPT), of.get(_EXCESS)
-    accuracy = None if correct is None else correct.value
-    gap = None if promised is None else promised.value
-    return LabelWork(
-        predicted=0 if predicted is None else predicted.n,
-        eligible=0 if promised is None else promised.n,
-        on=on,
-        accuracy=accuracy,
-        promised=None if accuracy is None or gap is None else accuracy + gap,
-        excess=(excess.value or 0.0) if excess is not None else 0.0,
-        low=None if excess is None else excess.low,
-        high=None if excess is None else excess.high,
-        cost=cost,
-    )
+def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[str, Sequence[SwitchStep]]:
+    """The steps of each switch of a source, from before the first week: one that is on then was renewed since."""
+    since = weeks[0].start - 2 * context.config.automation.lease
+    return steps_by_label(context.store.switch_steps(source, since=since))
+
+
+def _shares(
+    context: PageContext, label: str, steps: Mapping[str, Sequence[SwitchStep]], weeks: Sequence[Window]
+) -> list[float]:
+    """The share of each week in which automation of a label was on."""
+    gates, end = context.store.gate_events(), min(weeks[-1].end, context.now)
+    spans = on_spans(steps.get(label, []), steps.get("", []), gates, weeks[0].start, end)
+    return [
+        sum(
+            max(0.0, (min(until, week.end) - max(since, week.start)) / (week.end - week.start))
+            for since, until in spans
+        )
+        for week in weeks
+    ]
+
+
+def work_of(numbers: _Numbers, on: float, price: float) -> Work:
+    """The work of one label in one week, of which automation was ``on`` for a share; ``price`` is of a wrong action."""
+    predicted, automated = numbers.get(("overconfidence", "predicted")), numbers.get(("overconfidence", "automated"))
+    accuracy, excess = numbers.get(("automated_accuracy", "all")), numbers.get(("excess_errors", "all"))
+    eligible = 0.0 if automated is None else float(automated.n)
+    wrong = 0.0 if accuracy is None or accuracy.value is None else on * eligible * (1 - accuracy.value)
+    errors = 0.0 if excess is None else excess.value or 0.0
+    half = 0.0 if excess is None or excess.low is None or excess.high is None else (excess.high - excess.low) / 2
+    avoided = (1 - on) * errors
+    return Work(
+        0.0 if predicted is None else float(predicted.n), eligible, on * eligible, wrong, on * errors, avoided,
+        ((1 - on) * half) ** 2, price * wrong, price * avoided,
+    )  # fmt: skip

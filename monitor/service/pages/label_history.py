@@ -1,0 +1,219 @@
+"""What the history has about one label: read once, for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from monitor.config.model import Rule, SourceConfig
+from monitor.core.baseline import Baseline, References, comparable_versions
+from monitor.core.counts import Counts
+from monitor.core.page_paths import drift_file, drift_path
+from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Verdict, Where, Window
+from monitor.evaluation.baseline_settings import is_about_automated
+from monitor.evaluation.other_thresholds import acting_at, at_present_threshold
+from monitor.evaluation.shift.findings import ShiftFinding, findings
+from monitor.history.readings import COUNTS_REMOVED
+from monitor.metrics.registry import METRICS
+from monitor.report.expected import MEASURED
+from monitor.report.figures.trend import Trend, trend_data
+from monitor.service.pages.base import PageContext
+from monitor.service.problems import ProblemReason, RequestRefused
+
+Series = tuple[str, Where]
+STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"))
+OF_NUMBERS: tuple[Series, ...] = (("rmse", "all"), ("r_squared", "all"), ("interval_coverage", "all"))
+"""The standard metrics of a source of numbers, which has no labels and no scores."""
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class LabelHistory:
+    """What the page reads about one label; each part is read once."""
+
+    context: PageContext
+    subject: Subject
+    windows: Sequence[Window]
+    """Those of the trend, oldest first; the last is the week shown."""
+
+    @property
+    def week(self) -> Window:
+        """The week shown."""
+        return self.windows[-1]
+
+    @property
+    def source(self) -> SourceConfig | None:
+        """Its source in alerts.yaml; None where it was removed."""
+        return self.context.config.sources.get(self.subject.source)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether anything can act from a score: numbers, as of a regression, have none."""
+        return self.source is None or self.source.kind != "regression"
+
+    @property
+    def automate_at(self) -> float:
+        """The score from which the label acts."""
+        return 1.0 if self.source is None else self.source.automate_from(self.subject.label)
+
+    @cached_property
+    def rules(self) -> list[Rule]:
+        """The weekly rules on the label."""
+        source, label = self.source, self.subject.label
+        critical = source is not None and source.is_critical(label)
+        weekly = self.context.config.rules_for("weekly")
+        return [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """All current verdicts, without their details."""
+        starts = [window.start for window in self.windows]
+        return self.context.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        """All estimates of the week shown."""
+        source, label = self.subject.source, self.subject.label
+        return self.context.store.estimates(schedule="weekly", source=source, label=label, window_start=self.week.start)
+
+    @cached_property
+    def baselines(self) -> list[Baseline]:
+        """Every version of its baseline, the newest last."""
+        return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
+
+    @cached_property
+    def comparable(self) -> list[Baseline]:
+        """The versions that the week shown may be compared with, by the settings of the source; the newest last.
+
+        Automated rows are by the present `automate_at`, as in a run; of a source as a whole those of the newest.
+        """
+        if self.source is None or not self._as_pinned:
+            return self._as_pinned
+        if self.subject.label is None:
+            whole = self._newest_of_source.baselines.get(None)
+            return [*self._as_pinned[:-1], *([] if whole is None else [whole])]
+        acts_from, evaluation = self.source.automate_from(self.subject.label), self.context.config.evaluation
+        return [acting_at(each, acts_from, evaluation) for each in self._as_pinned]
+
+    @cached_property
+    def _as_pinned(self) -> list[Baseline]:
+        read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
+        return comparable_versions(self.baselines, self.counts, read_by)
+
+    @cached_property
+    def _newest_of_source(self) -> References:
+        """The newest version of the source as a whole with those of its labels, by the present `automate_at`."""
+        if self.source is None or self.subject.label is not None or not self._as_pinned:
+            return References()
+        newest = self._as_pinned[-1]
+        labels = self.context.store.baselines(self.subject.source, version=newest.version)
+        pinned = References({**{each.label: each for each in labels}, None: newest})
+        return at_present_threshold(pinned, self.source, self.context.config.evaluation)
+
+    @cached_property
+    def trends(self) -> list[Trend]:
+        """The trends of the standard metrics and of those of its rules, where they have a value."""
+        named = [(rule.metric, rule.where) for rule in self.rules]
+        watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
+        series = list(dict.fromkeys((*(STANDARD if self.has_scores else OF_NUMBERS), *watched)))
+        beside = [MEASURED[each] for each in series if each in MEASURED]
+        found = self.context.store.grid_numbers(
+            [window.start for window in self.windows],
+            self.subject.source,
+            [self.subject.label],
+            [*series, *beside],
+            schedule="weekly",
+        )
+        at = {window.start: window for window in self.windows}
+        estimates = [
+            Estimate(
+                self.subject,
+                at[row.window_start],
+                row.metric,
+                row.population,
+                Interval(row.value, row.low, row.high, None),
+                row.n,
+                0.0,
+            )
+            for row in found
+        ]
+        trends = [
+            trend_data(
+                *each, estimates, self.verdicts, windows=self.windows, baseline=self.reference(each), rules=self.rules
+            )
+            for each in series
+        ]
+        return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
+
+    def reference(self, series: Series) -> float | None:
+        """The baseline's value: from the newest verdict that compared with it, else the baseline's textbook value."""
+        metric, where = series
+        if self.baselines and not self.comparable:
+            return None
+        compared = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
+        if compared:
+            return max(compared, key=lambda v: v.window.start).baseline
+        known = METRICS[metric]
+        if is_about_automated(metric, where) and None in self._newest_of_source.not_cut:
+            return None
+        if not self.comparable or known.needs != "counts" or known.rank is not None:
+            return None
+        return known.point(self.comparable[-1].counts.where(where))
+
+    @cached_property
+    def counts(self) -> Counts | None:
+        """The counts of the week shown."""
+        return self._counts(self.week)
+
+    def _counts(self, window: Window) -> Counts | None:
+        found = self.context.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
+        return found if found is not None and found.rows else None
+
+    @property
+    def counts_removed(self) -> bool:
+        """Whether the counts of the week shown were removed because they are old."""
+        reading = self.context.store.load_reading("weekly", self.week.start, self.subject.source)
+        return reading is not None and reading.state == COUNTS_REMOVED
+
+    @cached_property
+    def other(self) -> tuple[str, Counts | None]:
+        """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
+        name = self.context.text("against") or BASELINE
+        if name == BASELINE:
+            return self._baseline()
+        found = next((window for window in self.context.weeks() if window.name == name), None)
+        if found is None:
+            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
+        return name, self._counts(found)
+
+    def _baseline(self) -> tuple[str, Counts | None]:
+        if not self.comparable:
+            return "", None
+        newest = self.comparable[-1]
+        return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
+
+    @cached_property
+    def shifts(self) -> tuple[list[ShiftResult], list[ShiftFinding]]:
+        """Its shift tests of the week shown, and those that found a shift; all tests of its source are one family."""
+        every = self.context.store.shifts("weekly", self.week.start, self.subject.source)
+        found = findings(every, self.context.config.evaluation.false_discovery_rate)
+        return (
+            [shift for shift in every if shift.subject == self.subject],
+            [each for each in found if each.result.subject == self.subject],
+        )
+
+    @property
+    def drift(self) -> str:
+        """The address of the page on features of its source; "" where no run of the week shown kept one."""
+        kept = self.context.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
+        return drift_path(self.subject.source, self.week.name) if kept.is_file() else ""
+
+
+def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
+    """The trend with the estimates before the truth that are drawn beside it."""
+    beside = MEASURED.get((trend.metric, trend.where))
+    if beside is None:
+        return trend
+    found = trend_data(*beside, estimates, (), windows=windows)
+    return trend if found.empty else replace(trend, expected=found.points)
