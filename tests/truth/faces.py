@@ -55,11 +55,6 @@ def forms(value: Any) -> Iterator[str]:
             yield from (share(number), f"{round(number):,}", f"{number:.1f}")
 
 
-def unstored(text: str, row: Any) -> set[str]:
-    """The numbers and dates of a text that are not those of a row."""
-    return set(tokens(text)) - all_forms(leaves(row))
-
-
 def share(value: float) -> str:
     """A share as it is written: with a decimal only where it is small."""
     number = 100 * value
@@ -122,30 +117,38 @@ def refusal(command: str) -> str | None:
 
 
 class _Page(HTMLParser):
-    """The text of a page without its evidence (what is folded, tables, figures), and the data of its links."""
+    """The texts of the stories on a page, without the figures in them: parts of the class "story" or "told"."""
 
-    SKIPPED = frozenset({"script", "style", "svg", "details", "table", "nav", "footer", "form", "select", "time"})
+    STORIES, SKIPPED = frozenset({"story", "told"}), frozenset({"svg", "details", "script"})
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
+        self.texts: list[str] = []
+        self._within: list[str] = []
         self._skipped: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self.SKIPPED:
+        if self._within and tag in self.SKIPPED:
             self._skipped.append(tag)
+        elif self._within and tag == self._within[0]:
+            self._within.append(tag)
+        elif not self._within and self.STORIES & set((dict(attrs).get("class") or "").split()):
+            self._within = [tag]
+            self.texts.append("")
 
     def handle_endtag(self, tag: str) -> None:
         if self._skipped and tag == self._skipped[-1]:
             self._skipped.pop()
+        elif self._within and tag == self._within[-1]:
+            self._within.pop()
 
     def handle_data(self, data: str) -> None:
-        if not self._skipped:
-            self.parts.append(data)
+        if self._within and not self._skipped:
+            self.texts[-1] += data
 
 
-def told_on(html: str) -> str:
-    """The text of a page without its evidence."""
+def told_on(html: str) -> list[str]:
+    """The texts of the stories on a page."""
     page = _Page()
     page.feed(html)
-    return " ".join(" ".join(page.parts).split())
+    return [" ".join(text.split()) for text in page.texts]

@@ -27,6 +27,7 @@ from monitor import run
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.config.load import load_config
+from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.windows import day, week
@@ -163,6 +164,11 @@ def _wide() -> Iterator[None]:
     finally:
         cli.out, cli.err = before
         logging.disable(disabled)
+
+
+def environment_settings() -> Settings:
+    """The settings of the history that is played."""
+    return load_settings(dict(os.environ))
 
 
 def play(planned: Plan, folder: Path, observer: Observer) -> None:
