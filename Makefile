@@ -98,7 +98,6 @@ simulate: install ## the statistical study: coverage, false alarms, power (more 
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quiet $(filter --quick --resume --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds $(filter --quick --write-docs,$(OPTIONS))
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.families $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.newest $(filter --quick --write-docs,$(OPTIONS))
 

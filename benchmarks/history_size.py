@@ -2,7 +2,8 @@
 
 One week and its last day are run with the shipped file, on scores with all decimals (the worst case), and of four and
 two. Copies of both fill the year before, since the size of a window does not depend on its week. What is left after
-pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the table.
+pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the table; ``--ages 10 150`` measures
+the next weekly runs over histories of so many weeks instead.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -26,6 +28,7 @@ from benchmarks.postgres import postgres_url
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh
 from benchmarks.weeks import DAYS, SOURCE, setting, shipped
+from benchmarks.whole_run import server_of, spent_by
 from monitor import run
 from monitor.config.model import Config
 from monitor.config.settings import load_settings
@@ -44,10 +47,12 @@ SEED, ROWS, YEAR = 20260101, 2_000, 52
 GRID = 2.0**40
 CHANNELS = {"web": 0.5, "email": 0.3, "phone": 0.2}
 SHOWN = ("cells", "estimates", "verdicts", "shifts", "switch_events")
-COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts")
+COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts", "diagnoses")
 PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
+AGES_PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+NEXT_RUNS, NEVER = 3, 0.5
 
 
 @dataclass(frozen=True)
@@ -111,10 +116,13 @@ class _Nowhere:
 
 
 def config(case: Case) -> Config:
-    """The shipped file with one source."""
+    """The shipped file with one source. Evidence adds up to nothing: the weeks are copies, and so is their chance."""
     more: dict[str, Any] = {"features": (), "segments": ("channel",) if case.channels else ()}
     source = shipped().sources[SOURCE].model_copy(update=more)
-    return shipped().model_copy(update={"sources": {SOURCE: source}})
+    rules = tuple(
+        rule.model_copy(update={"threshold": NEVER}) if rule.accumulates else rule for rule in shipped().rules
+    )
+    return shipped().model_copy(update={"sources": {SOURCE: source}, "rules": rules})
 
 
 def measured(case: Case) -> dict[str, dict[str, int]]:
@@ -126,10 +134,7 @@ def measured(case: Case) -> dict[str, dict[str, int]]:
         file = Path(folder) / "history.sqlite"
         with Store.from_url(f"sqlite:///{file}") as store:
             week, last_day, rules = _judged(store, case, folder)
-            with closing(sqlite3.connect(file)) as connection:
-                _spread(connection, week, _weeks(week))
-                _spread(connection, last_day, _days(last_day))
-                connection.commit()
+            _fill(file, week, last_day, YEAR)
             found = {"a year": sizes(file)}
             prune(store, rules, week.end + SETTLE)
             found["pruned"] = sizes(file)
@@ -140,28 +145,31 @@ def measured(case: Case) -> dict[str, dict[str, int]]:
 
 def _judged(store: Store, case: Case, folder: str) -> tuple[Window, Window, Config]:
     """Run a day and its week. Returns both windows and the configuration."""
-    populations, rng = {each.name: each for each in LABELS}, np.random.default_rng(SEED)
-    scene = setting(list(populations.values()), ROWS, 1, rng)
+    scene = setting(LABELS, ROWS, 1, np.random.default_rng(SEED))
     (week,) = scene.windows
     last_day = windows.previous(windows.containing("daily", week.end, scene.config.zone), scene.config.zone)
     store.save_baselines(list(scene.baselines.values()))
-    settings = load_settings({"CALMON_WAREHOUSE_URL": "duckdb:///unused.duckdb", "CALMON_REPORT_DIR": folder})
-    warehouse = cast("Warehouse", _Made(case, populations))
     rules = config(case)
-    monitor = Monitor(rules, settings, warehouse, store, _Nowhere(), lambda: week.end + SETTLE)
-    for label in populations:
-        operate(store, rules, SwitchChange(SOURCE, label, True, "ana", "the first day"), lambda: week.start)
+    for label in LABELS:
+        operate(store, rules, SwitchChange(SOURCE, label.name, True, "ana", "the first day"), lambda: week.start)
     for window in (last_day, week):
-        run.run_window(monitor, window, act="auto")
+        _run(store, case, folder, window)
     return week, last_day, rules
 
 
-def _weeks(week: Window) -> list[Window]:
-    return windows.before(week, YEAR - 1, shipped().zone)
+def _run(store: Store, case: Case, folder: str, window: Window) -> None:
+    settings = load_settings({"CALMON_WAREHOUSE_URL": "duckdb:///unused.duckdb", "CALMON_REPORT_DIR": folder})
+    warehouse = cast("Warehouse", _Made(case, {each.name: each for each in LABELS}))
+    monitor = Monitor(config(case), settings, warehouse, store, _Nowhere(), lambda: window.end + SETTLE)
+    run.run_window(monitor, window, act="auto")
 
 
-def _days(day: Window) -> list[Window]:
-    return windows.before(day, YEAR * DAYS, shipped().zone)
+def _fill(file: Path, week: Window, last_day: Window, weeks: int) -> None:
+    """Copy a week and its last day to all of ``weeks`` weeks that end with it."""
+    with closing(sqlite3.connect(file)) as connection:
+        _spread(connection, week, windows.before(week, weeks - 1, shipped().zone))
+        _spread(connection, last_day, windows.before(last_day, weeks * DAYS, shipped().zone))
+        connection.commit()
 
 
 def _spread(connection: sqlite3.Connection, window: Window, past: Sequence[Window]) -> None:
@@ -224,6 +232,68 @@ def size_in_postgresql(file: Path, url: str) -> int:
     return int(found)
 
 
+# --- what a run costs over an old history
+
+
+def aged(weeks: int) -> dict[str, float]:
+    """By engine, the processor seconds of a weekly run over a pruned history of so many weeks, its server's included.
+
+    The median of three weeks that follow.
+    """
+    case = Case(decimals=2)
+    with tempfile.TemporaryDirectory() as folder, postgres_url() as url:
+        file = Path(folder) / "history.sqlite"
+        with Store.from_url(f"sqlite:///{file}") as store:
+            week, last_day, rules = _judged(store, case, folder)
+            _fill(file, week, last_day, weeks)
+            prune(store, rules, week.end + SETTLE)
+        size_in_postgresql(file, url)
+        _count_on(url)
+        server = server_of(url.replace("postgresql+psycopg", "postgresql"))
+        found = {}
+        for engine, address in (("sqlite", f"sqlite:///{file}"), (POSTGRESQL, url)):
+            with Store.from_url(address) as store:
+                found[engine] = float(np.median(_next_runs(store, case, folder, week, server)))
+    return found
+
+
+def _count_on(url: str) -> None:
+    """Let PostgreSQL number new rows after the copied ones."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for table, column in (("switch_events", "id"), ("publications", "sequence")):
+            connection.exec_driver_sql(
+                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "
+                f"(SELECT coalesce(max({column}), 1) FROM {table}))"
+            )
+    engine.dispose()
+
+
+def _next_runs(store: Store, case: Case, folder: str, week: Window, server: int) -> list[float]:
+    spent = []
+    for _ in range(NEXT_RUNS):
+        week = windows.following(week, shipped().zone)
+        before = time.process_time() + spent_by(server)
+        _run(store, case, folder, week)
+        spent.append(time.process_time() + spent_by(server) - before)
+    return spent
+
+
+def age_table(ages: Sequence[int]) -> Table:
+    """The table of a weekly run's cost by the age of the history; each age is measured in its own process."""
+    costs = {weeks: fresh(aged, weeks) for weeks in ages}
+    rows = tuple(
+        (str(weeks), *(f"{cost[engine]:.2f}" for engine in ("sqlite", POSTGRESQL))) for weeks, cost in costs.items()
+    )
+    note = (
+        "Reading the warehouse is left out, the server is not. The history has weeks and days; medians of three runs."
+    )
+    heads = ("weeks of history", "SQLite", "PostgreSQL")
+    return Table(
+        "Processor seconds of one weekly run of 20 labels, by the age of the history", heads, rows, (note,), texts=0
+    )
+
+
 def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     """The line of a case: MB of the file, and of the largest tables after pruning."""
     scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
@@ -251,7 +321,15 @@ def main() -> None:
     """Print the table, or write it into docs/operations.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")
+    parser.add_argument("--ages", type=int, nargs="+", help="What a weekly run costs over histories of so many weeks.")
     options = parser.parse_args()
+    if options.ages:
+        ages = age_table(options.ages)
+        ages.show(console())
+        if options.write_docs:
+            command = f"python -m benchmarks.history_size --ages {' '.join(map(str, options.ages))} --write-docs"
+            write_between(AGES_PAGE, "history-ages", f"Made by `{command}`.\n\n{ages.markdown()}")
+        return
     found = table(CASES)
     found.show(console())
     if options.write_docs:

@@ -175,16 +175,18 @@ def _plain(value: object) -> str:
 def pruned_document(found: Pruned) -> dict[str, Any]:
     """The JSON document of `calmon db prune`."""
     removed = asdict(found.removed) | {"dry_run": found.dry_run, "shrunk": found.shrunk, "in_the_way": found.in_the_way}
-    spans = {"details_from": found.keep.details_from, "counts_from": dict(found.keep.counts_from)}
+    spans = {"details_from": dict(found.keep.details_from), "counts_from": dict(found.keep.counts_from)}
     return removed | {"bytes_before": found.before, "bytes_after": found.after} | spans
 
 
 def pruned_lines(found: Pruned, zone: tzinfo) -> Iterator[str]:
     """The lines that `calmon db prune` prints; dates are those of ``zone``, in which windows begin."""
     keep, removed = found.keep, found.removed
-    starts = ", ".join(f"{schedule} {start.astimezone(zone):%Y-%m-%d}" for schedule, start in keep.counts_from.items())
-    details = f"{keep.details_from.astimezone(zone):%Y-%m-%d}"
-    yield f"details are kept of windows from {details} on, counts of those from: {starts}"
+    details, counts = (
+        ", ".join(f"{schedule} {start.astimezone(zone):%Y-%m-%d}" for schedule, start in starts.items())
+        for starts in (keep.details_from, keep.counts_from)
+    )
+    yield f"details are kept of windows from: {details}; counts of those from: {counts}"
     verb = "would be removed" if found.dry_run else "removed"
     what = {
         f"counts of labels ({removed.bytes_of_counts / 2**20:,.1f} MiB)": removed.counts,

@@ -98,8 +98,9 @@ def history(
             verdicts = store.verdicts(schedule=schedule, source=source)
         else:
             verdicts = store.verdicts_at(schedule, at, source=source)
-        until = store.removed_until()
-    if until is not None and metric not in CONTRACT and span.reaches(until):
+        until = store.removed_until(schedule)
+    is_kept = metric in CONTRACT and schedule == "weekly"
+    if until is not None and not is_kept and span.reaches(until):
         _say_what_may_be_removed(metric, found, until)
     nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
     _write_history(found, verdicts, format, output, requested=span.requested, nothing=nothing)

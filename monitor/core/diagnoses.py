@@ -192,23 +192,26 @@ class Diagnosis:
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """A diagnosis as plain data, without its source, label and window."""
-    kept = asdict(diagnosis)
-    return {name: value for name, value in kept.items() if name not in ("source", "label", "window")}
+    """A diagnosis as plain data, without its source, label and window, and without what says nothing."""
+    usual = asdict(Diagnosis(diagnosis.source, diagnosis.label, diagnosis.window, diagnosis.state))
+    kept = {name: value for name, value in asdict(diagnosis).items() if value != usual[name]}
+    if "notes" in kept:
+        kept["notes"] = {name: value for name, value in kept["notes"].items() if value != usual["notes"][name]}
+    return {"state": diagnosis.state, **kept}
 
 
 def from_json(source: str, label: str | None, window: Window, kept: Mapping[str, Any]) -> Diagnosis:
     """The diagnosis that :func:`as_json` wrote."""
 
     def record(name: str, kind: Any) -> Any:
-        value = kept[name]
+        value = kept.get(name)
         return None if value is None else kind(**value) if isinstance(value, Mapping) else kind(value)
 
-    notes = {name: _tuples(value) for name, value in kept["notes"].items()}
+    notes = {name: _tuples(value) for name, value in kept.get("notes", {}).items()}
     return Diagnosis(
         source, label, window, DiagnosisState(kept["state"]), record("problem", LabelProblem), record("since", Since),
-        kept["found"], record("cost", Cost), record("segment", _tuples), record("cause", LikelyCause),
-        record("advice", NextStep), record("reason", NotTold), tuple(kept["because"]), Notes(**notes),
+        kept.get("found", ""), record("cost", Cost), record("segment", _tuples), record("cause", LikelyCause),
+        record("advice", NextStep), record("reason", NotTold), tuple(kept.get("because", ())), Notes(**notes),
     )  # fmt: skip
 
 

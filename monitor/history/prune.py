@@ -44,17 +44,17 @@ PRUNED_NOTE = "history pruned"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What stays. Counts are removed from windows that begin before ``counts_from`` of their schedule.
+    """What stays, by schedule. Counts are removed from windows that begin before ``counts_from``.
 
     From windows that begin before ``details_from``, these are removed: estimates whose metric is not in ``metrics``
     (for segments: ``of_segments``), shift tests that are not in ``tests``, and examples of rejected rows.
     """
 
-    details_from: datetime
+    details_from: Mapping[Schedule, datetime]
     counts_from: Mapping[Schedule, datetime]
-    metrics: frozenset[str]
-    of_segments: frozenset[str]
-    tests: frozenset[str]
+    metrics: Mapping[Schedule, frozenset[str]]
+    of_segments: Mapping[Schedule, frozenset[str]]
+    tests: Mapping[Schedule, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,11 @@ class Removed:
         return Removed(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-def judged_measures(connection: Connection) -> frozenset[str]:
-    """Every metric and test that a stored verdict is about."""
-    return frozenset(connection.execute(select(tables.verdicts.c.metric).distinct()).scalars())
+def judged_measures(connection: Connection, schedule: Schedule) -> frozenset[str]:
+    """Every metric and test that a stored verdict on windows of a schedule is about."""
+    table = tables.verdicts
+    statement = select(table.c.metric).where(table.c.schedule == schedule).distinct()
+    return frozenset(connection.execute(statement).scalars())
 
 
 def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule, datetime]]:
@@ -128,10 +130,10 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     connection.execute(
         _of_window(update(tables.quality), tables.quality, start, where[tables.quality]).values(examples=[])
     )
-    until = removed_until(connection)
-    if start < keep.details_from:
+    until = {each: removed_until(connection, each) for each in SCHEDULES}
+    if start < keep.details_from[schedule]:
         _shorten_former(connection, schedule, start, keep)
-        until = max(start, until or start)
+        until[schedule] = max(start, until[schedule] or start)
     loose = loose_bytes(connection) + found.bytes
     notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
     return found
@@ -150,16 +152,16 @@ def note_shrunk(connection: Connection) -> None:
         notes.put(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
 
 
-def removed_until(connection: Connection) -> datetime | None:
+def removed_until(connection: Connection, schedule: Schedule) -> datetime | None:
     """The start of the newest window whose details (not only counts) were removed; None if none were."""
     note = notes.read(connection).get(PRUNED_NOTE)
-    until = None if note is None else note.detail["until"]
+    until = None if note is None else note.detail["until"][schedule]
     return None if until is None else datetime.fromisoformat(until)
 
 
 def is_removed(connection: Connection, window: Window) -> bool:
     """Whether details of a window were removed, and a source of it was not evaluated again since."""
-    note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection)
+    note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection, window.schedule)
     if note is None or until is None or window.start > until:
         return False
     ends = [run["finished_at"] for run in evaluations.runs_of(connection, window).values()]
@@ -169,18 +171,19 @@ def is_removed(connection: Connection, window: Window) -> bool:
 def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """The tables to prune, each with the condition of the rows that are removed or emptied."""
     counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
+    details = keep.details_from[schedule]
     yield tables.cells, _before(tables.cells, schedule, keep.counts_from[schedule])
     yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.segments.is_not(None))
-    yield estimates, and_(_before(estimates, schedule, keep.details_from), _is_not_judged(estimates, keep))
-    yield shifts, and_(_before(shifts, schedule, keep.details_from), shifts.c.test.not_in(sorted(keep.tests)))
+    yield estimates, and_(_before(estimates, schedule, details), _is_not_judged(estimates, schedule, keep))
+    yield shifts, and_(_before(shifts, schedule, details), shifts.c.test.not_in(sorted(keep.tests[schedule])))
     shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
-    yield quality, and_(_before(quality, schedule, keep.details_from), shown)
+    yield quality, and_(_before(quality, schedule, details), shown)
 
 
-def _is_not_judged(table: Table, keep: Retention) -> ColumnElement[bool]:
+def _is_not_judged(table: Table, schedule: Schedule, keep: Retention) -> ColumnElement[bool]:
     """The condition for estimates that no rule judges."""
-    of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics)))
-    return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments))))
+    of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics[schedule])))
+    return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments[schedule]))))
 
 
 def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:
@@ -193,12 +196,12 @@ def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnE
 
 def _shorten_former(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> None:
     """Remove the same metrics from the estimates of before late truths; the rest still shows what was known then."""
-    table = tables.restatements
+    table, metrics, of_segments = tables.restatements, keep.metrics[schedule], keep.of_segments[schedule]
     is_window = (table.c.schedule == schedule, table.c.window_start == start)
     for source, at, kept in connection.execute(
         select(table.c.source, table.c.restated_at, table.c.estimates).where(*is_window)
     ):
-        left = [row for row in kept if row["metric"] in (keep.of_segments if row["segment"] else keep.metrics)]
+        left = [row for row in kept if row["metric"] in (of_segments if row["segment"] else metrics)]
         if len(left) < len(kept):
             this = (*is_window, table.c.source == source, table.c.restated_at == at)
             connection.execute(update(table).where(*this).values(estimates=left))

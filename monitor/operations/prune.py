@@ -9,7 +9,7 @@ from datetime import datetime
 from monitor.alerting.health.issues import FAILED_NOTE
 from monitor.config.model import Config
 from monitor.core import windows
-from monitor.core.records import Window
+from monitor.core.records import SCHEDULES, Window
 from monitor.evaluation.baseline_checks import AROUND
 from monitor.history.errors import StoreUnreachable
 from monitor.history.prune import Removed, Retention
@@ -40,19 +40,23 @@ class Pruned:
 
 
 def retention(store: Store, config: Config, now: datetime) -> Retention:
-    """What is kept: metrics of the contract, of present rules and of stored verdicts, and counts that runs may need.
+    """What is kept: metrics of present rules and of stored verdicts, of weeks the contract's, and counts runs may need.
 
     Weeks are counted back from the last ready one.
     """
-    named = {rule.measure for rule in config.rules} | store.judged_measures()
-    details, days = config.history.keep_details, config.history.keep_day_counts
-    weeks = max(details, WEEKS_OF_COUNTS, config.baseline.weeks + AROUND)
+    named = {each: {r.measure for r in config.rules_for(each)} | store.judged_measures(each) for each in SCHEDULES}
+    details = _before(config, now, config.history.keep_details).start
+    days = _before(config, now, config.history.keep_day_counts).start
+    weeks = max(config.history.keep_details, WEEKS_OF_COUNTS, config.baseline.weeks + AROUND)
     return Retention(
-        details_from=_before(config, now, details).start,
-        counts_from={"weekly": _before(config, now, weeks).start, "daily": _before(config, now, days).start},
-        metrics=frozenset({*CONTRACT, *named}),
-        of_segments=frozenset(rule.measure for rule in config.rules if rule.scope == "segments"),
-        tests=frozenset(named),
+        details_from={"weekly": details, "daily": days},
+        counts_from={"weekly": _before(config, now, weeks).start, "daily": days},
+        metrics={"weekly": frozenset({*CONTRACT, *named["weekly"]}), "daily": frozenset(named["daily"])},
+        of_segments={
+            each: frozenset(rule.measure for rule in config.rules_for(each) if rule.scope == "segments")
+            for each in SCHEDULES
+        },
+        tests={each: frozenset(measures) for each, measures in named.items()},
     )
 
 

@@ -19,7 +19,7 @@ from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
-from monitor.core.records import Subject, Window
+from monitor.core.records import Schedule, Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, tables
 from monitor.history.connect import open_engine, store_url
@@ -74,7 +74,9 @@ def opened(judged: World, url: str, now: datetime) -> Iterator[Monitor]:
 def content(url: str) -> dict[str, list[Any]]:
     """Every row of the tables of which nothing is ever removed, and what is left of the others for good."""
     estimates, counts = tables.estimates, tables.counts
-    kept = sa.select(estimates).where(estimates.c.segment == "", estimates.c.metric.in_(CONTRACT))
+    kept = sa.select(estimates).where(
+        estimates.c.schedule == "weekly", estimates.c.segment == "", estimates.c.metric.in_(CONTRACT)
+    )
     promises = sa.select(*(c for c in counts.c if c.name != "segments"))
     asked = {each.name: sa.select(each) for each in KEPT_FOR_GOOD} | {"estimates": kept, "counts": promises}
     asked["verdicts"] = sa.select(tables.verdicts)
@@ -100,7 +102,7 @@ def rows_of(url: str, query: str) -> Any:
 def test_nothing_is_removed_while_it_is_young(judged: World, url: str) -> None:
     with Store.from_url(url) as store:
         assert prune(store, RULES, SOON).removed == Removed()
-        assert store.removed_until() is None
+        assert store.removed_until("weekly") is None
 
 
 def test_what_is_old_goes_once_and_what_people_decided_by_stays(
@@ -111,7 +113,7 @@ def test_what_is_old_goes_once_and_what_people_decided_by_stays(
     with Store.from_url(url) as store:
         past = promised(store)
         asked = prune(store, RULES, LATER, dry_run=True)
-        assert store.removed_until() is None
+        assert store.removed_until("weekly") is None
         assert rows_of(url, "SELECT count(*) FROM cells") > 0
         done = prune(store, RULES, LATER)
         assert done.removed == asked.removed
@@ -140,18 +142,22 @@ def test_weeks_keep_their_counts_for_a_replay_of_a_year(judged: World, url: str)
         assert store.is_removed(JUDGED[0])
 
 
-def test_counts_of_days_go_before_details_do_and_nothing_else_counts_as_removed(judged: World, url: str) -> None:
+def test_days_go_before_weeks_do_and_keep_what_their_rules_judge(judged: World, url: str) -> None:
     between = SOON + timedelta(weeks=14)  # older than keep_day_counts, younger than keep_details
     with Store.from_url(url) as store:
         estimates = store.estimates(segments=True)
+        asked = {r.measure for r in RULES.rules_for("daily")} | {
+            v.metric for v in store.verdicts(schedule="daily", source="tickets")
+        }
         removed = prune(store, RULES, between).removed
-        assert removed.counts > 0
-        assert (removed.estimates, removed.shift_tests, removed.examples) == (0, 0, 0)
+        assert min(removed.counts, removed.estimates) > 0
+        kept = [e for e in estimates if e.window.schedule == "weekly" or (e.metric in asked and not e.subject.segment)]
         reading = store.load_reading("daily", JUDGED[2].start, "tickets")
         assert reading is not None
         assert reading.state == COUNTS_REMOVED
-        assert store.estimates(segments=True) == estimates
-        assert (store.removed_until(), any(store.is_removed(window) for window in JUDGED)) == (None, False)
+        assert store.estimates(segments=True) == kept
+        assert (store.removed_until("weekly"), store.removed_until("daily")) == (None, JUDGED[2].start)
+        assert [store.is_removed(window) for window in JUDGED] == [False, False, True]
         longer = RULES.model_copy(update={"history": HistoryConfig(keep_day_counts=26)})
         assert retention(store, longer, between).counts_from["daily"] < JUDGED[2].start
 
@@ -174,7 +180,7 @@ def test_ended_at_any_window_it_leaves_whole_ones_and_goes_on(judged: World, url
         with pytest.raises(_Killed):
             prune(store, RULES, LATER, progress=die)
         assert store.windows_due(keep) == due[2:]
-        assert store.removed_until() == due[1][1]
+        assert [store.removed_until(schedule) for schedule in ("weekly", "daily")] == [due[1][1], None]
         halves = "SELECT count(*) FROM cells c JOIN counts n ON n.schedule = c.schedule AND " \
                  "n.window_start = c.window_start WHERE n.label <> '' AND n.segments IS NULL"  # fmt: skip
         assert rows_of(url, halves) == 0
@@ -225,7 +231,7 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
 
     would = json.loads(calmon("--dry-run", "--json"))
     assert (would["dry_run"], would["bytes_before"]) == (True, would["bytes_after"])
-    starts = [would["details_from"], *would["counts_from"].values()]
+    starts = [*would["details_from"].values(), *would["counts_from"].values()]
     assert [datetime.fromisoformat(each).isoformat() for each in starts] == starts
     counts = f"{would['windows']:,} windows: {would['counts']:,} counts of labels"
     assert f"\nwould be removed, of {counts}" in calmon("--dry-run")
@@ -246,10 +252,11 @@ def test_a_history_that_is_not_there_is_one_plain_error(judged: World, tmp_path:
 def test_dates_are_those_of_the_zone_in_which_windows_begin() -> None:
     """A week in India begins on Sunday by UTC."""
     monday = week("2026-W46", ZoneInfo("Asia/Kolkata")).start
-    keep = Retention(monday, {"weekly": monday, "daily": monday}, frozenset(), frozenset(), frozenset())
+    starts: dict[Schedule, datetime] = {"weekly": monday, "daily": monday}
+    keep = Retention(starts, starts, {}, {}, {})
     found = Pruned(Removed(), keep, dry_run=True, before=0, after=0)
     line = next(database.pruned_lines(found, ZoneInfo("Asia/Kolkata")))
-    assert line.count("2026-11-09") == 3
+    assert line.count("2026-11-09") == 4
 
 
 def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_path: Path) -> None:
@@ -265,7 +272,7 @@ def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_pa
     assert said("--metric", "precision") == ""
     with opened(judged, url, LATER) as monitor:
         prune(monitor.store, RULES, LATER)
-        until = monitor.store.removed_until()
+        until = monitor.store.removed_until("weekly")
     assert until is not None
     began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
     words = f"No estimate of precision {began}: `calmon db prune` may have removed it."

@@ -191,7 +191,7 @@ def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
 
 def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide, segment: object) -> list[str]:
     """The weeks of both sides whose estimates of segments were removed, where segments are compared."""
-    until = reader.context.store.removed_until()
+    until = reader.context.store.removed_until("weekly")
     sides = [side for side in (a, b) if segment or (side.kind == "version" and reader.has_versions)]
     found = {w for side in sides for w in side.windows if until is not None and w.start <= until}
     return [window.name for window in sorted(found) if reader.context.store.is_removed(window)]

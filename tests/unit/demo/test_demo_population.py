@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, SOURCES, WEEKS, Planted, planted_on, true_probability
-from tests.fakes.demo_truth import population, truth
+from tests.fakes.demo_truth import truth
 
 EVERY_LABEL = [(source, label) for source, spec in SOURCES.items() for label in spec.labels]
 UNPLANTED = [name for name in EVERY_LABEL if planted_on(*name) is None]
@@ -67,23 +67,3 @@ def test_the_change_in_one_channel_leaves_the_other_alone() -> None:
     np.testing.assert_array_equal(before["email"], after["email"])
     high = (scores >= 0.7) & (scores <= 0.95)
     assert (after["web"][high] < before["web"][high] - 0.2).all()
-
-
-@pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
-def test_true_probabilities_are_probabilities_at_every_score(source: str, label: str) -> None:
-    for week in (0, 1, 13, WEEKS):
-        for channel in SOURCES[source].channels:
-            found = true_probability(source, label, week, np.linspace(0, 1, 10_001), channel)
-            assert ((found >= 0) & (found <= 1)).all()
-
-
-def test_without_a_channel_the_true_probability_is_the_mean_over_the_channels() -> None:
-    parts = [
-        share * true_probability("mail", "complaint", 20, 0.9, name) for name, share in SOURCES["mail"].channels.items()
-    ]
-    assert true_probability("mail", "complaint", 20, 0.9) == pytest.approx(sum(parts), abs=1e-15)
-
-
-def test_the_truth_hardly_depends_on_the_fineness_of_the_population() -> None:
-    coarse, fine = (population("tickets", "login", 1, points) for points in (20_000, 80_000))
-    assert coarse.positives / coarse.rows == pytest.approx(fine.positives / fine.rows, abs=1e-4)
