@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 from scipy import stats
+from scipy.spatial import distance
 
 from monitor.core import windows
 from monitor.core.records import ShiftResult, Subject
@@ -37,6 +38,23 @@ def found(current: pd.DataFrame, reference: pd.DataFrame, html: Path | None = No
     results = feature_drift("mail", WINDOW, current, reference, html=html)
     assert {r.subject for r in results} == {Subject("mail", None)}
     return {f"{r.test} {r.column}": r for r in results}
+
+
+def test_a_category_is_measured_by_the_jensen_shannon_distance_of_scipy() -> None:
+    current, reference = sample(1, 2_000, 0.4), sample(2, 3_000, 0.1)
+    result = found(current, reference)["evidently:jensenshannon language"]
+    shares = [frame["language"].value_counts(normalize=True)[["en", "es"]] for frame in (current, reference)]
+    assert result.statistic == pytest.approx(distance.jensenshannon(*shares), abs=1e-9)
+    assert result.p_value is None
+    assert result.detail == {"drifted": True, "method": "jensenshannon", "threshold": 0.1}
+
+
+def test_a_number_is_measured_in_standard_deviations_of_the_reference() -> None:
+    current, reference = sample(1, 2_000), sample(2, 3_000)
+    result = found(current, reference)["evidently:wasserstein body_length"]
+    theirs = stats.wasserstein_distance(current["body_length"], reference["body_length"])
+    assert result.statistic == pytest.approx(theirs / np.std(reference["body_length"]), rel=1e-9)
+    assert result.detail["drifted"] is False
 
 
 def test_the_same_samples_give_the_same_results() -> None:

@@ -253,6 +253,14 @@ def test_p_values_fall_as_the_evidence_grows() -> None:
         assert all(later >= before - 1e-12 for before, later in pairwise(p)), p
 
 
+def test_the_same_increase_has_a_smaller_p_value_with_more_rows() -> None:
+    baseline = table([30_000] * 4, [0.15, 0.35, 0.55, 0.75], [0.13, 0.33, 0.53, 0.73])
+    windows = [growing(rows)[4] for rows in (100, 300, 1000, 3000)]
+    for p_of in (ece_increase_p, mce_increase_p):
+        p = [p_of(window, baseline) for window in windows]
+        assert all(later < before for before, later in pairwise(p)), p
+
+
 def test_bins_with_nearly_the_largest_gap_are_taken_to_have_it() -> None:
     """Common gaps: the pooled ones, one standard error larger, up to the debiased largest one."""
     n0, n1, score = 18_000, 2_000, [0.3, 0.5, 0.7]

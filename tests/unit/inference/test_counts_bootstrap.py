@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
-from monitor.core.counts import Counts, Floats, counts_from_rows
+from monitor.core.counts import Counts, Floats, counts_from_groups, counts_from_rows
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.metrics.groups import Core, Groups, groups_of, number
 from tests.fakes.standard_errors import moments
@@ -52,6 +53,16 @@ def by_prediction(counts: Counts) -> Counts:
 def known(found: Spread | None) -> Spread:
     assert found is not None
     return found
+
+
+def test_the_spread_of_an_area_is_delong_s() -> None:
+    score, truth = rows(1, 1500)
+    counts = counts_from_rows(score, truth)
+    found = known(bootstrap(counts, area, np.random.default_rng(0), resamples=4000))
+    expected = moments("roc_auc", counts)
+    assert expected is not None
+    assert found.value == pytest.approx(roc_auc_score(truth, score), abs=1e-12)
+    assert found.se == pytest.approx(expected.se, rel=4 / np.sqrt(2 * 4000))  # 4 standard errors of a deviation
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -154,6 +165,23 @@ def test_draws_that_are_mostly_undefined_conclude_nothing() -> None:
     found = spread_of(4.5, np.array([*range(10), np.nan]))
     assert found is not None
     assert (found.se, found.skew) == pytest.approx((np.std(range(10), ddof=1), 0.0), abs=1e-12)
+
+
+def test_the_cost_does_not_depend_on_the_number_of_rows() -> None:
+    def seconds(times: int) -> float:
+        n = np.array([times] * 100)
+        sums = dict.fromkeys(("ws", "wy", "wsy", "ws2"), n * 0.5)
+        counts = counts_from_groups(
+            {"cell": np.arange(100), "predicted": n > 0, "automated": n > 0, "n": n, "w": n, "w2": n, **sums},
+            score_is="probability_of_label",
+        )
+        start = time.process_time()
+        bootstrap(counts, area, np.random.default_rng(15), resamples=2000)
+        return time.process_time() - start
+
+    seconds(10)
+    few, many = (min(seconds(times) for _ in range(5)) for times in (1_000, 1_000_000_000))
+    assert many < 3 * few
 
 
 def test_any_function_of_counts_can_be_asked_for_such_as_average_precision() -> None:

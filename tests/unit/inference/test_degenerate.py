@@ -7,7 +7,7 @@ import pytest
 
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
-from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
+from monitor.inference.intervals import Form, MceInterval, breaching_bins, ece_intervals, mce_intervals
 from tests.fakes.one_table import mce_interval
 
 FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
@@ -83,6 +83,18 @@ def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str) ->
     assert high > 0
     assert found.worst_n > 0
     assert low - 1e-9 <= abs(found.worst_gap) <= high + 1e-9
+
+
+def test_extremes_asked_together_answer_as_each_alone() -> None:
+    tables = list(EXTREMES.values())
+    for form in FORMS:
+        together = ece_intervals(tables, [np.random.default_rng(7) for _ in tables], form=form, resamples=200)
+        alone = [ece(table, form, resamples=200) for table in tables]
+        np.testing.assert_allclose([numbers(found) for found in together], alone, atol=1e-12)
+    both: list[list[MceInterval]] = [mce_intervals(tables), [mce_interval(table) for table in tables]]
+    np.testing.assert_allclose(*([numbers(found.interval) for found in part] for part in both), atol=1e-8)
+    named = [[(found.worst, found.worst_range, found.worst_n) for found in part] for part in both]
+    assert named[0] == named[1]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
+from monitor.inference import detectability, maximum_change
+from monitor.inference.maximum_change import for_planning, together
+from monitor.inference.search import PRECISION, Chance
 from tests.fakes.one_table import (
     ece_increase_detectable,
     ece_increase_p,
@@ -19,6 +22,7 @@ from tests.fakes.one_table import (
     mce_increase_p,
     mce_level_detectable,
     mce_level_p,
+    unchanged,
 )
 
 RATE = 0.01
@@ -32,11 +36,32 @@ def table(rows: int, rate: np.ndarray) -> BinCounts:
     return BinCounts(UPPER, n, w, w * SCORE, w * rate, w)
 
 
+def increase_power(
+    test: Callable[[BinCounts, BinCounts], float], rate0: np.ndarray, rate1: np.ndarray, repeats: int = 200
+) -> float:
+    """How often an increase from 4,000 to 400 rows a bin is seen, both windows drawn."""
+    rng = np.random.default_rng(12)
+    p = [
+        test(table(400, rng.binomial(400, rate1) / 400), table(4000, rng.binomial(4000, rate0) / 4000))
+        for _ in range(repeats)
+    ]
+    return float(np.mean(np.array(p) <= RATE))
+
+
 def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray, repeats: int = 300) -> float:
     """How often ``test`` gives p <= RATE for windows drawn with these hit rates."""
     rng = np.random.default_rng(11)
     p = [test(table(rows, rng.binomial(rows, rate) / rows)) for _ in range(repeats)]
     return float(np.mean([value is not None and value <= RATE for value in p]))
+
+
+def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
+    gaps = np.array([0.03, -0.03, 0.03, -0.03, 0.03])
+    baseline, window = table(4000, SCORE + gaps), table(400, SCORE + gaps)
+    rise = ece_increase_detectable(window, baseline, rate=RATE)
+    assert rise is not None
+    risen = SCORE + gaps + np.sign(gaps) * rise
+    assert increase_power(ece_increase_p, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
 
 
 @pytest.mark.parametrize("rows", [200, 2000])
@@ -52,6 +77,15 @@ def test_a_detectable_distance_below_a_level_of_ece_is_seen_in_four_of_five_wind
     assert distance is not None
     seen = power(lambda drawn: ece_level_p(drawn, 0.08, side="below"), 1000, SCORE + 0.08 - distance)
     assert seen == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -> None:
+    baseline, window = table(4000, SCORE), table(400, SCORE)
+    rise = mce_increase_detectable(window, baseline, rate=RATE)
+    assert rise is not None
+    risen = SCORE.copy()
+    risen[1] += rise
+    assert increase_power(mce_increase_p, SCORE, risen) == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
@@ -116,6 +150,39 @@ def test_what_is_more_than_was_asked_within_is_none_and_all_else_is_the_same(see
         # what is hardly more may be told or not: None says that it is surely more
         assert all(sees(within=free - less) in (None, free) for less in (0.001, 0.002))
         assert sees(within=0.6 * free) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_critical_change_of_mce_is_the_smallest_one_to_the_precision_of_the_search(seed: int) -> None:
+    null = together([for_planning(unchanged(*some_tables(seed)), RATE)])
+    for guess in (0.0, 2.2 * float(null.noise[0]), 0.9):
+        critical = null.critical(RATE, np.array([guess]))
+        assert null.p_values(critical)[0] <= RATE < null.p_values(critical - 1.001 * PRECISION)[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_detectable_rise_of_mce_is_that_of_halving_to_the_precision_of_the_search(seed: int) -> None:
+    window, baseline = some_tables(seed)
+    found = mce_increase_detectable(window, baseline, rate=RATE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detectability, "smallest_of_each", halved)
+        patch.setattr(maximum_change, "smallest_of_each", halved)
+        exact = mce_increase_detectable(window, baseline, rate=RATE)
+    assert found is not None
+    assert exact is not None
+    assert exact - 1e-8 <= found <= exact + 1.001 * PRECISION
+
+
+def halved(chance: Chance, target: float, most: np.ndarray, *_: np.ndarray, **__: float) -> np.ndarray:
+    """The same as `smallest_of_each`, by halving alone, to 1e-9."""
+    every = np.arange(len(most))
+    low, high = np.zeros(len(most)), most.copy()
+    found = (most >= 0) & (chance(np.maximum(most, 0.0), every) >= target)
+    while (high - low).max() > 1e-9:
+        middle = (low + high) / 2
+        reached = chance(middle, every) >= target
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(found, high, np.nan)
 
 
 def detectables(rows: int) -> list[float | None]:

@@ -11,15 +11,23 @@ from scipy.optimize import brentq
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
+from monitor.inference.binomial import absolute_moments, whole
 from monitor.inference.gaps import (
+    GapTables,
     analytic_limits,
+    exact_moments,
+    hypothetical,
     moments,
+    position_of,
+    realised,
     stack,
+    start_of,
     tail,
 )
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals
-from monitor.inference.maximum import clopper_pearson, stays_within
+from monitor.inference.maximum import clopper_pearson, point, points, stays_within
 from monitor.inference.merging import merge_thin
+from monitor.inference.resampling import Resampling, latin_hypercube
 from tests.fakes.one_table import mce_interval
 
 CELLS = 10_000
@@ -98,6 +106,39 @@ def test_the_analytic_limits_are_where_a_brute_force_simulation_says() -> None:
     assert share_beyond(high[0]) > 0.97  # the larger of two paths
 
 
+@pytest.mark.parametrize(
+    ("n", "rate"), [(7, 0.3), (40, 0.02), (40, 0.98), (180, 0.5), (60_000, 0.9995), (5, 1.0), (5, 0.0)]
+)
+def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: int, rate: float) -> None:
+    draws = latin_hypercube(np.random.default_rng(5), 1, 2000)
+    one = np.ones((1, 1))
+    bins = GapTables(n * one, 0 * one, 0 * one, one, one)  # a score of 0: the error is the hit rate
+    hits = Resampling(bins, draws).errors(np.array([rate])) * n
+    uniform = np.take_along_axis(draws.ordered, draws.rank, axis=1)[0]
+    np.testing.assert_allclose(hits, stats.binom.ppf(uniform, n, rate), atol=1e-6)
+
+
+def test_draws_answer_each_hit_rate_as_if_it_were_the_first() -> None:
+    n, score = np.array([[7.0, 60.0, 180.5, 5_000.0]]), np.array([[0.3, 0.4, 0.6, 0.9]])
+    bins, draws = GapTables(n, score, 0 * n, n / n.sum(), np.ones_like(n)), latin_hypercube(generators(1)[0], 4, 500)
+    rates = [np.array(each) for each in ([0.3, 0.4, 0.6, 0.9], [0.2, 0.9, 0.99, 0.999], [0.9, 0.1, 0.5, 0.5])]
+    kept = Resampling(bins, draws)  # the second rate leaves all bins few rows against their score, the others do not
+    found = [kept.errors(rate).tolist() for rate in (*rates, *rates)]
+    assert found == [Resampling(bins, draws).errors(rate).tolist() for rate in (*rates, *rates)]
+    assert found[0] != found[1] != found[2]
+
+
+@pytest.mark.parametrize(("n", "rate"), [(400, 0.5), (5000, 0.03), (5000, 0.97)])
+def test_drawn_hits_miss_a_quantile_by_one_at_most_where_the_variance_is_large(n: int, rate: float) -> None:
+    draws = latin_hypercube(np.random.default_rng(5), 1, 2000)
+    one = np.ones((1, 1))
+    bins = GapTables(n * one, 0 * one, 0 * one, one, one)
+    hits = Resampling(bins, draws).errors(np.array([rate])) * n
+    exact = stats.binom.ppf(np.take_along_axis(draws.ordered, draws.rank, axis=1)[0], n, rate)
+    assert np.abs(hits - exact).max() <= 1 + 1e-6
+    assert np.mean(np.abs(hits - exact) < 0.5) > 0.97
+
+
 def test_one_bin_has_the_bootstrap_limits_that_enumeration_gives() -> None:
     n, c, hits = 60, 0.5, 42
     k = np.arange(n + 1)
@@ -169,6 +210,59 @@ def test_small_tables_have_the_limits_of_the_literal_formulas(
     assert numbers(closed) == pytest.approx(exact, abs=max(0.005, 0.5 / sum(n)))
 
 
+def test_the_moments_of_a_bin_are_those_of_every_outcome_weighed() -> None:
+    rng = np.random.default_rng(4)
+    for n in [*rng.integers(1, 60, 60).astype(float), *rng.uniform(0.05, 1, 20), *rng.uniform(1, 40, 40)]:
+        c, p = rng.choice([0.0, 1.0, 0.5, rng.random()]), rng.choice([0.0, 1.0, rng.random(), 0.01 * rng.random()])
+        rows, stretch = (float(part[0]) for part in whole(np.array([n])))
+        k = np.arange(rows + 1)
+        chance = stats.binom.pmf(k, rows, p)
+        size = np.abs(np.clip(p + stretch * (k / rows - p), 0, 1) - c)
+        mean = (chance * size).sum()
+        crowd = max(1 / n, 1.0)
+        central = [crowd ** (power - 1) * (chance * (size - mean) ** power).sum() for power in (2, 3)]
+        found = absolute_moments(*(np.array([value]) for value in (n, c, p)))
+        assert [float(value[0]) for value in found] == pytest.approx([mean, *central], abs=1e-10)
+
+
+def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_tenth() -> None:
+    bins = stack([table([14] * 15, [0.02] * 15, [0.0] * 15)])
+    k = np.arange(15)
+    exact = (stats.binom.pmf(k, 14, 0.003) * np.abs(k / 14 - 0.02)).sum()
+    rate = np.full((1, 15), 0.003)
+    found, _ = exact_moments(bins, rate)
+    assert found.mean[0] == pytest.approx(exact, rel=1e-9)
+    assert moments(bins, rate).mean[0] < 0.9 * exact
+    large = stack([table([3000] * 5, [0.5] * 5, [0.5] * 5)])
+    assert exact_moments(large, large.score)[0].mean[0] == pytest.approx(moments(large, large.score).mean[0])
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_the_position_of_an_ece_is_where_a_path_reaches_it(uniform: bool) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        bins = stack([table([50, 80, 20], rng.random(3).tolist(), rng.choice([0.0, 1.0, rng.random()], 3).tolist())])
+        most = realised(bins, hypothetical(bins, np.ones(1), uniform))
+        for part in (0.1, 0.5, 0.99):
+            found = position_of(bins, part * most, uniform)
+            assert realised(bins, hypothetical(bins, found, uniform))[0] == pytest.approx(part * most[0], abs=1e-12)
+            before = np.maximum(found - 1e-6, start_of(bins, uniform))
+            assert realised(bins, hypothetical(bins, before, uniform))[0] < part * most[0]  # the first such position
+        assert position_of(bins, most + 0.1, uniform)[0] == 1.0
+        assert position_of(bins, 0 * most, uniform)[0] == start_of(bins, uniform)[0]
+
+
+def test_noise_is_gone_before_a_clear_gap_has_lost_much() -> None:
+    bins = stack([table([1000] * 4, [0.2, 0.4, 0.6, 0.8], [0.21, 0.39, 0.615, 0.5])])
+    error = np.array([0.0, 0.25 * 0.29, bins.plug_in[0], 0.2])
+    some = bins.take([0] * 4)
+    gap = np.abs(hypothetical(some, position_of(some, error)) - some.score)
+    assert gap[0] == pytest.approx(0, abs=1e-12)
+    assert gap[1] == pytest.approx([0, 0, 0, 0.29], abs=1e-12)  # a soft threshold would leave .2875 and .0025
+    assert gap[2] == pytest.approx([0.01, 0.01, 0.015, 0.3])
+    assert np.ptp(gap[3] - gap[2]) == pytest.approx(0, abs=1e-12)  # upwards all gaps grow alike
+
+
 def test_a_score_that_is_wrong_in_places_only_has_an_interval_that_covers() -> None:
     """Fifteen bins of 1,333 rows, four of them .15 too sure, eleven calibrated: much noise beside clear gaps.
 
@@ -208,6 +302,15 @@ def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
         error = np.abs(np.bincount(index, weights=true - score, minlength=len(bins.n))).sum() / 200
         held += low <= error <= high
     assert held >= 0.95 * 300
+
+
+def test_bootstrap_and_analytic_forms_agree() -> None:
+    tables = [
+        distorted(n, seed, stretch) for seed, (n, stretch) in enumerate([(2000, 1.0), (5000, 1.5), (30_000, 0.6)])
+    ]
+    drawn = np.array([numbers(found) for found in ece_intervals(tables, generators(3))])
+    closed = np.array([numbers(found) for found in ece_intervals(tables, [], form="analytic")])
+    assert (np.abs(drawn - closed).max(axis=0) <= [0.0015, 0.0011, 0.0028]).all()
 
 
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
@@ -309,6 +412,26 @@ def test_the_mce_point_is_where_the_largest_gap_is_reached_half_of_the_time() ->
     drawn = np.random.default_rng(3).binomial(rows, score + np.sign(gap) * shrunk, size=(200_000, 3)) / rows
     assert (np.abs(drawn - score).max(axis=1) >= 0.12 - 1e-9).mean() == pytest.approx(0.5, abs=0.05)
     assert 0 < found.value < 0.12
+
+
+def test_the_mce_points_of_many_tables_are_those_of_each() -> None:
+    tables = [
+        table([200, 300, 400], [0.2, 0.5, 0.9], [0.23, 0.62, 0.85]),
+        table([120], [0.5], [0.5]),
+        table([150, 101], [0.02, 0.999], [0.0, 1.0]),
+        table([100, 0, 170], [0.4, 0.0, 0.7], [0.5, 0.0, 0.5], effect=1.7),
+    ]
+    found = points(stack(tables))
+    alone = [point(stack([one]).filled()) for one in tables]
+    np.testing.assert_allclose(found, alone, atol=1e-8)
+    n, c, y = (np.array(v) for v in ([200, 300, 400], [0.2, 0.5, 0.9], [0.23, 0.62, 0.85]))
+    shrunk = c + np.sign(y - c) * np.maximum(0, np.abs(y - c) - (0.12 - found[0]))
+    k = [np.arange(rows + 1) for rows in n]
+    within = [
+        stats.binom.pmf(hits, rows, p)[np.abs(hits / rows - s) < 0.12 - 1e-9].sum()
+        for hits, rows, p, s in zip(k, n, shrunk, c, strict=True)
+    ]
+    assert np.prod(within) == pytest.approx(0.5, abs=1e-6)
 
 
 def test_the_worst_bin_is_named_with_its_scores_its_rows_and_the_direction() -> None:

@@ -40,6 +40,17 @@ def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed:
     assert (found.value, found.se**2) == pytest.approx((value, variance), rel=1e-10)
 
 
+def test_the_area_is_the_mann_whitney_statistic_and_its_error_that_of_brunner_and_munzel() -> None:
+    score, truth = rows(11)
+    hits, misses = score[truth == 1], score[truth == 0]
+    found = moments("roc_auc", counts_from_rows(score, truth))
+    assert found is not None
+    u = stats.mannwhitneyu(hits, misses).statistic / len(hits) / len(misses)
+    assert found.value == pytest.approx(u, rel=1e-12)
+    studentized = abs(stats.brunnermunzel(hits, misses).statistic)
+    assert abs(found.value - 0.5) / found.se == pytest.approx(studentized, rel=1e-9)
+
+
 def test_the_error_of_the_average_precision_is_that_of_a_bootstrap_on_rows() -> None:
     score, truth = rows(5, 800)
     rng = np.random.default_rng(0)
@@ -48,6 +59,20 @@ def test_the_error_of_the_average_precision_is_that_of_a_bootstrap_on_rows() -> 
     found = moments("pr_auc", counts_from_rows(score, truth))
     assert found is not None
     assert found.se == pytest.approx(float(np.std(resampled)), rel=0.12)  # 400 draws know it to 3.5%
+
+
+def test_the_influence_function_is_the_derivative_of_the_average_precision() -> None:
+    score, truth = rows(6, 60)
+    base, step = counts_from_rows(score, truth), 1e-6
+    squares = 0.0
+    for i in range(60):
+        heavier = np.ones(60)
+        heavier[i] += step
+        moved = area_of_precision_recall(classes(counts_from_rows(score, truth, weight=heavier))).value
+        squares += ((moved - area_of_precision_recall(classes(base)).value) / step) ** 2
+    hits = truth.sum()
+    found = area_of_precision_recall(classes(base)).variance
+    assert found == pytest.approx(squares * hits / (hits - 1), rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["brier", "nll"])
@@ -100,6 +125,12 @@ def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards
     for wider in (area_of_roc(with_unseen_pair(two)), area_of_precision_recall(with_unseen_hit(two))):
         assert 0.5 < wider.value < 1
         assert wider.variance > 0
+
+
+def test_a_reversed_order_is_the_mirror_image() -> None:
+    forwards = area_of_roc(with_unseen_pair(classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))))
+    reversed_ = area_of_roc(with_unseen_pair(classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [0, 0, 1, 1]))))
+    assert (1 - reversed_.value, reversed_.variance) == pytest.approx((forwards.value, forwards.variance))
 
 
 def test_moments_are_none_where_the_metric_is_and_another_name_is_an_error() -> None:

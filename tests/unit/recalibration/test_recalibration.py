@@ -6,11 +6,14 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -27,6 +30,7 @@ from monitor.core.counts import (
 from monitor.core.records import Interval, Subject, Window
 from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, ece, nll
+from monitor.recalibration import fitting
 from monitor.recalibration.applying import apply, clipped_logit
 from monitor.recalibration.choice import KEPT, Choice, choose, helps
 from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, fit
@@ -60,6 +64,47 @@ def rng(*seed: int) -> np.random.Generator:
 
 def names(populations: list[Population] | tuple[Population, ...]) -> list[str]:
     return [population.name for population in populations]
+
+
+def plainly(counts: Counts) -> tuple[float, float]:
+    """Slope and intercept of Platt's regression by scipy alone, written down as the source has it."""
+    yes, no = counts.wy, counts.w - counts.wy
+    high, low = 1 - 1 / (yes.sum() + 2), 1 / (no.sum() + 2)
+    total = yes.sum() + no.sum()
+    w, hits = (yes + no) / total, (high * yes + low * no) / total
+    design = np.stack([clipped_logit(counts.score), np.ones_like(w)])
+
+    def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
+        at = line @ design
+        return float(w @ np.logaddexp(0.0, at) - hits @ at), design @ (w * expit(at) - hits)
+
+    def curvature(line: np.ndarray) -> np.ndarray:
+        rate = expit(line @ design)
+        return np.asarray((design * (w * rate * (1 - rate))) @ design.T)
+
+    start, options = np.array([1.0, 0.0]), {"gtol": 1e-9}
+    found = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options=options)
+    return float(found.x[0]), float(found.x[1])
+
+
+def test_platts_line_is_scipys_to_the_bit_wherever_its_steps_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[bool] = []
+    newton = fitting._newton
+
+    def noted(*asked: Any) -> Any:
+        found = newton(*asked)
+        left.append(found is None)
+        return found
+
+    monkeypatch.setattr(fitting, "_newton", noted)
+    for seed in range(30):
+        random, rows = rng(seed), int(rng(seed).integers(400, 3_000))
+        score = random.beta(*random.uniform(0.2, 3.0, 2), rows)
+        worth = expit(logit(np.clip(score, 1e-6, 1 - 1e-6)) * random.uniform(0.4, 1.6) + random.normal(0, 1.5))
+        counts = counts_from_rows(score, random.random(rows) < worth).by_cell()
+        found = fit("platt", counts)
+        assert (found.slope, found.intercept) == plainly(counts), seed
+    assert 3 < sum(left) < len(left) - 3  # both ways were gone
 
 
 @pytest.mark.parametrize("population", DISTORTED, ids=names(DISTORTED))
@@ -216,6 +261,16 @@ def test_with_fewer_groups_a_map_is_the_same_line_and_as_good_an_isotonic_one() 
         worse.append(of_fewer - of_all)
     assert abs(np.mean(worse)) < 0.001
     assert max(worse) < 0.003
+
+
+def test_groups_near_either_end_and_few_groups_stay_apart() -> None:
+    counts = counts_from_rows(np.linspace(0, 1, 10_001), np.tile([0, 1], 5_001)[:10_001])
+    held = coarser(counts)
+    assert held.cell[:501].tolist() == [*range(500), 505]
+    assert held.cell[-502:].tolist() == [9495, *range(9_500, 10_001)]
+    assert set(held.n.tolist()) == {1, 10}
+    few = counts.take(np.arange(10_001) % 6 == 0)
+    assert coarser(few).cell.tolist() == few.cell.tolist()
 
 
 def test_hits_fall_into_folds_as_if_rows_had_been_shuffled() -> None:
