@@ -42,7 +42,7 @@ _NOT_TOLD: Mapping[Reason, NotTold] = {
 
 def diagnose(facts: LabelFacts) -> Diagnosis:
     """The diagnosis of one label, or of a source as a whole."""
-    outline = outline_of(facts.source, facts.label, facts.window, facts.verdicts, facts.acting)
+    outline = outline_of(facts.source, facts.label, facts.window, facts.verdicts, facts.acting, facts.waits)
     rests_on = [verdict for verdict in facts.verdicts if verdict.id in outline.because]
     if outline.is_trouble:
         return _in_trouble(outline, rests_on, facts)
@@ -50,13 +50,19 @@ def diagnose(facts: LabelFacts) -> Diagnosis:
 
 
 def outline_of(
-    source: str, label: str | None, window: Window, verdicts: Sequence[Verdict], acting: Collection[str]
+    source: str,
+    label: str | None,
+    window: Window,
+    verdicts: Sequence[Verdict],
+    acting: Collection[str],
+    waits: Collection[str] = (),
 ) -> Diagnosis:
     """The state of a label from the newest verdict of each of its rules; ``acting`` are the rules that may turn it off.
 
+    An old verdict counts only of a rule that ``waits`` for truths, since it can have no newer one.
     It says neither since when nor why: that needs the windows behind the verdicts.
     """
-    present = [v for v in verdicts if window.end - v.window.end <= NEWEST[v.window.schedule]]
+    present = [v for v in verdicts if v.rule in waits or window.end - v.window.end <= NEWEST[v.window.schedule]]
     counting = [verdict for verdict in present if verdict.severity != "info"]
     breaches = [verdict for verdict in counting if verdict.outcome == "breach"]
     may_act = [v for v in counting if v.rule in acting] or (counting if not acting else [])

@@ -21,7 +21,8 @@ ACTS: tuple[Where, ...] = ("automated", "predicted", "all")
 class LabelFacts:
     """What is known about one label (None: the source as a whole) at the end of ``window``.
 
-    ``verdicts`` has the newest one of each rule, of both schedules; ``acting`` the rules that may touch the switch;
+    ``verdicts`` has the newest one of each rule, of both schedules; ``acting`` the rules that may touch the switch, and
+    ``waits`` those that wait for truths, so that their newest outcome is of an earlier window;
     ``past`` the earlier diagnoses, oldest first; ``windows`` those of a year and the judged one, oldest first;
     ``levels`` the values of other metrics by (metric, where), oldest first; ``counts`` those of the newest windows by
     name, newest first; ``time_on`` the share of a window, by label and name, in which automation was on (none: never).
@@ -33,6 +34,7 @@ class LabelFacts:
     evaluation: EvaluationConfig
     verdicts: Sequence[Verdict] = ()
     acting: frozenset[str] = frozenset()
+    waits: frozenset[str] = frozenset()
     past: Sequence[Diagnosis] = ()
     windows: Mapping[Schedule, Sequence[PastWindow]] = field(default_factory=dict)
     levels: Mapping[tuple[str, Where], Sequence[Level]] = field(default_factory=dict)

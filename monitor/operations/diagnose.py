@@ -27,6 +27,9 @@ from monitor.metrics.names import ACCUMULATES
 
 BACK = timedelta(weeks=53)
 """How far back diagnoses are looked at."""
+MATURES = timedelta(weeks=12)
+"""An older verdict of a rule that waits for truths says nothing of the present."""
+_NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 COUNTED = 8
 """Scores are recalibrated on so many of the newest windows, at most."""
 _SPAN: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
@@ -64,7 +67,8 @@ class _SourceFacts:
         known = {schedule: self.windows(schedule) for schedule in schedules}
         return LabelFacts(
             source, label, self.evaluated.window, config.evaluation, verdicts,
-            frozenset(rule.id for rule in acting_rules(config, source, label)), self.past.get(label, ()), known,
+            frozenset(rule.id for rule in acting_rules(config, source, label)), self.waits, self.past.get(label, ()),
+            known,
             self._levels(label, breaches), self._counts(label, schedules) if breaches else {},
             self._time_on(label, known) if breaches else {},
             self.monitor.store.annotations(source, label) if breaches else (),
@@ -77,11 +81,33 @@ class _SourceFacts:
         """By label, the newest verdict of each rule of alerts.yaml; of a day only weeks that ended before it."""
         window = self.evaluated.window
         newest = {(v.subject.label, v.rule): v for v in [*self._elsewhere(), *self.evaluated.verdicts]}
+        newest |= {key: verdict for key, verdict in self._matured().items() if newest[key].reason in _NOT_YET}
         found: dict[Label, list[Verdict]] = defaultdict(list)
         for (label, rule), verdict in sorted(newest.items(), key=lambda item: item[0][1]):
             if rule in self.rules and verdict.window.end <= window.end:
                 found[label].append(verdict)
         return found
+
+    @property
+    def waits(self) -> frozenset[str]:
+        """The rules that wait for truths."""
+        return frozenset(rule.id for rule in self.monitor.config.rules if rule.mature is not None)
+
+    def _matured(self) -> dict[tuple[Label, str], Verdict]:
+        """Of rules that wait for truths of the judged window: the newest verdict on a window that had its truths."""
+        window = self.evaluated.window
+        waiting = (
+            {(v.subject.label, v.rule) for v in self.evaluated.verdicts if v.reason in _NOT_YET} if self.waits else ()
+        )
+        if not waiting:
+            return {}
+        between = (window.start - MATURES, window.start)
+        past = self.monitor.store.verdicts(schedule=window.schedule, source=self.evaluated.source, between=between)
+        judged = sorted((v for v in past if v.reason not in _NOT_YET), key=lambda verdict: verdict.window.start)
+        newest = {
+            (v.subject.label, v.rule): v for v in judged if v.rule in self.waits and v.window.start < window.start
+        }
+        return {key: verdict for key, verdict in newest.items() if key in waiting}
 
     def _elsewhere(self) -> list[Verdict]:
         """The verdicts of the other schedule that still say something of the present, oldest first."""

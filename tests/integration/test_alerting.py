@@ -14,11 +14,12 @@ import pytest
 from monitor.alerting import compose
 from monitor.alerting.health import issues
 from monitor.alerting.health.watchdog import observed, watch_monitor
-from monitor.alerting.slack.client import Sent, SlackSender
+from monitor.alerting.slack.client import SlackSender
 from monitor.alerting.slack.outbox import drain
 from monitor.automation.gate.snapshot import snapshot_of
 from monitor.cli.automation import status_rows
 from monitor.config.load import load_config
+from monitor.context import Sent
 from monitor.core.records import Delivery
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import WindowCounts

@@ -88,7 +88,7 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
         run_window(monitor, window(monitor, LAST))
         found = monitor.store.switch("tickets", "slipping")
         assert (found.state, found.last_window_end) == ("off", window(monitor, LAST).end)
-        assert [i.rule for i in monitor.store.incidents()] == ["automated-overconfidence"]
+        assert [(i.label, i.state) for i in monitor.store.incidents()] == [("slipping", "open")]
         seen = observed(monitor.store, monitor.config, NOW)
         assert ahead.start not in {run.window_start for run in seen.runs} | {
             reading.window_start for reading in seen.readings

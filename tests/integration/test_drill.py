@@ -114,7 +114,7 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
         bad = Evaluated("tickets", window, (), (verdict(window, "breach"),), (), ())
         stored = time.time()
         record(monitor, window, [bad])
-        act.act(monitor, window, [bad], {"tickets": ""})
+        act.act(monitor, window, [bad], [], {"tickets": ""})
         assert monitor.store.switch("tickets", "steady").state == "off"
         closed, *how = router.stdout.readline().split()
     assert how == ["closed", "off"]

@@ -65,7 +65,7 @@ class World:
         part, monitor = Evaluated("tickets", window, (), verdicts, (), ()), self.monitor
         may = act.refusals_of(monitor, window, ["tickets"], "auto")
         record(monitor, window, [part])
-        act.act(monitor, window, [part], may)
+        act.act(monitor, window, [part], [], may)
 
     def enable(self, label: str | None = "billing", monitor: Monitor | None = None) -> str | None:
         """The verdict that an enable is against, which is then on for 24 hours; None: nothing is."""
@@ -103,7 +103,7 @@ def test_a_breach_found_by_a_run_that_may_not_act_is_not_forgotten(world: World,
     world.run("weekly", MONDAY + WEEK, weekly_overconfidence="not_evaluated")
     before, window = world.store.switch("tickets", "billing"), Window(MONDAY - WEEK, MONDAY, "older", "weekly")
     part = Evaluated("tickets", window, (), (judged("weekly-overconfidence", "billing", window, "breach"),), (), ())
-    act.act(world.monitor, window, [part], {"tickets": may})
+    act.act(world.monitor, window, [part], [], {"tickets": may})
     assert world.store.switch("tickets", "billing") == before  # it moves no switch
     assert world.enable() == "weekly 1116 breach"
     world.now += 25 * HOUR

@@ -19,7 +19,7 @@ from monitor.core.windows import week
 from monitor.history.store import Store
 from tests.fakes.alerts_world import UTC_ZONE, Judged, alerts_world
 from tests.fakes.service import Running, make_place, running
-from tests.unit.alerting.test_message import MESSAGES
+from tests.unit.alerting.test_incident_message import MESSAGES
 
 GOLDEN = "https://calmon.example.org"
 LINK = re.compile(r"<(https?://[^|>\s]+)\|")

@@ -376,7 +376,7 @@ class SwitchMachine(RuleBasedStateMachine):
         self.crashed = (window, part) if crash else None
         if crash != "before acting":
             with dying(crash):
-                act.act(self.monitor, window, [part], may, requested=mode == "always")
+                act.act(self.monitor, window, [part], [], may, requested=mode == "always")
         after = self.states()
         refused = mode == "never" or (mode == "auto" and bool(newest) and window.start < max(newest))
         if refused or crash == "before acting":

@@ -98,6 +98,12 @@ STATES: dict[str, Incident] = {
 }
 
 
+MESSAGES = {
+    name: lambda about=about: messages.incident_message(STORIES["all there can be"], about, ONCALL, LINKS)
+    for name, about in STATES.items()
+}
+
+
 def before_the_buttons(payload: Payload) -> str:
     """What is read first: the header and the text."""
     blocks = [block for block in payload["blocks"] if block["type"] in ("header", "section")]
