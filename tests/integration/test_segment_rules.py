@@ -101,10 +101,11 @@ def test_the_channel_is_found_and_named_and_nothing_else(found: list[Verdict], r
 def test_incident_message_and_document_name_the_segment(world: World, found: list[Verdict]) -> None:
     with world.opened() as monitor:
         document = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True).document
-        incidents = [i for i in monitor.store.incidents() if "segment-overconfidence" in i.rules]
+        incidents = [i for i in monitor.store.incidents() if i.rule == "segment-overconfidence"]
         told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
-    assert [(i.source, i.label) for i in incidents] == [("tickets", "slipping")]
-    assert "in channel = web" in told
+    assert [(i.source, i.label, i.breaches) for i in incidents] == [("tickets", "slipping", 2)]
+    assert "overconfident in channel = web" in told
+    assert "in channel = web; " in told
     verdict = newest(found, "segment-overconfidence")
     assert [v["segment"] for v in document["verdicts"] if v["id"] == verdict.id] == [{"channel": "web"}]
 
@@ -121,8 +122,8 @@ def test_a_replay_says_what_the_runs_said_and_leaves_out_what_was_not_kept(world
         earlier = replay(monitor.store, plan_of(config, config, week(JUDGED[0], config.zone), 6))
     assert again.agreement.compared > 0
     assert again.agreement.differences == ()
-    said = {o.incident.label: o.switch for o in again.present.incidents}
-    assert said["slipping"] in ("segments", "off")
+    said = {o.incident.rule: o.switch for o in again.present.incidents if o.incident.rule.startswith("segment-")}
+    assert said == {"segment-overconfidence": "segments", "segment-rise": "", "segment-ece": ""}
     assert not [each for each in earlier.omitted if each.reason is LeftOut.SEGMENTS_NOT_KEPT]
 
 
@@ -209,20 +210,6 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
     assert "Automation is on, but not for channel = web" in page
     assert "channel = web off from" in page
     assert 'calmon_segments_off{label="slipping",source="tickets"} 1.0' in asked.get("/metrics").text
-
-
-def test_what_is_said_of_a_switch_names_the_segments_that_are_off(world: World) -> None:
-    with world.opened(lambda: NOW) as monitor:
-        state = monitor.store.switch("tickets", "slipping")
-    ends = replace(state.segments[0], value="mail", off_from=NOW + timedelta(hours=3))
-    told = [
-        switch_story(replace(state, segments=parts), NOW, whole=None).words
-        for parts in (state.segments, (), (*state.segments, ends), (replace(ends, value="web"),))
-    ]
-    assert told[2].startswith(
-        "Automation is on, but not for channel = web, for channel = mail only until Wed 2026-09-02 03:00 UTC, until "
-    )
-    assert ["but not for channel = web" in line for line in told] == [True, False, True, False]
 
 
 def test_commands_turn_a_segment_on_and_off_again(world: World) -> None:
