@@ -203,8 +203,8 @@ def diagnosed(world: World, rows: int, rng: np.random.Generator) -> list[Diagnos
         verdicts, known = judged(made, at)
         counts = {weeks()[k].name: made[k].whole for k in range(at, max(at - 4, -1), -1)}
         facts = LabelFacts(
-            SOURCE, LABEL, weeks()[at], config().evaluation, verdicts, ACTING, tuple(past), {"weekly": known},
-            counts=counts, time_on={},
+            SOURCE, LABEL, weeks()[at], config().evaluation, verdicts, ACTING, past=tuple(past),
+            windows={"weekly": known}, counts=counts, time_on={},
         )  # fmt: skip
         past.append(diagnose(facts))
         found = next((k for k, each in enumerate(past) if each.is_trouble), None)

@@ -123,8 +123,9 @@ def of_metrics(service: Service, world: World) -> Shown:
 def of_report(service: Service, world: World) -> Shown:
     with world.opened() as monitor:
         data = report_of(monitor, week(WEEKS[6], monitor.config.zone))
-    values = {point.value for each in data.subjects for point in [each.last("ece")] if point is not None}
-    return {v.outcome for v in data.verdicts}, {value for value in values if value is not None}
+    values = {each.value("ece") for each in data.subjects}
+    outcomes = {verdict.outcome for each in data.subjects for verdict in each.verdicts}
+    return outcomes, {value for value in values if value is not None}
 
 
 @pytest.mark.parametrize(("read", "times"), [(of_metrics, 30), (of_report, 10)])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.incident_context import IncidentContext
+from monitor.automation.as_of import by_switch, time_on
 from monitor.automation.gate.snapshot import snapshot_of
 from monitor.cli.automation import status_rows
 from monitor.core.windows import week
@@ -20,6 +20,7 @@ from monitor.evaluation.evaluate import evaluate
 from monitor.history import archive
 from monitor.history.errors import NotFound
 from monitor.run import run_window
+from monitor.story.gather import Teller
 from tests.fakes.in_process import in_process
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
 from tests.integration.test_main_job import calmon
@@ -41,10 +42,9 @@ def test_all_that_speaks_of_automation_says_that_a_copy_of_a_history_closes_it(t
     with world.opened(lambda: NOW) as monitor:
         if confirmed:
             monitor.store.confirm(why="looked at", by="ann", now=NOW)
-        context = IncidentContext(monitor)
-        briefs = [context.brief(each) for each in monitor.store.incidents()]
-        assert briefs
-        lines = {line.words for each in briefs if (line := context.switch(each.verdict, each)) is not None}
+        stories = [Teller.of(monitor).of_incident(each) for each in monitor.store.incidents()]
+        lines = {each.switch.words for each in stories if each is not None and each.switch is not None}
+        assert lines
         off = f"Automation is off: {WHY} (calmon db confirm --reason TEXT, once it is looked at)"
         assert (lines == {off}) is not confirmed
     with in_process(world.settings(), clock=lambda: NOW) as asked:
@@ -111,10 +111,9 @@ def test_nothing_was_automated_from_a_restore_until_it_was_confirmed(closed_for_
     world, on = closed_for_days, 1 - 2.5 / 7
     assert week(WEEKS[10], UTC).start == RESTORED - timedelta(days=2)
     with world.opened(lambda: NOW) as monitor:
-        context = IncidentContext(monitor)
-        harm = context.finding(context.brief(monitor.store.incidents()[0])).harm
-        assert harm is not None
-        assert harm.on.share == pytest.approx(on)
+        events = by_switch([*monitor.store.switch_events("tickets"), *monitor.store.gate_events()])
+        window = week(WEEKS[10], monitor.config.zone)
+        assert time_on(events, ("tickets", "steady"), window.start, window.end).share == pytest.approx(on)
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         work = csv.DictReader(io.StringIO(asked.get("/automation?csv=weeks&source=tickets&label=steady").text))
         weeks = {row["span"]: float(row["acted"]) / float(row["could_have_acted"]) for row in work}

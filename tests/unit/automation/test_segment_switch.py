@@ -385,4 +385,4 @@ def test_the_switch_as_it_was_knows_its_segments_and_harm_is_an_estimate_where_o
     later = switch_as_of(known, END + timedelta(days=2), source="tickets", label="billing")
     assert effective(later, END + timedelta(days=2), whole=None).segments == (WEB,)
     found = time_on({("tickets", "billing"): known}, ("tickets", "billing"), END, END + timedelta(days=2))
-    assert (found.share, found.segments, found.closed) == (1.0, (WEB,), True)
+    assert (found.share, found.segments) == (1.0, (WEB,))
