@@ -64,7 +64,7 @@ class Checker:
     findings: Findings = field(default_factory=lambda: Findings(histories=1))
     since: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     living: dict[str, Row] = field(default_factory=dict)
-    read: tuple[int, int] = (0, 0)
+    read: frozenset[str] = frozenset()
     where: str = ""
 
     def __call__(self, told: Told, event: Event) -> None:
@@ -80,7 +80,7 @@ class Checker:
             if event.kind in ("run", "person", "look", "watch"):
                 stories.check(self, rows, told)
             messages.check(self, rows, told, event)
-        self.read = messages.newest(rows)
+        self.read = messages.keys_of(rows)
         if event.kind == "look":
             pages.check(self, rows, told)
         if self.until and any(claim.kind in self.until for claim in self.findings.false):

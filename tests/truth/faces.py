@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 
-import click
 import typer
 
 from monitor.cli.common import program
@@ -18,6 +17,7 @@ _TOKEN = re.compile(
     r"\d{4}-W\d\d|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?|\b[0-9a-f]{8}\b|(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?(?:e-?\d+)?"
 )
 _COMMAND = re.compile(r"`(calmon [^`]+)`|<code>(calmon [^<]+)</code>")
+USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # Typer has its own copy of click
 _MARK = re.compile(r"<!?(?:subteam|here|channel|@)[^>]*>|:[a-z_]+:|<(https?://[^|>]+)\|([^>]*)>")
 
 
@@ -98,18 +98,16 @@ def refusal(command: str) -> str | None:
     >>> refusal("calmon incidents ack 4f1c9a02"), refusal("calmon incidents show a or b") is None
     (None, False)
     """
-    words = shlex.split(command)[1:]
     group: Any = program()
-    context = group.make_context("calmon", list(words))
+    context = group.make_context("calmon", shlex.split(command)[1:])
     try:
-        while isinstance(group, click.Group):
+        while hasattr(group, "resolve_command"):
             name, group, rest = group.resolve_command(context, [*context._protected_args, *context.args])
-            assert group is not None
             context = group.make_context(name, list(rest), parent=context)
-    except (click.exceptions.Exit, typer.Exit):
+    except typer.Exit:
         return None
-    except click.ClickException as error:
-        return error.format_message()
+    except USAGE_ERROR as error:
+        return str(error.format_message())
     return None
 
 

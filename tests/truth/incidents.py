@@ -33,9 +33,9 @@ def check(checker: Checker, rows: Rows, told: Told) -> None:
 def _changes(checker: Checker, rows: Rows, told: Told, mine: list[Row]) -> None:
     """What a run has changed since the last step is about its own sources, and rests on a diagnosis that says so."""
     by_id = {row["id"]: row for row in mine}
-    for event in rows.table("incident_events")[checker.read[1] :]:
+    for event in rows.table("incident_events"):
         incident = by_id.get(event["incident"])
-        if incident is None or event["actor"] != "run" or event["kind"] == "unsilenced":
+        if event["key"] in checker.read or incident is None or event["actor"] != "run" or event["kind"] == "unsilenced":
             continue
         checker.holds("changed by a run of another source", incident["source"] in told.ran, event, told.ran)
         about = [

@@ -22,9 +22,11 @@ _AUTOMATION = re.compile(r"Automation is (off|on|left on)")
 _SINCE = re.compile(r"\bsince (\d{4}-(?:W\d\d|\d\d-\d\d(?! \d\d:)))")
 
 
-def newest(rows: Rows) -> tuple[int, int]:
-    """How many deliveries and events of incidents there are."""
-    return len(rows.table("deliveries")), len(rows.table("incident_events"))
+def keys_of(rows: Rows) -> frozenset[str]:
+    """The keys of all deliveries and events of incidents."""
+    return frozenset(
+        [row["id"] for row in rows.table("deliveries")] + [e["key"] for e in rows.table("incident_events")]
+    )
 
 
 def fields(story: LabelStory, incident: Row | None, events: list[Row]) -> set[str]:
@@ -44,7 +46,8 @@ def check(checker: Checker, rows: Rows, told: Told, event: Event) -> None:
     """The messages that were composed since the last step; after a drain also those that stand in the channel."""
     teller = Teller.of(told.monitor)
     by_id = {row["id"]: row for row in rows.table("incidents")}
-    new = [row for row in rows.table("deliveries")[checker.read[0] :] if row["kind"] == "incidents"]
+    new = [row for row in rows.table("deliveries") if row["id"] not in checker.read and row["kind"] == "incidents"]
+    new.sort(key=lambda row: (row["created_at"], row["sequence"]))
     last = {row["root"] or row["id"]: row["id"] for row in new if row["operation"] in ("post", "edit")}
     for delivery in new:
         incident = _incident(rows, delivery)

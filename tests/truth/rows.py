@@ -26,6 +26,11 @@ SILENT = (
     ("too_few_rows", {"too_few_rows"}),
 )  # fmt: skip
 """Why nothing can be told, by the reasons of verdicts that say so."""
+_UNSAID: Row = {
+    **dict.fromkeys(("problem", "since", "cost", "segment", "cause", "advice", "reason")), "found": "", "because": [],
+    "notes": {},
+}  # fmt: skip
+"""What a stored diagnosis leaves out where it has nothing to say."""
 _JSON = ("detail", "payload", "promises", "segments", "because", "labels", "rules", "blocked", "segment", "versions")
 
 
@@ -43,6 +48,9 @@ class Rows:
             with sqlite3.connect(f"file:{self.path}?mode=ro", uri=True) as connection:
                 connection.row_factory = sqlite3.Row
                 self._tables[name] = [_plain(row) for row in connection.execute(f"SELECT * FROM {name}")]
+            for row in self._tables[name] if name == "diagnoses" else ():
+                row["detail"] = {**_UNSAID, **row["detail"]}
+                row["detail"]["notes"] = {"within_limits": True, "last_rows": "", **row["detail"]["notes"]}
         return self._tables[name]
 
     def of(self, name: str, source: str, label: str | None) -> list[Row]:
