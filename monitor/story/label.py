@@ -95,18 +95,15 @@ class LabelStory:
     @property
     def known(self) -> str:
         """What the sentence says after the headline, "" where it says no more."""
-        return self.sentence.removeprefix(self.headline)
+        if self.diagnosis.state is DiagnosisState.FINE:
+            return ""
+        known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
+        return f": {known}" if known else ""
 
     @property
     def sentence(self) -> str:
-        """The story in one sentence, without a full stop.
-
-        It has the headline, and what is known of it: what was measured, since when, and what automation does.
-        """
-        if self.diagnosis.state is DiagnosisState.FINE:
-            return self.headline
-        known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
-        return f"{self.headline}: {known}" if known else self.headline
+        """The story in one sentence, without a full stop: the headline, what was measured, and since when."""
+        return self.headline + self.known
 
 
 def label_story(
@@ -139,7 +136,7 @@ def label_story(
         cost=cost_of(about),
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
-        next_step=step_words(about.advice),
+        next_step="" if diagnosis.state is DiagnosisState.FINE else step_words(about.advice),
         do_now=do_now(diagnosis, switch),
     )
 

@@ -182,7 +182,8 @@ def _texts(checker: Checker, rows: Rows, story: LabelStory, about: Row) -> None:
     cause = kept["cause"]
     checker.equal("cause in words", bool(story.cause), cause is not None)
     checker.within("cause in words", tokens(story.cause), all_forms(leaves(cause)) | {share(1.0)}, story.cause)
-    checker.equal("next step in words", bool(story.next_step), kept["advice"] is not None)
+    advised = kept["advice"] is not None and story.state.value != "fine"
+    checker.equal("next step in words", bool(story.next_step), advised)
     checker.within("next step in words", tokens(story.next_step), all_forms(leaves(kept["advice"])), story.next_step)
 
 
@@ -204,7 +205,7 @@ def _switch(checker: Checker, rows: Rows, story: LabelStory) -> None:
     on = rows.is_on(source, label)
     checker.equal("automation", switch.allowed, on)
     checker.equal("automation in words", not switch.words.startswith("Automation is off"), on)
-    events = [*rows.of("switch_events", source, label), *rows.of("switch_events", source, "")]
+    events = [event for event in rows.table("switch_events") if event["label"] in (label, "")]
     checker.within("dates of the switch", tokens(switch.words), all_forms(leaves(events)), switch.words)
     word = "enable" if not switch.allowed else "disable"
     checker.holds("command of the switch", f"automation {word} " in switch.command, switch.command, switch.words)

@@ -155,7 +155,9 @@ def reminders_for_a_or_b(real: Any) -> Any:
 
 
 def reminders_without_ids(real: Any) -> Any:
-    return lambda story, incident, **more: real(story, replace(incident, id="a" * 16), **more)
+    return lambda story, incident, **more: (
+        real(story, replace(incident, id="a" * 16), **more) | {"incidents": [incident.id]}
+    )
 
 
 def a_vanished_label_is_not_called_so(_: Any) -> Any:
@@ -190,9 +192,14 @@ def nothing_said_of_what_was_not_judged(_: Any) -> Any:
     return lambda _: ""
 
 
-def forgotten_evidence(_: Any) -> Any:
-    """No verdict changes a switch."""
-    return lambda *_: {}
+def forgotten_evidence(real: Any) -> Any:
+    """A breach turns nothing off."""
+
+    def decide(*args: Any, **more: Any) -> Any:
+        made = real(*args, **more)
+        return replace(made, event=None) if made.event is not None and made.event.kind == "disabled" else made
+
+    return decide
 
 
 @dataclass(frozen=True)
@@ -208,13 +215,13 @@ class Fault:
 
 FAULTS = [
     Fault(three_different_sinces, label, "since_words", ("since in words",)),
-    Fault(a_since_of_its_own, incident_message, "_lines", ("one since",), 2),
+    Fault(a_since_of_its_own, incident_message, "_lines", ("one since",), 0),
     Fault(a_since_that_moves_later, trouble, "with_trouble", ("since moves later",), 4),
     Fault(an_acknowledgement_is_dropped, life, "_in_trouble", ("state by its events",), 4),
     Fault(all_clear_by_a_run_of_another_source, act, "_decisions", ("changed by a run of another source",), 4),
     Fault(fine_where_nothing_was_judged, diagnosis, "outline_of", ("state",), 1),
     Fault(fine_in_words, label, "headline_of", ("fine where nothing was judged",), 1),
-    Fault(not_judged_is_recovered, life, "_out", ("fine again",), 5),
+    Fault(not_judged_is_recovered, life, "_out", ("fine again",), 2),
     Fault(on_while_it_is_off, switch, "_off", ("automation in words", "automation in a message"), 1),
     Fault(messages_that_show_an_old_switch, compose, "show_switches", ("message as it stands",), 4),
     Fault(enabled_by_nobody, switch, "_on", ("on by whom, until when and why",), 5),
@@ -232,7 +239,7 @@ FAULTS = [
     Fault(acknowledge_once_more, incident_message, "_buttons", ("whether it can be acknowledged",), 4),
     Fault(dead_links, Links, "label", ("link",), 4),
     Fault(nothing_said_of_what_was_not_judged, label, "doubt_of", ("doubt in words",), 1),
-    Fault(forgotten_evidence, act, "switch_source", ("on against a breach", "automation"), 1),
+    Fault(forgotten_evidence, act, "after_run", ("on against a breach",), 4),
 ]  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def plan(seed: int) -> Plan:
         "initial": rng.choice(("on_first_ok", "on_first_ok", "off")),
         "re_enable": rng.choice(("manual", "{after: 2}")), "dry_run": "true" if rng.random() < 0.06 else "false",
     }  # fmt: skip
-    moods = _moods(labels, weeks, rng, many=many)
+    moods = _moods(labels, weeks, rng, many=many, falls_silent=seed % 6 == 2)
     events = sorted([*_runs(labels, weeks, rng, daily=daily), *_others(labels, weeks, rng)], key=lambda e: e.at)
     arrives = {name: weeks[rng.randint(1, len(weeks) - 2)].start for name in labels if rng.random() < 0.5}
     return Plan(
@@ -131,7 +131,7 @@ def _week(number: int) -> Window:
 
 
 def _moods(
-    labels: Mapping[str, tuple[str, ...]], weeks: Sequence[Window], rng: Random, *, many: bool
+    labels: Mapping[str, tuple[str, ...]], weeks: Sequence[Window], rng: Random, *, many: bool, falls_silent: bool
 ) -> dict[tuple[str, str, str], Mood]:
     made: dict[tuple[str, str, str], Mood] = {}
     kinds: tuple[Mood, ...] = ("bad", "bad", "bad", "web", "slow", "under", "few", "gone", "null")
@@ -147,7 +147,14 @@ def _moods(
                     mood = "good" if healthy else rng.choice(kinds)
                     until = number + (1 if mood == "good" else rng.choice((1, 2, 3, 4, 6)))
                 made[window.name, source, label] = mood  # type: ignore[assignment]
+        if falls_silent:  # a trouble that cannot be judged any more, right after it began
+            _fall_silent(made, source, names[-1], weeks)
     return made
+
+
+def _fall_silent(moods: dict[tuple[str, str, str], Mood], source: str, label: str, weeks: Sequence[Window]) -> None:
+    for number, window in enumerate(weeks):
+        moods[window.name, source, label] = "good" if number == 0 else "bad" if number < 3 else "gone"
 
 
 def _with_version(

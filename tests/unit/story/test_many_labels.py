@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem, Since
+from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem, NextStep, Since
 from monitor.core.records import SwitchState
 from monitor.core.windows import week
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -41,3 +41,10 @@ def test_a_lease_that_was_renewed_to_a_time_that_is_over_does_not_move_the_end_o
     state = SwitchState("mails", "orders", state="on", lease_until=renewed, actor="weekly run", changed_at=ended)
     told = switch_story(state, NOW, whole=None, off_since=ended)
     assert told.words == "Automation is off since Wed 2026-01-21 00:00 UTC: its lease ended, no evaluation renewed it"
+
+
+def test_a_label_that_is_fine_again_has_no_next_step() -> None:
+    bad = replace(BAD, advice=NextStep("recalibrate", "platt", before=0.19, after=0.05))
+    fine = Diagnosis("tickets", "queue-a", WEEK, DiagnosisState.FINE)
+    assert label_story(bad, as_of=NOW, trouble=bad).next_step == "recalibrate by platt: ECE 0.190 to 0.050"
+    assert label_story(fine, as_of=NOW, trouble=bad).next_step == ""
