@@ -161,7 +161,7 @@ def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and
     for left in (1_800, 0):
         write_duckdb(file, pd.concat([of_week(again, 9), of_week(again, 10).head(left)]))
         with world.opened(clock=lambda: judged_at(10)) as monitor:
-            run_window(monitor, window)
+            run_window(monitor, window, fewer_rows=True)
             found = [f.text for f in watch_monitor(monitor) if f.reason == WatchReason.DATA_STALE]
             notes = collect_report(monitor.store, monitor.config, window, judged_at(10)).notes
     assert "tickets had 1,800 rows of this window when it was read before, and 0 when it was read last" in notes

@@ -20,6 +20,7 @@ from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, V
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.inference.sampling import binomial_tail
+from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE
 from monitor.metrics.registry import CONTRACT
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
@@ -188,7 +189,8 @@ def test_what_was_not_evaluated_says_why_and_what_could_have_been_seen(family: F
         assert verdict.reason is (found.problem or Reason.TOO_FEW_ROWS)
         if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is not None:
             too_much = 2 * rule.threshold if rule.compares else max(rule.threshold, 1 - rule.threshold) / 4
-            assert verdict.n < (rule.min_samples or 0) or verdict.detectable > too_much
+            least = max(rule.min_samples or 0, LEAST_ROWS_OF_ECE if rule.measure in ECES else 0)
+            assert verdict.n < least or verdict.detectable > too_much
         if verdict.reason is Reason.TOO_FEW_ROWS and verdict.detectable is None and rule.metric == "accuracy":
             assert rule.compares or not most_extreme_is_seen(rule, found)
 
