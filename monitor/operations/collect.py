@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -194,12 +194,11 @@ def collect_one(
         stays = kept if gone is not None else None
         if stays is not None and gone is not None:
             current = counts_of(window, stays, monitor.config, baselines)
-            said = tuple(each for each in stays.quality if not _is_of(each, gone))
-            stays = replace(stays, quality=(*said, gone))
+            stays = replace(stays, quality=_noted(stays.quality, [gone]))
             if store:
                 monitor.store.save_reading(window, stays, monitor.clock())
                 _keep(monitor, window, stays, reading)
-            reading = replace(reading, quality=(*stays.quality, *deleted), rows=stays.rows, segments={})
+            reading = replace(reading, quality=_noted(stays.quality, deleted), rows=stays.rows, segments={})
         else:
             reading, current = read(
                 monitor, window, name, baselines, store=store, reading=reading, failed=failed, before=kept,
@@ -224,9 +223,14 @@ def collect_one(
     return Collected(data, reading, restated=tuple(restated), stays=stays is not None)
 
 
-def _is_of(note: RejectedRows, gone: RejectedRows) -> bool:
-    """Whether a note is about deleted rows of the same window as another."""
-    return note.reason == gone.reason and note.examples[0]["window"] == gone.examples[0]["window"]
+def _noted(quality: Iterable[RejectedRows], notes: Iterable[RejectedRows]) -> tuple[RejectedRows, ...]:
+    """The rejected rows with notes about windows: one of each reason, in it the newest example of each window."""
+    found: dict[str, RejectedRows] = {}
+    for each in (*quality, *notes):
+        before, named = found.get(each.reason), {example.get("window") for example in each.examples}
+        kept = () if before is None else (e for e in before.examples if e.get("window") not in named)
+        found[each.reason] = replace(each, examples=(*kept, *each.examples))
+    return tuple(found.values())
 
 
 def _measured_before(
@@ -417,7 +421,7 @@ def read(
         gone = _deleted(monitor, window, reading, before)
         gone = _replaced(monitor, window, reading, before) if gone is None else gone
         deleted = deleted if gone is None else (*deleted, gone)
-    reading = replace(reading, quality=(*reading.quality, *deleted))
+    reading = replace(reading, quality=_noted(reading.quality, deleted))
     counts = with_whole(reading)
     kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:

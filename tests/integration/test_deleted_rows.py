@@ -150,3 +150,19 @@ def test_rows_that_are_gone_behind_new_ones_are_said_where_scores_tell(
     assert "At least 60 of 200 rows of 2026-W32 are gone or have another score now, beside new rows" in said
     fill([*rows[60:], *others, *((f"late{place}", *row[1:]) for place, row in enumerate(rows[:70]))], now)
     assert "gone" not in calmon("run", "weekly", "--week", "2026-W32")
+
+
+def test_several_windows_may_have_lost_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("alerts.yaml").write_text(RULES.replace("WINDOW", "resolved_at"), encoding="utf-8")
+    now, rows = MONDAY + timedelta(days=15), [row for week in range(2) for row in of_a_week(week)]
+    fill(rows, now)
+    for week in ("2026-W32", "2026-W33"):
+        calmon("run", "weekly", "--week", week)
+    before = [measured(week) for week in ("2026-W32", "2026-W33")]
+    fill([*rows[150:200], *rows[390:]], now)
+    for _ in range(2):
+        said = " ".join(calmon("run", "weekly", "--week", "2026-W33").split())
+        assert said.count("no longer holds 150 of 200 rows of 2026-W32") == 1
+        assert said.count("no longer holds 190 of 200 rows of 2026-W33") == 1
+        assert [measured(week) for week in ("2026-W32", "2026-W33")] == before
