@@ -146,6 +146,9 @@ ROWS_REPLACED = "rows_replaced"
 LABELS_DIFFER = "labels_differ"
 """The reason for labels that are mostly wrong, where the names of truths are odd: 0 rows, and why as examples."""
 
+JOIN_ODD = "join_odd"
+"""The reason for predictions that meet no truth at all, or several: 0 rows, and how many as examples."""
+
 RARE_LABELS = "rare_labels"
 """The reason for labels of few rows of a source with very many, which are judged together: 0 rows, and how many."""
 
@@ -158,7 +161,7 @@ class RejectedRows:
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` or
     :data:`ROWS_REPLACED` with 0 rows and one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`
-    or :data:`RARE_LABELS`.
+    or :data:`RARE_LABELS` or :data:`JOIN_ODD`.
     """
 
     source: str

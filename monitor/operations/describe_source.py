@@ -17,7 +17,7 @@ from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
 from monitor.warehouse.examination import Examination, Join
-from monitor.warehouse.label_names import doubts_about_labels
+from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
 from monitor.warehouse.parquet_types import hidden_files
 from monitor.warehouse.reader import Reading, Warehouse
 from monitor.warehouse.survey import Survey
@@ -197,10 +197,8 @@ def _join_in_words(join: Join) -> str:
 
 def _doubts_about_rows(source: SourceConfig, found: Examination) -> Iterator[str]:
     """A join that finds nothing, and newest rows of an item that contradict each other."""
-    join = found.join
-    if join is not None and join.none == join.predictions:
-        mine, its = map(clean, join.examples)
-        yield f"no prediction has a truth by {join.on}: its ids are like {mine}, those of the truths like {its}"
+    if found.join is not None and not (found.join.several and source.latest_by):
+        yield from doubts_about_join(found.join)
     if found.ties:
         items = count_of(found.ties, "item")
         by = ", ".join(source.latest_by)

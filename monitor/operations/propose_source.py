@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from monitor.core.records import ROUNDING
-from monitor.warehouse.checks import find
+from monitor.warehouse.checks import NO_LABELS, find
 from monitor.warehouse.dates import PATTERNS, Numbers, fits, form_of, is_iso
 from monitor.warehouse.dialects import NUMERIC
 from monitor.warehouse.tables import ColumnSample
@@ -403,7 +403,7 @@ class _Table:
                     and len(c.name) > len(before) + len(after)
                     and fits(c)
                 ]
-                members = [member for member in members if not labels or member in labels]
+                members = [m for m in members if (m in labels if labels else m.lower() not in NO_LABELS)]
                 if members and (best is None or len(members) > len(best[1])):
                     best = f"{before}{{label}}{after}", members
         return best

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
     DELAYS_FAILED,
+    JOIN_ODD,
     LABELS_DIFFER,
     RARE_LABELS,
     ROWS_DELETED,
@@ -184,9 +185,12 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
+_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS)
+
+
 def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """What is odd about the names of truths of labels that are mostly wrong, and which are not judged one by one."""
-    for note in (each for each in quality if each.source == source and each.reason in (LABELS_DIFFER, RARE_LABELS)):
+    """What is odd about the truths of labels (their names, their join), and which are not judged one by one."""
+    for note in (each for each in quality if each.source == source and each.reason in _OF_LABELS):
         yield from (f"{clean(source)}: {example['why']}." for example in note.examples)
 
 

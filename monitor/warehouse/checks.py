@@ -31,6 +31,11 @@ OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
 NUMBERS = ("score", "actual", "predicted", "weight")
 BOOLEANS = ("actual", "predicted")
 PLACE = "{label}"
+NO_LABELS = frozenset(
+    {"max", "maximum", "min", "minimum", "mean", "avg", "sum", "total", "margin", "entropy", "top", "top1", "top_1"}
+    | {"top2", "top_2", "argmax", "confidence", "gap", "std", "var", "best"}
+)
+"""What stands beside the scores of labels in columns called alike, such as ``p_max``: numbers of all labels."""
 NUMBERS_REQUIRED = ("item", "predicted", "deviation", "actual", "resolved_at")
 NUMBERS_OPTIONAL = ("label", "predicted_at", "model_version", "weight")
 
@@ -186,14 +191,28 @@ def none_named(name: str, source: SourceConfig, relation: Relation, available: C
 
 
 def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
-    """The labels of the columns whose names fit a pattern like ``score_{label}``.
+    """The labels of the columns whose names fit a pattern like ``score_{label}``, but for :data:`NO_LABELS`.
 
-    >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_"])
+    >>> labels_of("p_{label}", ["id", "p_billing", "p_access", "p_", "p_max"])
     ['billing', 'access']
     """
+    return [name for name, column in _fitting(pattern, columns) if name.casefold() not in NO_LABELS]
+
+
+def no_labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
+    """The columns that fit a pattern of labels' columns, and hold something of all labels instead.
+
+    >>> no_labels_of("p_{label}", ["id", "p_billing", "p_max"])
+    ['p_max']
+    """
+    return [column for name, column in _fitting(pattern, columns) if name.casefold() in NO_LABELS]
+
+
+def _fitting(pattern: str, columns: Sequence[str]) -> list[tuple[str, str]]:
+    """The column names that fit a pattern, each after the part that stands for the label."""
     before, _, after = (part.casefold() for part in pattern.partition(PLACE))
     return [
-        column[len(before) : len(column) - len(after)]
+        (column[len(before) : len(column) - len(after)], column)
         for column in columns
         if len(column) > len(before) + len(after)
         and column.casefold().startswith(before)

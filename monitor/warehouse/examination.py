@@ -13,7 +13,7 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
 from monitor.config.relation import Relation, is_files
-from monitor.warehouse.checks import Layout, find, labels_of, parsed
+from monitor.warehouse.checks import Layout, find, labels_of, no_labels_of, parsed
 from monitor.warehouse.dialects import Dialect, Expression
 from monitor.warehouse.files import typed
 from monitor.warehouse.relation import RelationProblem
@@ -51,13 +51,15 @@ class Join:
 class Examination:
     """The names that are predicted (or scored) and those that are true, with their rows; the join, if there is one.
 
-    ``ties`` counts items with several newest rows by ``latest_by`` that say different things.
+    ``ties`` counts items with several newest rows by ``latest_by`` that say different things. ``no_labels`` are columns
+    that are named like those of labels, and belong to none (:data:`~monitor.warehouse.checks.NO_LABELS`).
     """
 
     predicted: Mapping[str, int] = field(default_factory=dict)
     true: Mapping[str, int] = field(default_factory=dict)
     join: Join | None = None
     ties: int = 0
+    no_labels: tuple[str, ...] = ()
 
 
 def examine(
@@ -79,7 +81,9 @@ def examine(
             labels = source.wide.labels or labels_of(source.wide.score, [each for each, _ in available])
             predicted = dict.fromkeys(labels, 0) | predicted
     join = None if source.truth is None else join_of(connection, name, source, relation, dialect)
-    return Examination(predicted, true, join, _ties(connection, source, layout, dialect))
+    wide = source.wide
+    aside = () if wide is None or wide.labels else no_labels_of(wide.score, [each for each, _ in available])
+    return Examination(predicted, true, join, _ties(connection, source, layout, dialect), tuple(aside))
 
 
 def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dialect) -> dict[str, int]:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 from monitor.core.wording import clean, count_of
-from monitor.warehouse.examination import Examination
+from monitor.warehouse.examination import Examination, Join
 
 MISSING = frozenset(
     {"na", "n/a", "n.a.", "null", "none", "nan", "nil", "nat", "<na>", "#n/a", "missing", "undefined", "-"}
@@ -23,6 +23,9 @@ def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iter
 "the label 'refund' and the truth 'refund ' (58 rows) differ by blanks only: write them alike in a view"]
     """
     predicted, true = found.predicted, found.true
+    if found.no_labels and not only_alike:
+        names = ", ".join(map(clean, found.no_labels))
+        yield f"by their names no labels, and so left out: {names}: name all labels under wide: {{labels}} if they are"
     missing = {name: n for name, n in true.items() if _plain(name) in MISSING and name not in predicted}
     if missing:
         rows, words = count_of(sum(missing.values()), "row"), _listed(missing)
@@ -42,6 +45,19 @@ def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iter
         yield f"{count_of(len(never_true), 'label')} predicted and never true: {_listed(never_true)}"
     if never_predicted:
         yield f"{count_of(len(never_predicted), 'label')} true and never predicted: {_listed(never_predicted)}"
+
+
+def doubts_about_join(join: Join) -> Iterator[str]:
+    """Words for predictions of which none has a truth, or some have several.
+
+    >>> list(doubts_about_join(Join(96, 2, 2, False, "item")))
+    ['2 of 100 predictions meet several truths by item']
+    """
+    if join.none == join.predictions > 0:
+        mine, its = map(clean, join.examples)
+        yield f"no prediction has a truth by {join.on}: its ids are like {mine}, those of the truths like {its}"
+    if join.several:
+        yield f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
 
 
 def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -24,6 +24,7 @@ from sqlalchemy import exc
 from monitor.config.model import SourceConfig
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
+    JOIN_ODD,
     LABELS_DIFFER,
     UNRESOLVED_FAILED,
     Reason,
@@ -41,11 +42,11 @@ from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
-from monitor.warehouse.examination import SEVERAL_ALLOWED, Examination, examine, join_of, refused_join
+from monitor.warehouse.examination import SEVERAL_ALLOWED, Examination, Join, examine, join_of, refused_join
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS, NumberStatements
-from monitor.warehouse.label_names import doubts_about_labels
+from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
 from monitor.warehouse.privileges import beyond_select
 from monitor.warehouse.reading import Reader, Reading, Rows, has_fingerprint, unresolved_rows
 from monitor.warehouse.relation import (
@@ -102,6 +103,7 @@ class Warehouse:
         self._kept: list[sa.Connection] | None = None
         self._bytes_read: int | None = None
         self._unreadable: dict[str, UnreadableLines] = {}
+        self._joins: dict[str, Join | None] = {}
         self._lines_of_window = 0
 
     @classmethod
@@ -210,8 +212,8 @@ class Warehouse:
                 raise RelationError([relation])
             return examine(connection, name, source, relation, self._dialect)
 
-    def _check_join(self, connection: sa.Connection, name: str, source: SourceConfig) -> None:
-        """Raise :class:`RelationError` if predictions meet several truths, or those of other items."""
+    def _check_join(self, connection: sa.Connection, name: str, source: SourceConfig) -> Join | None:
+        """How predictions meet truths. Raise :class:`RelationError` if they meet several, or those of other items."""
         relation = parsed(name, source, self._dialect)
         join = None
         if not isinstance(relation, RelationProblem):
@@ -219,6 +221,23 @@ class Warehouse:
         problem = None if join is None else refused_join(name, source, join)
         if problem is not None:
             raise RelationError([problem])
+        return join
+
+    def _with_join(self, found: Reading, source: SourceConfig) -> Reading:
+        """The reading, with what is odd about the join of truths; raises as :meth:`_check_join`.
+
+        It is of the whole relation, so it is asked for once, and again where rows of the window are repeated.
+        """
+        if source.truth is None:
+            return found
+        repeated = sum(each.rows for each in found.quality if each.reason == RejectReason.DUPLICATE)
+        if found.source not in self._joins or repeated > SEVERAL_ALLOWED * (found.rows + repeated):
+            with self._session(found.source) as connection:
+                self._joins[found.source] = self._check_join(connection, found.source, source)
+        join = self._joins[found.source]
+        is_meant = join is None or (join.several > 0 and source.latest_by != ())
+        why = () if join is None or is_meant else tuple({"why": doubt} for doubt in doubts_about_join(join))
+        return replace(found, quality=(*found.quality, RejectedRows(found.source, JOIN_ODD, 0, why))) if why else found
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
@@ -267,10 +286,7 @@ class Warehouse:
             found = reader.numbers() if isinstance(rows.statements, NumberStatements) else reader.reading()
             found = with_lines(found, self._lines_of_window, source)
         found = self._with_odd_names(found, source)
-        repeated = sum(each.rows for each in found.quality if each.reason == RejectReason.DUPLICATE)
-        if source.truth is not None and repeated > SEVERAL_ALLOWED * (found.rows + repeated):
-            with self._session(name) as connection:
-                self._check_join(connection, name, source)
+        found = self._with_join(found, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)
         return replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))

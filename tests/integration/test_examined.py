@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from typer.testing import CliRunner
 
+from monitor.cli import app
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.operations.describe_source import describe
@@ -131,6 +134,66 @@ def test_predictions_that_meet_several_truths_are_refused_unless_the_latest_coun
         latest = joined("item", latest_by=["resolved_at"])
         assert warehouse.check("tickets", latest) == [], engine
         assert warehouse.read("tickets", latest, WEEK, now=NOW).rows == 50, engine
+
+
+def test_what_a_join_finds_is_said_in_every_reading(load: Loader) -> None:
+    types = {**TYPES, "item": "BIGINT"}
+    again = two_tables()[-1] | {"true_label": "a"}
+    cases: list[tuple[list[dict[str, Any]], str]] = [
+        ([*two_tables(), again], "1 of 50 predictions meet several truths by item"),
+        (two_tables()[:50] + two_tables(first=900)[50:], "no prediction has a truth by item: its ids are like 0, "),
+        (two_tables(), ""),
+    ]
+    for rows, said in cases:
+        for engine, warehouse in load(rows, types=types).items():
+            for _ in range(2):
+                reading = warehouse.read("tickets", joined("item"), WEEK, now=NOW)
+                odd = [str(e["why"]) for each in reading.quality if each.reason == "join_odd" for e in each.examples]
+                assert [why.startswith(said) for why in odd] == [True] * bool(said), (engine, odd)
+
+
+def test_columns_of_all_labels_beside_theirs_are_no_labels(load: Loader) -> None:
+    data = [
+        {"item": f"t{n}", "p_refund": 0.1 + n % 2 * 0.7, "p_other": 0.8 - n % 2 * 0.7, "p_max": 0.8, "p_margin": 0.7,
+         "category": ("other", "refund")[n % 2], "resolved_at": WEEK.start}
+        for n in range(40)
+    ]  # fmt: skip
+    types = dict.fromkeys(("p_refund", "p_other", "p_max", "p_margin"), "DOUBLE PRECISION")
+    for engine, warehouse in load(data, types=types).items():
+        proposed = propose(warehouse.samples("resolved_tickets"), {}, files=False)
+        assert isinstance(proposed, Proposal), (engine, proposed)
+        settings = {"relation": "resolved_tickets", **proposed.settings}
+        source = SourceConfig.model_validate(settings)
+        reading = warehouse.read("tickets", source, WEEK, now=NOW)
+        assert set(reading.labels) == {"refund", "other"}, engine
+        said = describe(warehouse, "tickets", source, reading).doubts
+        assert any("p_max, p_margin" in doubt or "p_margin, p_max" in doubt for doubt in said), (engine, said)
+        named = SourceConfig.model_validate({**settings, "wide": {"score": "p_{label}", "labels": ["refund", "max"]}})
+        assert set(warehouse.read("tickets", named, WEEK, now=NOW).labels) == {"refund", "max"}
+
+
+def test_explain_names_labels_that_differ_by_a_blank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{r['item']},{r['predicted_label']},0.9{n % 9},{r['true_label']},2026-11-17 10:00:00"
+             for n, r in enumerate(rows("refund "))]  # fmt: skip
+    Path("t.csv").write_text("\n".join(["item,predicted_label,confidence,true_label,resolved_at", *lines]), "utf-8")
+    Path("alerts.yaml").write_text(
+        "version: 1\nsources:\n  t: {relation: t.csv, kind: single_label, score_is: confidence_in_prediction}\n"
+        "rules:\n  - {id: high, metric: overconfidence, where: automated, threshold: 0.05, min_samples: 30}\n"
+        "automation: {when_not_evaluated: keep}\n",
+        "utf-8",
+    )
+
+    def calmon(*words: str) -> str:
+        found = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(words))
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    ran = json.loads(calmon("run", "weekly", "--week", "2026-W47", "--json"))
+    (verdict,) = [v for v in ran["verdicts"] if v["label"] == "refund"]
+    assert verdict["outcome"] == "breach"
+    said = " ".join(calmon("explain", verdict["id"]).split())
+    assert "the label 'refund' and the truth 'refund ' (60 rows) differ by blanks only" in said
 
 
 def test_ids_that_are_not_exact_meet_truths_of_others_and_are_refused(load: Loader) -> None:
