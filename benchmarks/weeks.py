@@ -23,7 +23,7 @@ from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, Schedule, Verdict, Window
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
 from monitor.evaluation.shift.counts_tests import source_shifts
-from monitor.incidents.life import Decision, Finding, decide
+from monitor.incidents.life import Finding, IncidentDecision, decide
 from monitor.inference.alignment import binned as binned_counts
 from monitor.metrics.calibration import ece
 
@@ -216,7 +216,7 @@ def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:
 _STATES = {"breach": DiagnosisState.DEGRADED, "ok": DiagnosisState.FINE}
 
 
-def decided(verdict: Verdict, open_now: Open) -> Decision:
+def decided(verdict: Verdict, open_now: Open) -> IncidentDecision:
     """What one verdict would do to the incident of its label, as the diagnosis of a label with this rule alone."""
     key = (verdict.rule, verdict.subject.label)
     state = _STATES.get(verdict.outcome, DiagnosisState.CANNOT_TELL)

@@ -20,7 +20,7 @@ from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Operation, SwitchState
 from monitor.history.delivery_rows import Root
-from monitor.incidents.life import Decision, event_of
+from monitor.incidents.life import IncidentDecision, event_of
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
 
@@ -43,7 +43,7 @@ class Composed:
     events: tuple[IncidentEvent, ...] = ()
 
 
-def compose(monitor: Monitor, decisions: Sequence[Decision]) -> Composed:
+def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed:
     """The messages that report these decisions; called within the ``store.one_moment()`` in which they were made."""
     teller, now = Teller.of(monitor), monitor.clock()
     opened: list[Incident] = []
@@ -91,7 +91,7 @@ def _is_told(monitor: Monitor, incident: Incident) -> bool:
     return found is None or found.state != "not_sent" or monitor.sender is None
 
 
-def _messages(monitor: Monitor, teller: Teller, decision: Decision) -> tuple[Incident, list[Delivery]]:
+def _messages(monitor: Monitor, teller: Teller, decision: IncidentDecision) -> tuple[Incident, list[Delivery]]:
     """The incident with the id of its message, and what is sent about the decision."""
     incident = decision.incident
     assert incident is not None  # noqa: S101 - the caller has left these out
@@ -117,7 +117,9 @@ def _posted(monitor: Monitor, teller: Teller, incident: Incident) -> tuple[Incid
     return replace(incident, root=post.id), [post, *_pictures(monitor, teller, story, incident, post)]
 
 
-def _changed(monitor: Monitor, teller: Teller, decision: Decision, incident: Incident, root: str) -> list[Delivery]:
+def _changed(
+    monitor: Monitor, teller: Teller, decision: IncidentDecision, incident: Incident, root: str
+) -> list[Delivery]:
     """The edit of the message, and the line in its thread if the decision is news."""
     story, channel = teller.of_incident(incident), _channel(monitor, root)
     if story is None:

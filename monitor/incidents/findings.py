@@ -10,7 +10,7 @@ from datetime import datetime
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, NotTold
 from monitor.core.episodes import NOT_SEEN
 from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, VANISHED, Incident, Severity, Verdict
-from monitor.incidents.life import Decision, Finding, decide, wake
+from monitor.incidents.life import Finding, IncidentDecision, decide, wake
 
 MANY = 5
 """More labels than this that need somebody for the first time in one run are one incident of their source."""
@@ -20,7 +20,7 @@ USUAL = 20
 
 def decisions(
     diagnoses: Sequence[Diagnosis], verdicts: Mapping[str, Verdict], incidents: Iterable[Incident], now: datetime
-) -> list[Decision]:
+) -> list[IncidentDecision]:
     """What the diagnoses of one source do to its ``incidents``, which are all that may go on or come back.
 
     ``verdicts`` are those that the diagnoses rest on, by id. A silence whose time is over ends first.

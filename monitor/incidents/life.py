@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class IncidentDecision:
     """What a window or a person does to an incident, and the incident after it; ``calls``: people are called now.
 
     ``kind`` is "nothing" or "refuse" exactly where the incident does not change. ``actor`` and ``why`` are a person's.
@@ -77,7 +77,7 @@ class Decision:
         return self.kind not in ("nothing", "refuse")
 
 
-def decide(finding: Finding, incident: Incident | None, now: datetime) -> Decision:
+def decide(finding: Finding, incident: Incident | None, now: datetime) -> IncidentDecision:
     """What ``finding`` does to the newest ``incident`` of its subject (None: there never was one).
 
     A trouble opens, continues or, up to four weeks after the end, brings back; a fine window ends; where nothing can be
@@ -86,16 +86,16 @@ def decide(finding: Finding, incident: Incident | None, now: datetime) -> Decisi
     """
     if incident is None or (not incident.is_open and finding.window.end - incident.window_end > NOT_SEEN):
         if not finding.is_trouble:
-            return Decision("nothing", _R.NO_TROUBLE, incident)
-        return Decision("open", _R.OPENED, _opened(finding, now), calls=True, window=finding.window)
+            return IncidentDecision("nothing", _R.NO_TROUBLE, incident)
+        return IncidentDecision("open", _R.OPENED, _opened(finding, now), calls=True, window=finding.window)
     if finding.window.end < incident.window_end <= now:  # one in the future was stored when a clock was ahead
-        return Decision("nothing", _R.OLDER_WINDOW, incident)
+        return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
     counted = replace(incident, window=finding.window.name, window_end=finding.window.end, version=incident.version + 1)
     made = _in_trouble(finding, incident, counted, now) if finding.is_trouble else _out(finding, incident, counted, now)
     return replace(made, window=finding.window)
 
 
-def _in_trouble(finding: Finding, before: Incident, counted: Incident, now: datetime) -> Decision:
+def _in_trouble(finding: Finding, before: Incident, counted: Incident, now: datetime) -> IncidentDecision:
     now_it_is = replace(
         counted, severity=finding.severity, reason=finding.reason, rules=finding.rules, labels=finding.labels,
         seen_until=finding.window.end,
@@ -103,32 +103,32 @@ def _in_trouble(finding: Finding, before: Incident, counted: Incident, now: date
     if not before.is_open:
         is_new = (finding.evidence_until or finding.window.end) > before.window_end
         if before.last == _R.RESOLVED_BY_HAND and not is_new:  # that person knew of it
-            return Decision("nothing", _R.ALREADY_COUNTED, before)
-        return Decision("reopen", _R.CAME_BACK, reopened(now_it_is, now), calls=True)
+            return IncidentDecision("nothing", _R.ALREADY_COUNTED, before)
+        return IncidentDecision("reopen", _R.CAME_BACK, reopened(now_it_is, now), calls=True)
     if SEVERITY_RANK[finding.severity] < SEVERITY_RANK[before.severity]:
-        return Decision("continue", _R.WORSE, replace(_unmarked(now_it_is), last=_R.WORSE), calls=True)
+        return IncidentDecision("continue", _R.WORSE, replace(_unmarked(now_it_is), last=_R.WORSE), calls=True)
     reason = _R.CONTINUES if finding.reason == before.reason else _R.OTHER_PROBLEM
     after = replace(now_it_is, last=reason)
     if replace(after, version=before.version, last=before.last) == before and before.last != _R.CANNOT_TELL:
-        return Decision("nothing", _R.ALREADY_COUNTED, before)
-    return Decision("continue", reason, after)
+        return IncidentDecision("nothing", _R.ALREADY_COUNTED, before)
+    return IncidentDecision("continue", reason, after)
 
 
-def _out(finding: Finding, before: Incident, counted: Incident, now: datetime) -> Decision:
+def _out(finding: Finding, before: Incident, counted: Incident, now: datetime) -> IncidentDecision:
     """A window without a trouble: fine, or nothing can be told."""
     if not before.is_open:
-        return Decision("nothing", _R.NO_TROUBLE, before)
+        return IncidentDecision("nothing", _R.NO_TROUBLE, before)
     if finding.state is DiagnosisState.FINE:
         reason = _R.ROWS_ARE_BACK if before.kind == "vanished" else _R.FINE_AGAIN
-        return Decision("resolve", reason, resolved(counted, now, reason, window=finding.window.name))
+        return IncidentDecision("resolve", reason, resolved(counted, now, reason, window=finding.window.name))
     seen = before.seen_until if finding.within_limits else finding.window.end
     if finding.window.end - seen >= NOT_SEEN:
-        return Decision("resolve", _R.NOT_SEEN, resolved(counted, now, _R.NOT_SEEN, window=finding.window.name))
+        return IncidentDecision("resolve", _R.NOT_SEEN, resolved(counted, now, _R.NOT_SEEN, window=finding.window.name))
     if before.window == finding.window.name and before.last == _R.CANNOT_TELL:
-        return Decision("nothing", _R.ALREADY_COUNTED, before)
+        return IncidentDecision("nothing", _R.ALREADY_COUNTED, before)
     again = before.last == _R.CANNOT_TELL
     after = replace(counted, seen_until=seen, last=_R.CANNOT_TELL)
-    return Decision("continue", _R.CONTINUES if again else _R.CANNOT_TELL, after)
+    return IncidentDecision("continue", _R.CONTINUES if again else _R.CANNOT_TELL, after)
 
 
 def resolved(
@@ -166,71 +166,73 @@ def _unmarked(incident: Incident) -> Incident:
     )
 
 
-def retire(incident: Incident, why: str, now: datetime) -> Decision:
+def retire(incident: Incident, why: str, now: datetime) -> IncidentDecision:
     """End an incident that no window can end: no rule of alerts.yaml is about its subject any more."""
     after = resolved(replace(incident, version=incident.version + 1), now, _R.NOT_WATCHED, by="calmon")
-    return Decision("resolve", _R.NOT_WATCHED, after, why=why)
+    return IncidentDecision("resolve", _R.NOT_WATCHED, after, why=why)
 
 
 # --- what people and time do
 
 
-def acknowledge(incident: Incident, actor: str, now: datetime) -> Decision:
+def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
     """Somebody works on it: no more mentions. Also ends a silence, since that person wants the news."""
     refusal = _refusal(incident, actor)
     if refusal is not None:
-        return Decision("refuse", refusal, incident, actor=actor)
+        return IncidentDecision("refuse", refusal, incident, actor=actor)
     if incident.state == "acknowledged":
-        return Decision("nothing", _R.ALREADY_ACKNOWLEDGED, incident, actor=actor)
+        return IncidentDecision("nothing", _R.ALREADY_ACKNOWLEDGED, incident, actor=actor)
     after = replace(
         _unmarked(incident), state="acknowledged", acknowledged_at=now, acknowledged_by=actor,
         version=incident.version + 1,
     )  # fmt: skip
-    return Decision("acknowledge", _R.ACKNOWLEDGED, after, actor=actor)
+    return IncidentDecision("acknowledge", _R.ACKNOWLEDGED, after, actor=actor)
 
 
-def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> Decision:
+def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> IncidentDecision:
     """No replies and no repeats until then, unless it becomes more severe. A longer silence replaces it."""
     refusal = _refusal(incident, actor) or (_R.END_NOT_AHEAD if until <= now else None)
     if refusal is not None:
-        return Decision("refuse", refusal, incident, actor=actor)
+        return IncidentDecision("refuse", refusal, incident, actor=actor)
     if incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until >= until:
-        return Decision("nothing", _R.ALREADY_SILENCED, incident, actor=actor)
+        return IncidentDecision("nothing", _R.ALREADY_SILENCED, incident, actor=actor)
     after = replace(incident, state="silenced", silenced_until=until, silenced_by=actor, version=incident.version + 1)
-    return Decision("silence", _R.SILENCED, after, actor=actor)
+    return IncidentDecision("silence", _R.SILENCED, after, actor=actor)
 
 
-def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> Decision:
+def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> IncidentDecision:
     """A person ends it, and says why. A trouble in a later window soon after still brings it back."""
     if not actor.strip() or not reason.strip():
         refusal = _R.REASON_MISSING if actor.strip() else _R.NAME_MISSING
-        return Decision("refuse", refusal, incident, actor=actor)
+        return IncidentDecision("refuse", refusal, incident, actor=actor)
     if not incident.is_open:
-        return Decision("nothing", _R.ALREADY_RESOLVED, incident, actor=actor)
+        return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident, actor=actor)
     if incident.is_of_monitor:
-        return Decision("refuse", _R.ENDS_BY_ITSELF, incident, actor=actor)
+        return IncidentDecision("refuse", _R.ENDS_BY_ITSELF, incident, actor=actor)
     unsilenced = replace(incident, silenced_until=None, silenced_by=None, version=incident.version + 1)
     after = resolved(unsilenced, now, _R.RESOLVED_BY_HAND, by=actor)
-    return Decision("resolve", _R.RESOLVED_BY_HAND, after, actor=actor, why=reason)
+    return IncidentDecision("resolve", _R.RESOLVED_BY_HAND, after, actor=actor, why=reason)
 
 
-def note(incident: Incident, actor: str, text: str) -> Decision:
+def note(incident: Incident, actor: str, text: str) -> IncidentDecision:
     """A person adds a note, which is kept with the incident and shown in the thread of its message."""
     if not actor.strip() or not text.strip():
-        return Decision("refuse", _R.REASON_MISSING if actor.strip() else _R.NAME_MISSING, incident, actor=actor)
-    return Decision("note", _R.NOTED, replace(incident, version=incident.version + 1), actor=actor, why=text)
+        return IncidentDecision(
+            "refuse", _R.REASON_MISSING if actor.strip() else _R.NAME_MISSING, incident, actor=actor
+        )
+    return IncidentDecision("note", _R.NOTED, replace(incident, version=incident.version + 1), actor=actor, why=text)
 
 
-def wake(incident: Incident, now: datetime) -> Decision:
+def wake(incident: Incident, now: datetime) -> IncidentDecision:
     """End a silence whose time is over: the incident is acknowledged, if it was before, or open."""
     is_over = incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until <= now
     if not is_over:
-        return Decision("nothing", _R.NOT_OVER, incident)
+        return IncidentDecision("nothing", _R.NOT_OVER, incident)
     after = replace(
         incident, state="acknowledged" if incident.acknowledged_at else "open", silenced_until=None, silenced_by=None,
         version=incident.version + 1,
     )  # fmt: skip
-    return Decision("wake", _R.SILENCE_ENDED, after)
+    return IncidentDecision("wake", _R.SILENCE_ENDED, after)
 
 
 def _refusal(incident: Incident, actor: str) -> IncidentReason | None:
@@ -242,7 +244,7 @@ def _refusal(incident: Incident, actor: str) -> IncidentReason | None:
 # --- what is stored and sent
 
 
-def event_of(decision: Decision, now: datetime) -> IncidentEvent | None:
+def event_of(decision: IncidentDecision, now: datetime) -> IncidentEvent | None:
     """The event that the history keeps of a decision; None where nothing changes."""
     incident = decision.incident
     if incident is None or not decision.changes:

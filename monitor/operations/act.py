@@ -19,7 +19,7 @@ from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Ver
 from monitor.core.windows import are_same
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.findings import decisions, gone, recalled_from
-from monitor.incidents.life import Decision, retire
+from monitor.incidents.life import IncidentDecision, retire
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
@@ -246,7 +246,7 @@ def _decisions(
     diagnoses: Sequence[Diagnosis],
     verdicts: Mapping[str, Verdict],
     known: Sequence[Incident],
-) -> list[Decision]:
+) -> list[IncidentDecision]:
     now, config = monitor.clock(), monitor.config
     read = {part.source for part in parts if not part.problem}
     lost = {each.source for each in known if each.source not in config.sources}

@@ -21,12 +21,12 @@ from monitor.alerting.slack.message import delivery_of, is_reminder, kept_remind
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
 from monitor.incidents import life
-from monitor.incidents.life import Decision
+from monitor.incidents.life import IncidentDecision
 from monitor.operations.move_messages import move_messages
 from monitor.story.gather import Teller
 from monitor.story.incident import reason_words, state_words
 
-Decide: TypeAlias = Callable[[Incident, datetime], Decision]
+Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
 TRIES = 20  # a try takes a second or two with hundreds of open incidents, and somebody else may be faster
 
 
@@ -34,7 +34,7 @@ TRIES = 20  # a try takes a second or two with hundreds of open incidents, and s
 class Outcome:
     """The result of a person's action, in ``words``: what was done, or why not. ``deliveries`` are pending edits."""
 
-    decision: Decision
+    decision: IncidentDecision
     words: str
     deliveries: tuple[Delivery, ...] = ()
 
@@ -71,7 +71,7 @@ def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: 
     monitor.store.apply_incidents([], [], [], [event])
 
 
-def _words(decision: Decision) -> str:
+def _words(decision: IncidentDecision) -> str:
     """The result in words, with its incident."""
     incident = decision.incident
     if incident is None:

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import SEVERITY_RANK, Incident, Severity, Window
 from monitor.incidents.findings import newest
-from monitor.incidents.life import Decision, Finding, acknowledge, decide, event_of, note, resolve, silence, wake
+from monitor.incidents.life import (
+    Finding,
+    IncidentDecision,
+    acknowledge,
+    decide,
+    event_of,
+    note,
+    resolve,
+    silence,
+    wake,
+)
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
@@ -39,9 +49,9 @@ class History:
     events: set[str] = field(default_factory=set)
     number: int = 0
     now: datetime = START
-    called: list[Decision] = field(default_factory=list)
+    called: list[IncidentDecision] = field(default_factory=list)
 
-    def take(self, decision: Decision) -> None:
+    def take(self, decision: IncidentDecision) -> None:
         incident, event = decision.incident, event_of(decision, self.now)
         if incident is None or not decision.changes:
             assert event is None

@@ -69,7 +69,9 @@ def all_clear_by_a_run_of_another_source(real: Any) -> Any:
         now, mine = monitor.clock(), {part.source for part in parts}
         others = [each for each in known if each.is_open and each.source not in mine]
         cleared = [
-            life.Decision("resolve", IncidentReason.FINE_AGAIN, life.resolved(replace(i, version=i.version + 1), now))
+            life.IncidentDecision(
+                "resolve", IncidentReason.FINE_AGAIN, life.resolved(replace(i, version=i.version + 1), now)
+            )
             for i in others
         ]
         return [*cleared, *real(monitor, parts, diagnoses, verdicts, known)]

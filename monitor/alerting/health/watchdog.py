@@ -40,7 +40,7 @@ from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 from monitor.history.store import Store
 from monitor.incidents import life
-from monitor.incidents.life import Decision
+from monitor.incidents.life import IncidentDecision
 
 LOOKS_BACK = timedelta(weeks=12)
 RUNS = 200
@@ -242,7 +242,7 @@ def note_failure(store: Store, flow: str, error: str, now: datetime, sources: Se
     store.put_note(Note(f"{issues.FAILED_NOTE}{flow}", now, detail))
 
 
-def compose(monitor: Monitor, decisions: Sequence[Decision]) -> Composed:
+def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed:
     """A person's changes of incidents of the monitor, with the edits; to be stored as ``alerting.compose`` says."""
     look = WatchRound(monitor, monitor.clock())
     events = tuple(event for each in decisions if (event := life.event_of(each, look.now)) is not None)

@@ -32,7 +32,7 @@ from monitor.alerting.slack.links import Links
 from monitor.config.model import Route
 from monitor.core.records import BURST, Incident, IncidentReason
 from monitor.core.wording import clean
-from monitor.incidents.life import Decision
+from monitor.incidents.life import IncidentDecision
 from monitor.story.incident import reason_words
 from monitor.story.label import LabelStory, labels_words, people_words
 
@@ -138,7 +138,7 @@ def _footer(story: LabelStory, incident: Incident, links: Links) -> str:
 
 
 def news_message(
-    decision: Decision, story: LabelStory, *, channel: str, root: str, mention: str | None = None
+    decision: IncidentDecision, story: LabelStory, *, channel: str, root: str, mention: str | None = None
 ) -> Payload:
     """The one line in the thread that says what a window, or a person's note, changed."""
     incident = decision.incident

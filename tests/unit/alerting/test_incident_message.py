@@ -29,7 +29,7 @@ from monitor.core.diagnoses import (
     Since,
 )
 from monitor.core.records import BURST, Incident, IncidentReason, Severity, SwitchState, Window
-from monitor.incidents.life import Decision
+from monitor.incidents.life import IncidentDecision
 from monitor.story.label import LabelStory, label_story
 from monitor.story.switch import switch_story
 from tests.fakes.reading import as_read
@@ -204,7 +204,7 @@ def everything(word: str) -> list[Payload]:
         messages.repeat_message(told, one, channel="#c", root="r", number=1, mention=None),
     ]
     for reason in (IncidentReason.WORSE, IncidentReason.NOTED, IncidentReason.RESOLVED_BY_HAND):
-        decision = Decision("note", reason, one, actor=word, why=word, window=WEEK)
+        decision = IncidentDecision("note", reason, one, actor=word, why=word, window=WEEK)
         made.append(messages.news_message(decision, told, channel="#c", root="r"))
     return made
 
@@ -251,7 +251,7 @@ def test_a_message_has_one_id_and_each_edit_its_own() -> None:
 
 def test_only_a_decision_that_calls_mentions_people_in_the_thread() -> None:
     for calls in (True, False):
-        decision = Decision("continue", IncidentReason.WORSE, incident(), calls=calls, window=WEEK)
+        decision = IncidentDecision("continue", IncidentReason.WORSE, incident(), calls=calls, window=WEEK)
         line = messages.news_message(decision, story(), channel="#c", root="r", mention=MENTION)
         assert (MENTION in as_read(line)) is calls
         assert line["calls"] == (["4f1c9a02be7d6653"] if calls else [])

@@ -13,7 +13,7 @@ from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, Note
 from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
 from monitor.core.windows import day, week
 from monitor.incidents.findings import MANY, USUAL, decisions, gone, newest
-from monitor.incidents.life import Decision, resolve
+from monitor.incidents.life import IncidentDecision, resolve
 
 UTC = ZoneInfo("UTC")
 HOURS = timedelta(hours=7)
@@ -41,17 +41,17 @@ def without_rows(label: str, number: int = 10, *, usual: int | None = 100, last:
     return told(label, DiagnosisState.CANNOT_TELL, number, reason=NotTold.NO_ROWS, notes=notes)
 
 
-def run(diagnoses: Sequence[Diagnosis], known: Sequence[Incident] = (), **verdicts: Verdict) -> list[Decision]:
+def run(diagnoses: Sequence[Diagnosis], known: Sequence[Incident] = (), **verdicts: Verdict) -> list[IncidentDecision]:
     return decisions(diagnoses, verdicts, known, diagnoses[0].window.end + HOURS)
 
 
-def incidents(made: Sequence[Decision], known: Sequence[Incident] = ()) -> list[Incident]:
+def incidents(made: Sequence[IncidentDecision], known: Sequence[Incident] = ()) -> list[Incident]:
     """The incidents after the decisions."""
     changed = {d.incident.id: d.incident for d in made if d.incident is not None and d.changes}
     return list(({incident.id: incident for incident in known} | changed).values())
 
 
-def kinds(made: Sequence[Decision]) -> list[tuple[str, str, str | None]]:
+def kinds(made: Sequence[IncidentDecision]) -> list[tuple[str, str, str | None]]:
     return [(d.kind, d.incident.kind, d.incident.label) for d in made if d.incident is not None and d.changes]
 
 

@@ -12,7 +12,7 @@ from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, IncidentReason, Severity
 from monitor.core.windows import day, week
 from monitor.incidents import life
-from monitor.incidents.life import Decision, Finding, decide
+from monitor.incidents.life import Finding, IncidentDecision, decide
 
 UTC = ZoneInfo("UTC")
 HOURS = timedelta(hours=7)
@@ -32,7 +32,7 @@ def finding(letter: str, number: int, kind: str = "label") -> Finding:
     )
 
 
-def after(letters: str, incident: Incident | None = None, first: int = 10, kind: str = "label") -> Decision:
+def after(letters: str, incident: Incident | None = None, first: int = 10, kind: str = "label") -> IncidentDecision:
     """The last decision of a week a letter."""
     assert letters
     for at, letter in enumerate(letters):
@@ -48,7 +48,7 @@ def opened(letter: str = "D") -> Incident:
     return incident
 
 
-def seen(decision: Decision) -> tuple[str, str, bool]:
+def seen(decision: IncidentDecision) -> tuple[str, str, bool]:
     return decision.kind, decision.reason.value, decision.calls
 
 
