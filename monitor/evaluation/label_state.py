@@ -7,11 +7,11 @@ light is separate: a band of the numbers, shown as "level" (:func:`monitor.repor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monitor.core.records import Outcome, Severity, Subject, Verdict
+from monitor.core.records import Outcome, Severity, Verdict
 from monitor.core.wording import FLOORS
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
@@ -93,47 +93,16 @@ def state_of(verdicts: Iterable[Verdict]) -> LabelState:
     return LabelState(State(worst), *(tuple(found) for found in of.values()))
 
 
-def states_of(verdicts: Iterable[Verdict]) -> dict[Subject, LabelState]:
-    """The state of every label, and of every source as a whole, that has a verdict; by name."""
-    found: dict[Subject, list[Verdict]] = {}
-    for verdict in verdicts:
-        found.setdefault(Subject(verdict.subject.source, verdict.subject.label), []).append(verdict)
-    by_name = sorted(found.items(), key=lambda item: (item[0].source, item[0].label is not None, item[0].label or ""))
-    return {subject: state_of(group) for subject, group in by_name}
-
-
 def counted(states: Iterable[LabelState]) -> dict[State, int]:
     """The number of labels in each state, worst first, zeros included."""
     found = [each.state for each in states]
     return {state: found.count(state) for state in State}
 
 
-def counts_text(states: Sequence[LabelState]) -> str:
-    """The number of labels in each state, as the beginning of a sentence; the number in breach is always there.
-
-    >>> counts_text([state_of([]), state_of([])])
-    '0 of 2 labels in breach; 2 without a rule'
-    """
-    of = counted(states)
-    what = {
-        State.UNCONFIRMED: "beyond the limit, not confirmed",
-        State.NOT_EVALUATED: "with rules not evaluated",
-        State.OK: "ok",
-        State.NO_RULE: "without a rule",
-    }
-    parts = [f"{of[State.BREACH]:,} of {len(states):,} {'label' if len(states) == 1 else 'labels'} in breach"]
-    return "; ".join(parts + [f"{of[state]:,} {words}" for state, words in what.items() if of[state]])
-
-
 def not_confirmed(verdict: Verdict) -> str:
     """An unconfirmed verdict in words: ``below`` the limit for rules with a lower limit, else ``above``."""
     side = "below" if verdict.detail.get("condition") in FLOORS else "above"
     return f"{side} the limit, not confirmed"
-
-
-def outcome_text(verdict: Verdict) -> str:
-    """One verdict's outcome in words."""
-    return not_confirmed(verdict) if verdict.outcome == "unconfirmed" else verdict.outcome.replace("_", " ")
 
 
 def reasons_text(verdicts: Iterable[Verdict]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
@@ -192,21 +192,6 @@ def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
     """What is odd about the truths of labels (their names, their join), and which are not judged one by one."""
     for note in (each for each in quality if each.source == source and each.reason in _OF_LABELS):
         yield from (f"{clean(source)}: {example['why']}." for example in note.examples)
-
-
-def version_change(now: Mapping[str, int], then: Mapping[str, int], when: str) -> str:
-    """How the main model version (that of most rows) changed since an earlier window; "" if it did not.
-
-    >>> version_change({"v4": 900}, {"v3": 800}, "2026-W28")
-    'the main model version was v3 in 2026-W28 and is v4; no row is of v3 any more'
-    >>> version_change({"v3": 500}, {"v3": 800, "v2": 9}, "2026-W28")
-    ''
-    """
-    new, old = (max(sorted(rows), key=lambda version: rows[version]) if rows else "" for rows in (now, then))
-    if not new or not old or new == old:
-        return ""
-    no_rows = "" if old in now else f"; no row is of {clean(old)} any more"
-    return f"the main model version was {clean(old)} in {when} and is {clean(new)}{no_rows}"
 
 
 def p_text(value: float | None) -> str:

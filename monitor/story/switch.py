@@ -23,7 +23,7 @@ class SwitchStory:
     ``words`` is a sentence without its full stop, ``short`` the same without who turned it on ("": no shorter one).
     ``button`` is what a message offers to undo: "on" offers to turn it off, "off" to turn it on, None nothing.
     ``allowed``: automation may act, but not on ``segments`` or ``blocked`` scores. ``held_until``: an operator's enable
-    against the evidence ends then. ``ended_by`` is whose enable has ended by itself at ``ended_at``, "" where none has.
+    against the evidence ends then.
     ``stays`` says why it does not come back by itself. ``enable_helps``: an operator's enable turns it on, which it
     does not while every gate is closed. ``command`` changes it.
     """
@@ -33,8 +33,6 @@ class SwitchStory:
     allowed: bool = False
     blocked: Ranges = ()
     held_until: datetime | None = None
-    ended_by: str = ""
-    ended_at: datetime | None = None
     segments: tuple[tuple[str, str], ...] = ()
     stays: str = ""
     short: str = ""
@@ -121,7 +119,7 @@ def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchStory:
     if is_for_a_time(state):
         name = clean(state.actor, NAME_LENGTH)
         words = f"{since}: the enable by {name} has ended"
-        return SwitchStory(words, "off", ended_by=name, ended_at=ended)
+        return SwitchStory(words, "off")
     return SwitchStory(f"{since}: its lease ended, no evaluation renewed it", "off")
 
 

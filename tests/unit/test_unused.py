@@ -12,7 +12,8 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
     "@model_serializer", "@event.listens_for",
 ]  # fmt: skip
 LISTED = {
-    "a template reads it": {"known", "limits", "stays"},
+    "a template reads it": {"drawing"},
+    "the pictures of docs/curves.md are drawn with them": {"curve_svg", "precision_recall_data", "roc_data"},
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
@@ -31,8 +32,8 @@ LISTED = {
     "a migration, which Alembic finds, reads it": {"VIEWS"},
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
     "a field of the service's answer, in its description": {"blocked_scores"},
-    "read by its name, as a setting or a condition of the handbook": {"ece_today", "ece_yesterday", "gate_token"},
-    "kept in the history and shown to people who look there": {"changed_by", "first_verdict", "usual_rows"},
+    "read by its name, as a setting or a condition of the handbook": {"gate_token"},
+    "kept in the history and shown to people who look there": {"changed_by", },
     "documents, examples and tests make counts with it": {"counts_from_rows"},
     "the parts that docs/curves.md explains, by the library's own function": {"brier_parts"},
     "what the restarted process of rules is proved with": {"e_process"},

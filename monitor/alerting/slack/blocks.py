@@ -105,11 +105,6 @@ def context(text: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": cut(text, SECTION), "verbatim": True}]}
 
 
-def divider() -> Block:
-    """A horizontal line."""
-    return {"type": "divider"}
-
-
 def mention_block(mention: str | None) -> list[Block]:
     """The paragraph that calls people; none without a mention."""
     return [section(mention_text(mention))] if mention else []

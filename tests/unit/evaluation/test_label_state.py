@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window
-from monitor.evaluation.label_state import State, counted, counts_text, state_of, states_of
+from monitor.evaluation.label_state import State, state_of
 
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
 REASONS: dict[Outcome, Reason] = {
@@ -71,29 +70,6 @@ def test_reasons_are_grouped_with_their_rules() -> None:
     several = [verdict("not_evaluated", "a"), verdict("not_evaluated", "b"),
                verdict("not_evaluated", "c", reason=Reason.NO_BASELINE)]  # fmt: skip
     assert words(*several) == "not evaluated: too_few_rows (a, b), no_baseline (c)"
-
-
-def test_a_rule_on_a_segment_is_named_with_it() -> None:
-    of_web = verdict("breach", subject=Subject("tickets", "billing", ("channel", "web")))
-    assert words(of_web) == "warning breach: ece-increase [channel=web] (increased)"
-    assert list(states_of([of_web])) == [Subject("tickets", "billing")]
-
-
-def test_the_states_of_a_window_are_by_subject_and_counted() -> None:
-    whole = replace(verdict("breach"), subject=Subject("tickets", None))
-    found = states_of([verdict("ok"), whole])
-    assert {subject.label: each.state for subject, each in found.items()} == {None: State.BREACH, "billing": State.OK}
-    assert counted(found.values()) == {
-        State.BREACH: 1, State.UNCONFIRMED: 0, State.NOT_EVALUATED: 0, State.OK: 1, State.NO_RULE: 0,
-    }  # fmt: skip
-
-
-def test_the_counts_in_words_leave_nobody_out() -> None:
-    states = [state_of([verdict(o)]) for o in ("breach", "unconfirmed", "not_evaluated", "not_evaluated", "ok")]  # type: ignore[arg-type]
-    assert counts_text([*states, state_of([])]) == (
-        "1 of 6 labels in breach; 1 beyond the limit, not confirmed; 2 with rules not evaluated; 1 ok; 1 without a rule"
-    )
-    assert counts_text([state_of([verdict("ok")])]) == "0 of 1 label in breach; 1 ok"
 
 
 OUTCOMES = st.lists(
