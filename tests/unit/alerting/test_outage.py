@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from monitor.alerting.health import message, outage
 from monitor.alerting.health.issues import failed_note, findings
 from monitor.alerting.health.outage import Recipient
-from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_runs
+from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_monitor, watch_runs
 from monitor.alerting.slack.client import SlackSender
 from monitor.config.settings import Settings
 from monitor.context import Sent
@@ -346,7 +346,7 @@ def test_a_history_that_can_be_read_on_a_full_disk_says_for_how_long_its_message
         deliver(monitor)
         told = [is_not_running_reported(monitor.store, monitor.config, NOW + n * HOUR) for n in (0, 23, 25)]
         monitor.store.drop_note(failed_note("weekly"))
-        watch_runs(monitor)
+        watch_monitor(monitor)  # a look at runs alone ends nothing
         assert not is_not_running_reported(monitor.store, monitor.config, NOW + HOUR)
     assert told == [True, True, False]
 
