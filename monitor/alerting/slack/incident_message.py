@@ -139,7 +139,7 @@ def numbers_message(
         for each in label.findings:
             lines.append(_cut_line(f"• {_rule(each, links)}: {_numbers(each, defined=defined)}"))
             defined = defined or each.verdict.metric == "overconfidence"
-        lines += [_cut_line(line) for line in _leads(label.lead, label.lead.cause_in_full)]
+        lines += [_cut_line(line) for line in _leads(label.lead)]
     text = f"Numbers of {window.name}: {', '.join(escape(label.name) for label in by_label(findings))}"
     blocks = [section(part) for part in sections(lines)]
     return payload_of(channel, cut(text, FALLBACK), blocks, hashed("numbers", root), "numbers")
@@ -302,7 +302,7 @@ def _label_blocks(label: LabelFindings, labels: Sequence[LabelFindings], *, advi
     if label.now == Now.RESOLVED:
         return _resolved_blocks(label, labels)
     lines = [_what(label, labels), *_state_lines(label), *_done_lines(label, several=len(labels) > LABELS_IN_FULL)]
-    lines += _leads(label.lead, label.lead.cause) if label.now == Now.IN_BREACH else []  # of the last breach
+    lines += _leads(label.lead) if label.now == Now.IN_BREACH else []  # of the last breach
     lines += [_advice(label)] if advised else []
     return [divider(), section("\n".join(lines)), _buttons(label)]
 
@@ -391,11 +391,8 @@ def _acts(finding: AlertItem) -> bool:
     return any(action != "slack" for action in finding.verdict.actions)
 
 
-def _leads(finding: AlertItem, cause: str) -> list[str]:
-    """The likely cause of the change; without one, the segment that fails most."""
-    if cause:
-        kind, _, what = cause.partition(": ")
-        return [f"*{kind}:* {escape(what)}."]
+def _leads(finding: AlertItem) -> list[str]:
+    """The segment that fails most."""
     return [f"*Worst in* {escape(finding.worst_segment)}."] if finding.worst_segment else []
 
 

@@ -82,9 +82,8 @@ class AlertItem:
 
     ``latest`` is the verdict of its newest evaluation, ``window`` the window of that evaluation (None: that of
     ``verdict``). ``switch`` is its present switch, ``harm`` the harm that automation has done, ``excess_errors`` how
-    many more of the items that may be automated were wrong than their scores claimed. ``cause`` is the likely cause of
-    the change (``cause_in_full``: with numbers), ``worst_segment`` the segment that fails most, ``last`` the newest
-    event of the incident. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in
+    many more of the items that may be automated were wrong than their scores claimed. ``worst_segment`` is the
+    segment that fails most, ``last`` the newest event of the incident. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in
     this message (another route may have taken them), or not in this reply.
     """
 
@@ -95,8 +94,6 @@ class AlertItem:
     switch: SwitchLine | None = None
     harm: Harm | None = None
     excess_errors: float | None = None
-    cause: str = ""
-    cause_in_full: str = ""
     worst_segment: str = ""
     last: IncidentEvent | None = None
     latest: Verdict | None = None

@@ -97,7 +97,6 @@ GOING_ON = replace(
         OVERCONFIDENCE.incident, state="acknowledged", acknowledged_by="ana <!here>", acknowledged_at=WEEK.end,
         breaches=3, reopened=1,
     ),
-    cause="Likely cause: channel = <web> (92% of the change), since 2026-W46",
     switch=OFF,
 )  # fmt: skip
 ENDED = replace(
