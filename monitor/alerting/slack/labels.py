@@ -83,8 +83,8 @@ class AlertItem:
     ``latest`` is the verdict of its newest evaluation, ``window`` the window of that evaluation (None: that of
     ``verdict``). ``switch`` is its present switch, ``harm`` the harm that automation has done, ``excess_errors`` how
     many more of the items that may be automated were wrong than their scores claimed. ``worst_segment`` is the
-    segment that fails most, ``last`` the newest event of the incident. ``open_elsewhere`` are the rules of its label whose incidents are not resolved and not in
-    this message (another route may have taken them), or not in this reply.
+    segment that fails most, ``last`` the newest event of the incident. ``open_elsewhere`` are the rules of its label
+    whose incidents are not resolved and not in this message (another route may have taken them), or not in this reply.
     """
 
     verdict: Verdict
