@@ -7,6 +7,7 @@ after a crash: its results are keyed by their subject, not by the attempt.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ from monitor.operations import collect, incident_actions, publish_thresholds, re
 from monitor.operations.diagnose import automation_of, diagnoses_of
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
+
+log = logging.getLogger(__name__)
 
 ERROR_LENGTH = 2_000
 Progress = Callable[[str], None]
@@ -223,7 +226,8 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
             if not run.dry_run:
                 restate.diagnose(monitor, part, source)
             diagnoses += diagnoses_of(monitor, part, source.data.current)
-        except Exception as error:  # noqa: BLE001 - a run that has to act does not end for what explains it
+        except Exception as error:  # a run that has to act does not end for what explains it
+            log.exception("the labels of %s could not be diagnosed", part.source)
             why = without_secrets(f"{type(error).__name__}: {error}")
             shifts = (*shifts, part_left_out(part.source, run.window, "diagnosis", why))
         evaluated.append(replace(part, shifts=shifts))

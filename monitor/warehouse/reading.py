@@ -54,7 +54,7 @@ SEGMENT_VALUES = 200
 MANY_LABELS, FEW_ROWS = 10_000, 10
 """Of more labels than this in one window, those with fewer rows than this count in the source as a whole only.
 
-No rule can judge one of them, and each costs as much time as a large one.
+The shipped rules ask for 30 rows and more, and each label costs as much time as a large one.
 """
 SHOWN_LENGTH = 200
 """An example shows at most this many characters of a value: enough to find the row."""

@@ -50,6 +50,7 @@ class Refresher:
         self.first: Future[None] = Future()
         self.stop = threading.Event()
         self.limit_s = min(LIMIT_S, ttl_s / 2)
+        self._jitter = random.Random()  # noqa: S311 - no secret; of its own, since the process may count on its seed
         self._whole_at = elapsed()
         self._started: float | None = None
         self._reading_since: float | None = None
@@ -101,7 +102,7 @@ class Refresher:
                 self.first.set_result(None)
             pause = self.ttl_s / (PAUSES if self.failure is None else RETRIES)
             # random, so that many routers do not read at the same moment
-            self.stop.wait(pause * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
+            self.stop.wait(pause * self._jitter.uniform(0.8, 1.0))
 
     def _read(self) -> None:
         began = self._reading_since = self.elapsed()

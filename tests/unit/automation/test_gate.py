@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -382,6 +383,14 @@ def test_it_reads_by_itself_several_times_in_a_ttl() -> None:
         source.answer = board(SwitchState("tickets", "billing", "off", version=2))
         until(lambda: source.readings >= 2)
         until(lambda: asked(gate) == (False, "off"))
+
+
+def test_it_draws_nothing_from_the_random_numbers_of_its_process() -> None:
+    before, source = random.getstate(), Written(board())
+    with opened(source, ttl_s=0.05) as gate:
+        assert asked(gate) == (True, "on")
+        until(lambda: source.readings >= 5)
+    assert random.getstate() == before
 
 
 def test_after_close_it_is_closed_for_good_and_its_thread_ends() -> None:
