@@ -8,6 +8,7 @@ one chDB.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -77,6 +78,7 @@ def main() -> None:
     threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
     print(server.server_port, flush=True)
     server.serve_forever()
+    os._exit(0)  # chDB's own end, with threads of clients still there, now and then crashes and hangs in its report
 
 
 if __name__ == "__main__":
