@@ -13,8 +13,6 @@ from functools import reduce
 from itertools import pairwise
 from typing import Protocol, cast
 
-from monitor.automation.acting_scores import NOT_KNOWN, PublishedScores, Span
-from monitor.automation.harm import TimeOn
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
 from monitor.core.records import (
@@ -27,10 +25,8 @@ from monitor.core.records import (
     SwitchState,
     SwitchValue,
 )
-from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
-_NEVER = TimeOn(0.0)
 WHOLE_HISTORY: Key = (EVERY_SOURCE, None)
 """The key of the events about every gate."""
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
@@ -88,63 +84,13 @@ def _closed_spans(steps: Iterable[SwitchStep]) -> list[tuple[datetime, datetime 
     return found
 
 
-def time_on(
-    events: Mapping[Key, Sequence[SwitchEvent]],
-    key: tuple[str, str],
-    start: datetime,
-    end: datetime,
-    published: PublishedScores = NOT_KNOWN,
-) -> TimeOn:
-    """The share of ``start <= t < end`` in which automation was on for a label, and from which scores it acted.
-
-    That goes by leases, the source's switch and ``published``: without a published score the gate is closed.
-    """
+def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: tuple[str, str], start: datetime, end: datetime) -> float:
+    """The share of ``start <= t < end``, 0 to 1, in which automation was on for a label."""
     if end <= start:
-        return TimeOn(0.0)
-    acting = published.spans(*key, start, end)
-    moments = {*_moments(events, key), *(since for since, _, _ in acting)}
-    cuts = [start, *sorted(moment for moment in moments if start < moment < end), end]
-    on = [(since, until, allowed_as_of(events, key, since)) for since, until in pairwise(cuts)]
-    spans = [(since, until, found) for since, until, found in on if found.allowed and _is_open(acting, since)]
-    blocked = merged(each for _, _, found in spans for each in found.blocked)
-    parts = tuple(dict.fromkeys(each for _, _, found in spans for each in found.segments))
-    throughout = bool(blocked or parts) and all(
-        (merged(found.blocked), {*found.segments}) == (blocked, {*parts}) for _, _, found in spans
-    )
-    counted = time_acting([(since, until) for since, until, _ in spans], acting, start, end)
-    return replace(counted, blocked=blocked, segments=parts, throughout=throughout)
-
-
-def _is_open(acting: Sequence[Span], at: datetime) -> bool:
-    """Whether a score was published at that time; where nothing is known of scores, one was."""
-    return not acting or any(since <= at < until and score is not None for since, until, score in acting)
-
-
-def time_acting(
-    on: Iterable[tuple[datetime, datetime]], acting: Sequence[Span], start: datetime, end: datetime
-) -> TimeOn:
-    """The share of ``start <= t < end`` in which a label acted, from spans of its switch and of its published scores.
-
-    ``acting`` are those of :meth:`PublishedScores.spans` for this time or a longer one; empty: nothing is known.
-    """
-    spans = [(max(low, start), min(high, end)) for low, high in on if high > start and low < end]
-    if not spans:
-        return _NEVER
-    whole = end - start
-    if len(acting) <= 1:  # most often: pages have thousands of labels and weeks
-        score = acting[0][2] if acting else None
-        if acting and score is None:
-            return _NEVER
-        share = sum([until - since for since, until in spans], timedelta()) / whole
-        return TimeOn(share) if score is None else TimeOn(share, scores=((score, share),))
-    shares: dict[float, timedelta] = {}
-    for low, high in spans:
-        for since, until, score in acting:
-            if score is not None and since < high and until > low:
-                length = min(high, until) - max(low, since)
-                shares[score] = shares[score] + length if score in shares else length
-    scores = sorted((score, length / whole) for score, length in shares.items())
-    return TimeOn(sum(shares.values(), timedelta()) / whole, scores=tuple(scores))
+        return 0.0
+    by_source, by_all = events.get((key[0], None), ()), events.get(WHOLE_HISTORY, ())
+    spans = on_spans(events.get(key, ()), by_source, by_all, start, end)
+    return sum((until - since for since, until in spans), timedelta()) / (end - start)
 
 
 class SwitchStep(Protocol):
@@ -175,7 +121,7 @@ def on_spans(
     start: datetime,
     end: datetime,
 ) -> list[tuple[datetime, datetime]]:
-    """The spans between ``start`` and ``end`` in which automation was on for a label: :func:`time_on` in one pass.
+    """The spans between ``start`` and ``end`` in which automation was on for a label, in one pass over its events.
 
     ``own`` are the events of the label's switch, ``whole`` those of its source's, and ``history`` those about every
     gate, in order. If ``own`` does not begin with the switch's first event, the switch counts as off before it.

@@ -106,7 +106,7 @@ class Commands(OnDemand):
         "backfill": "Evaluate many past windows, oldest first. Never switches anything and never sends.",
         "replay": "Which incidents a rules file would have opened, beside the present one. Changes and sends nothing.",
         "report": (
-            "A week: the story of each label that needs somebody, and the estimates of all; with --label, its evidence too."
+            "A week: the story of each label that needs somebody, and the estimates of all; with --label, its evidence."
         ),
         "history": "The trend of one metric, label by label.",
         "explain": "Why a label is judged as it is: its story, then the checks of its newest verdicts.",

@@ -100,6 +100,11 @@ class Window:
     name: str
     schedule: Schedule
 
+    @property
+    def unit(self) -> str:
+        """What it is called: a week or a day."""
+        return "week" if self.schedule == "weekly" else "day"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:

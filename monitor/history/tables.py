@@ -216,6 +216,7 @@ incidents = Table(
 )  # fmt: skip
 
 Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
+Index("ix_incidents_kind", incidents.c.kind, incidents.c.opened_at)
 Index("ix_incidents_root", incidents.c.root)
 Index("ix_incidents_resolved_at", incidents.c.resolved_at)
 

@@ -202,7 +202,7 @@ class _SourceFacts:
             for name in past.labels if label is None else [label]:
                 if name is not None:
                     on = time_on(self._events, (self.evaluated.source, name), past.window.start, past.window.end)
-                    found[name, past.window.name] = on.share
+                    found[name, past.window.name] = on
         return found
 
     @cached_property

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from monitor.automation.harm import UNITS
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Interval, RejectedRows, ShiftResult, Subject, Verdict, Where, Window
@@ -142,7 +141,7 @@ class ReportData:
     @property
     def unit(self) -> str:
         """What a window is called: week or day."""
-        return UNITS[self.window.schedule]
+        return self.window.unit
 
     @property
     def stories(self) -> list[LabelStory]:

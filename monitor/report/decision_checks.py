@@ -322,8 +322,9 @@ def _could_be_seen(verdict: Verdict, check: DecisionCheck) -> tuple[str, str]:
             limit = "" if most is None else f" (at most {number(most)} is asked for)"
             parts.append(f"{smallest_seen(verdict)} would have shown with 80% power{limit}")
     if "windows_needed" in verdict.detail:
-        unit = "week" if verdict.window.schedule == "weekly" else "day"
-        parts.append(f"it would take about {count_of(verdict.detail['windows_needed'], unit)} of such rows")
+        parts.append(
+            f"it would take about {count_of(verdict.detail['windows_needed'], verdict.window.unit)} of such rows"
+        )
     return "Could a change that matters have been seen?", ", and ".join(parts)
 
 

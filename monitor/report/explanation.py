@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.automation.evidence import segments_off
-from monitor.automation.harm import UNITS
 from monitor.core import documents
 from monitor.core.baseline import Baseline
 from monitor.core.records import ActionKind, DecisionCheck, Estimate, Reason, RejectedRows, Verdict
@@ -292,7 +291,7 @@ def _not_pooled(context: VerdictContext) -> Step | None:
     verdict, together = context.verdict, context.verdict.detail.get("together")
     if together is None:
         return None
-    before = count_of(together["windows"] - 1, UNITS[verdict.window.schedule])
+    before = count_of(together["windows"] - 1, verdict.window.unit)
     found = together.get("change", together["value"])
     shown = f"a change of {number(found)}" if "change" in together else number(found)
     chance = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"

@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from monitor.automation.harm import UNITS
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import (
     IN_NO_WINDOW,
@@ -287,7 +286,7 @@ def _rules(found: LabelState) -> Text:
     if found.state is State.NOT_EVALUATED:
         state_words += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
     text = Text(_lines([state_words], _RULES_WIDTH), style=_STATES[found.state])
-    pooled = words.pooled(worst.windows, UNITS[worst.window.schedule])
+    pooled = words.pooled(worst.windows, worst.window.unit)
     return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
 
 

@@ -255,8 +255,9 @@ def doubt_of(diagnosis: Diagnosis) -> str:
         usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
         return f"{why} in {diagnosis.window.name}; the last ones came in {notes.last_rows}{usual}"
     if diagnosis.reason is NotTold.TOO_FEW_ROWS and notes.weeks:
-        unit = "week" if diagnosis.window.schedule == "weekly" else "day"
-        return f"{why} in {diagnosis.window.name}; {count_of(notes.weeks, unit)} together would be enough"
+        return (
+            f"{why} in {diagnosis.window.name}; {count_of(notes.weeks, diagnosis.window.unit)} together would be enough"
+        )
     return f"{why} in {diagnosis.window.name}"
 
 

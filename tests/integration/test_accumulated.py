@@ -89,7 +89,7 @@ def test_a_label_that_goes_wrong_is_found_in_its_segments_and_the_others_are_qui
     column, value = newest.detail["segment"]
     assert [(v["id"], v["segment"]) for v in mine] == [(newest.id, {column: value})]
     assert all("segment" not in v for v in document["verdicts"] if v["rule"] == "lasting-overconfidence")
-    assert f"needed; in {segment_name(column, value)}; " in told
+    assert f"; in {segment_name(column, value)}." in told
 
 
 def test_the_history_gives_the_promises_of_segments_and_only_where_asked(world: World) -> None:

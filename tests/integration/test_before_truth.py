@@ -147,7 +147,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> N
         page = asked.get(f"/label/tickets/steady?week={WEEK}").text
         lines = list(csv.DictReader(io.StringIO(asked.get(f"/label/tickets/steady?week={WEEK}&csv=trend").text)))
     assert 'class="estimate"' in page
-    assert "estimate of rows without a truth" in page
+    assert "expected accuracy (an estimate) over" in page
     assert f"had no truth at the end of {WEEK}; expected, an estimate" in page
     assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_overconfidence", "expected_accuracy"}
 

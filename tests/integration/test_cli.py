@@ -457,7 +457,7 @@ NEEDED = {
 }  # fmt: skip
 READ_THE_HISTORY_ONLY = {
     ("history",), ("baseline", "list"), ("baseline", "show"), ("automation", "history"), ("incidents", "list"),
-    ("incidents", "show"), ("annotations", "list"), ("db", "upgrade"), ("db", "check"),
+("annotations", "list"), ("db", "upgrade"), ("db", "check"),
     ("automation", "thresholds", "list"),
 }  # fmt: skip
 NEEDS_NO_CONFIGURATION = {("version",)}

@@ -47,7 +47,7 @@ def test_where_no_label_has_a_baseline_that_of_the_source_as_a_whole_is_none_for
     )
     said = "\n".join(sentences(explain(VerdictContext(found, "r"))))
     assert "Is there a baseline to compare with? No: none was pinned for any of its labels." in said
-    assert "calmon baseline pin" in said
+    assert "docs/runbook/no_baseline.md" in said  # names the command that pins one
     assert "more rows" not in said
 
 

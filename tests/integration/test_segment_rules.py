@@ -200,7 +200,7 @@ def test_messages_pages_report_and_status_do_not_say_more_than_is_on(world: Worl
         board = snapshot_of(NOW, found.switches, found.automate_at, found.identity)
         rows = {row["label"]: row for row in status_rows(monitor, board, "tickets", None)}
     assert "Automation is on, but not for channel = web, until " in told
-    assert "people decide the items of channel = web: check that somebody does" in told
+    assert "*Now:* check that people decide the items that are left out." in told
     assert rows["slipping"]["segments_off"] == [{"column": "channel", "value": "web"}]
     assert (rows["slipping"]["blocked"], rows["slipping"]["blocked_scores"]) == ([[0.0, 1.0]], [])
     assert rows["steady"]["segments_off"] == []

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from monitor.automation.acting_scores import PublishedScores
-from monitor.automation.as_of import by_switch, time_on
 from monitor.core.windows import week
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
-from monitor.operations.change_switch import change_switch
 from monitor.operations.publish_thresholds import publish
-from monitor.run import Run, begin, run_window
+from monitor.run import Run, begin
 from tests.fakes import forked
-from tests.fakes.in_process import in_process
-from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -179,54 +171,3 @@ def test_sixty_publications_at_once_leave_one_whole_set(fresh_postgres_url: str)
             job.result()
         assert store.thresholds() in sets
         assert len(store.publications()) == 60
-
-
-def test_harm_counts_the_rows_from_the_score_that_was_published_and_not_from_the_configured_one(tmp_path: Path) -> None:
-    made = pinned_world(tmp_path)  # its alerts.yaml says 0.8
-    clock = [NOW]
-    with made.opened(lambda: clock[0]) as monitor:
-        store, zone = monitor.store, monitor.config.zone
-        for place, name in enumerate(WEEKS[9:12]):
-            window = week(name, zone)
-            clock[0] = window.end + timedelta(hours=7)
-            run_window(monitor, window, act="auto" if place else "never")
-            if place == 0:
-                store.publish_thresholds({("tickets", None): 0.95}, clock[0], NEW, anyway=True, reason="safer")
-                change_switch(monitor, "tickets", "slipping", enable=True, by="ann", reason="fine")
-        assert store.publications(1)[0].kind == "refused"  # the runs did not lower it to 0.8
-        window = week(WEEKS[11], zone)
-        reading = store.load_reading("weekly", window.start, "tickets")
-        assert reading is not None
-        counts = reading.labels["slipping"]
-        acted = counts.take(counts.predicted & (counts.cell >= 9_500))
-        assert acted.rows < counts.where("automated").rows
-        on = time_on(
-            by_switch(store.switch_events("tickets")), ("tickets", "slipping"), window.start, window.end,
-            PublishedScores(store.thresholds(), store.publications()),
-        )  # fmt: skip
-    shown = weeks_of_work(made, "source=tickets&label=slipping")[window.name]
-    assert 0 < on.share < 1
-    assert float(shown["could_have_acted"]) == acted.rows
-    assert float(shown["extra_errors"]) == pytest.approx(on.share * float((acted.ws - acted.wy).sum()))
-    assert float(shown["extra_errors"]) + float(shown["errors_avoided"]) == pytest.approx(
-        float((acted.ws - acted.wy).sum())
-    )
-    wrong = float((acted.w - acted.wy).sum())
-    assert float(shown["wrong_actions"]) == pytest.approx(on.share * wrong)
-    made_by_all = float(weeks_of_work(made, "")[window.name]["extra_errors"])
-    with in_process(made.settings(), clock=lambda: NOW) as asked:
-        page = asked.get("/").text
-    assert f'Extra errors while on</span><span class="value">+{made_by_all:,.0f}<' in page
-    with closing(sqlite3.connect(made.folder / "history.sqlite")) as connection, connection:
-        connection.execute("DELETE FROM cells")
-    assert float(weeks_of_work(made, "source=tickets&label=slipping")[window.name]["could_have_acted"]) == 0
-    with in_process(made.settings(), clock=lambda: NOW) as asked:
-        assert "Left out: 4 weeks of labels that acted from another score" in asked.get("/automation").text
-        assert "; not known for 3 labels<" in asked.get("/").text
-
-
-def weeks_of_work(made: World, query: str) -> dict[str, dict[str, str]]:
-    """What automation did by the page on automation, week by week."""
-    with in_process(made.settings(), clock=lambda: NOW) as asked:
-        found = asked.get(f"/automation?csv=weeks&{query}").text
-    return {row["span"]: row for row in csv.DictReader(io.StringIO(found))}

@@ -89,7 +89,7 @@ def test_what_acted_and_what_it_cost_in_a_month_follow_from_the_stored_numbers(
         for window in weeks:
             stored = monitor.store.estimates(source="tickets", label="slipping", window_start=window.start)
             found = {(e.metric, e.where): e for e in stored}
-            on = time_on(events, ("tickets", "slipping"), window.start, window.end).share
+            on = time_on(events, ("tickets", "slipping"), window.start, window.end)
             eligible = found["overconfidence", "automated"].n
             accuracy = found["automated_accuracy", "all"].interval.value or 0.0
             excess = found["excess_errors", "all"].interval.value or 0.0

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.automation.as_of import allowed_as_of, by_switch, off_since, switch_as_of, time_on
-from monitor.automation.harm import TimeOn
 from monitor.automation.state import effective
 from monitor.automation.switch import Evidence, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
@@ -42,7 +41,7 @@ ON = event(START, "enabled", "on", START + 9 * DAY)
 OFF = event(START + 3 * DAY, "disabled", "off")
 
 
-def on_for(*events: SwitchEvent, start: datetime = START, end: datetime = START + 7 * DAY) -> TimeOn:
+def on_for(*events: SwitchEvent, start: datetime = START, end: datetime = START + 7 * DAY) -> float:
     return time_on(by_switch(events), KEY, start, end)
 
 
@@ -76,27 +75,21 @@ def test_what_is_no_change_of_the_switch_changes_nothing() -> None:
 
 
 def test_the_time_on_is_cut_with_the_window() -> None:
-    assert on_for(ON).share == 1.0
-    assert on_for(ON, OFF).share == pytest.approx(3 / 7)
-    assert on_for(ON, OFF, start=START + 3 * DAY).share == 0.0
-    assert on_for().share == 0.0
-    assert on_for(ON, end=START).share == 0.0
+    assert on_for(ON) == 1.0
+    assert on_for(ON, OFF) == pytest.approx(3 / 7)
+    assert on_for(ON, OFF, start=START + 3 * DAY) == 0.0
+    assert on_for() == 0.0
+    assert on_for(ON, end=START) == 0.0
 
 
 def test_the_end_of_a_lease_ends_the_time_on() -> None:
-    assert on_for(replace(ON, lease_until=START + 2 * DAY)).share == pytest.approx(2 / 7)
+    assert on_for(replace(ON, lease_until=START + 2 * DAY)) == pytest.approx(2 / 7)
 
 
 def test_the_source_s_own_switch_forbids_its_labels() -> None:
     whole = event(START + DAY, "disabled", "off", label=None)
-    assert on_for(ON, whole).share == pytest.approx(1 / 7)
+    assert on_for(ON, whole) == pytest.approx(1 / 7)
     assert not allowed_as_of(by_switch([ON, whole]), KEY, START + 2 * DAY).allowed
-
-
-def test_scores_that_were_blocked_meanwhile_are_named() -> None:
-    blocked = event(START + DAY, "blocked", "on", START + 9 * DAY, blocked=((0.8, 0.9),))
-    assert on_for(ON, blocked) == TimeOn(1.0, ((0.8, 0.9),))
-    assert on_for(ON, blocked, start=START + 2 * DAY) == TimeOn(1.0, ((0.8, 0.9),), throughout=True)
 
 
 def gates(at: datetime, kind: str) -> SwitchEvent:
@@ -107,17 +100,17 @@ CLOSED, CONFIRMED = gates(START + DAY, GATES_CLOSED), gates(START + 3 * DAY, GAT
 
 
 def test_nothing_was_on_from_a_restore_until_somebody_confirmed_it() -> None:
-    assert on_for(ON, CLOSED, CONFIRMED).share == pytest.approx(5 / 7)
-    assert on_for(ON, CLOSED).share == pytest.approx(1 / 7)
+    assert on_for(ON, CLOSED, CONFIRMED) == pytest.approx(5 / 7)
+    assert on_for(ON, CLOSED) == pytest.approx(1 / 7)
     then = [allowed_as_of(by_switch([ON, CLOSED, CONFIRMED]), KEY, START + days * DAY) for days in (0, 1, 2, 3)]
     assert [each.reason for each in then] == ["on", "history_restored", "history_restored", "on"]
 
 
 def test_a_history_that_is_closed_once_more_is_closed_since_the_first_time() -> None:
     again = gates(START + 2 * DAY, GATES_CLOSED)
-    assert on_for(ON, CLOSED, again, CONFIRMED).share == pytest.approx(5 / 7)
+    assert on_for(ON, CLOSED, again, CONFIRMED) == pytest.approx(5 / 7)
     # what a restore takes over from the history that it replaces is stored behind the backup's own events
-    assert on_for(ON, again, CONFIRMED, CLOSED).share == pytest.approx(5 / 7)
+    assert on_for(ON, again, CONFIRMED, CLOSED) == pytest.approx(5 / 7)
 
 
 def test_a_switch_that_was_turned_off_under_an_unconfirmed_history_was_off_since_the_restore() -> None:
@@ -181,4 +174,4 @@ def test_the_events_alone_give_what_the_switch_says_at_any_time(
     end = known[-1][0] + 2 * DAY
     hours = int((end - START) / HOUR)
     seen = [allowed_as_of(stored, KEY, START + k * HOUR).allowed for k in range(hours)]
-    assert time_on(stored, KEY, START, end).share == pytest.approx(sum(seen) / hours)
+    assert time_on(stored, KEY, START, end) == pytest.approx(sum(seen) / hours)

@@ -1,4 +1,4 @@
-"""Spans in which automation was on: the same time as `time_on` finds, whatever the events."""
+"""Spans in which automation was on: those of the switch at each time, whatever the events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import any_on, on_spans, time_on
+from monitor.automation.as_of import allowed_as_of, any_on, on_spans, time_on
 from monitor.core.records import EVERY_SOURCE, GATES_CLOSED, GATES_CONFIRMED, SwitchEvent
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
+KEY = ("tickets", "billing")
 KINDS = [("enabled", "off", "on"), ("disabled", "on", "off"), ("renewed", "on", "on"), ("not_renewed", "on", "on"),
          ("held", "on", "on"), ("counted", "off", "off"), ("would_disable", "on", "on")]  # fmt: skip
 
@@ -54,16 +55,17 @@ def closures(draw: st.DrawFn) -> list[SwitchEvent]:
     own=histories("billing"), whole=histories(None), closed=closures(), since=st.integers(0, 60),
     length=st.integers(1, 90),
 )  # fmt: skip
-def test_the_spans_are_as_long_as_the_time_on(
+def test_the_switch_was_on_within_the_spans_and_at_no_other_time(
     own: list[SwitchEvent], whole: list[SwitchEvent], closed: list[SwitchEvent], since: int, length: int
 ) -> None:
     start = START + timedelta(hours=since)
     end = start + timedelta(hours=length)
     spans = on_spans(own, whole, closed, start, end)
-    events = {("tickets", "billing"): own, ("tickets", None): whole, (EVERY_SOURCE, None): closed}
-    known = time_on(events, ("tickets", "billing"), start, end)
-    total = sum((b - a for a, b in spans), timedelta())
-    assert total / (end - start) == pytest.approx(known.share)
+    events = {KEY: own, ("tickets", None): whole, (EVERY_SOURCE, None): closed}
+    seen = [start + timedelta(minutes=30 + 60 * hour) for hour in range(length)]  # all events are at full hours
+    on = [allowed_as_of(events, KEY, at).allowed for at in seen]
+    assert [any(low <= at < high for low, high in spans) for at in seen] == on
+    assert time_on(events, KEY, start, end) == pytest.approx(sum(on) / length)
     assert all(a < b for a, b in spans)
 
 
