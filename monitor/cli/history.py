@@ -338,8 +338,8 @@ def explain_command(
 
 
 def _labels_named(opened: Monitor, what: str, source: str | None) -> list[tuple[str, str | None]]:
-    """The labels of this name that were judged in the last year, one of each source."""
-    judged = opened.store.newest_diagnoses(since=opened.clock() - BACK)
+    """The labels of this name that were judged in the year before the newest window, one of each source."""
+    judged = opened.store.newest_diagnoses(back=BACK, until=opened.clock())
     return [
         (each.source, each.label)
         for each in judged

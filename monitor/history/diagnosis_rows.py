@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
@@ -59,9 +59,15 @@ def of_label(connection: Connection, source: str, label: str | None, *, since: d
     return [_diagnosis(row) for row in connection.execute(statement).mappings()]
 
 
-def newest(connection: Connection, *, since: datetime, until: datetime | None = None) -> list[Diagnosis]:
-    """The newest diagnosis of each label, of the windows that end after ``since`` and at ``until`` at the latest."""
-    span = [table.c.window_end > since, *([table.c.window_end <= until] if until is not None else [])]
+def newest(connection: Connection, *, back: timedelta, until: datetime) -> list[Diagnosis]:
+    """The newest diagnosis of each label, of the windows that end at ``until`` at the latest.
+
+    Those that end ``back`` or longer before the newest of them are left out, however long ago that is.
+    """
+    end = connection.execute(select(func.max(table.c.window_end)).where(table.c.window_end <= until)).scalar_one()
+    if end is None:
+        return []
+    span = (table.c.window_end > end - back, table.c.window_end <= until)
     latest = (table.c.window_end.desc(), table.c.schedule.desc())
     place = func.row_number().over(partition_by=(table.c.source, table.c.label), order_by=latest)
     placed = select(table, place.label("place")).where(*span).subquery()

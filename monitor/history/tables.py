@@ -199,6 +199,7 @@ diagnoses = Table(
 )  # fmt: skip
 
 Index("ix_diagnoses_source", diagnoses.c.source, diagnoses.c.window_end)
+Index("ix_diagnoses_end", diagnoses.c.window_end)
 
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(

@@ -63,7 +63,7 @@ def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = F
             estimates += store.estimates(schedule=schedule, source=source, window_start=run.window_start)
             quality += [(schedule, each) for each in store.quality(schedule, run.window_start, source)]
     incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
-    diagnoses = store.newest_diagnoses(since=now - LOOKS_BACK)
+    diagnoses = store.newest_diagnoses(back=LOOKS_BACK, until=now)
     return Shown(now, seen, verdicts, diagnoses, estimates, quality, incidents, store.delivery_counts())
 
 

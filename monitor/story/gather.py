@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 BACK = timedelta(weeks=53)
 EVENTS_BACK = timedelta(weeks=26)
 LOOKS_BACK = timedelta(weeks=12)
-"""A label that nobody judged for so long is not shown any more."""
+"""A label that nobody judged for so long before the newest window is not shown any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Teller:
         """
         unresolved = self.store.unresolved_incidents()
         incidents = {(each.source, each.label): each for each in unresolved if each.kind != BURST}
-        diagnoses = self.store.newest_diagnoses(since=(self.until or self.now) - LOOKS_BACK, until=self.until)
+        diagnoses = self.store.newest_diagnoses(back=LOOKS_BACK, until=self.until or self.now)
         return sorted((self._of_newest(each, incidents) for each in diagnoses), key=urgency)
 
     def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:

@@ -73,7 +73,7 @@ def test_every_figure_is_visible_and_fits_the_page(opened: Opened) -> None:
             return [svg.width, svg.height, svg.right <= document.documentElement.clientWidth];
         })"""
     )
-    assert len(boxes) == 8 * len(opened.data.subjects)
+    assert len(boxes) == 2 * len(opened.data.subjects)  # its trend and its reliability
     assert all(width > 200 and height > 100 and fits for width, height, fits in boxes)
 
 
@@ -110,7 +110,7 @@ def test_texts_can_be_read_in_light_and_dark(opened: Opened, scheme: str) -> Non
         }"""
     )
     opened.page.emulate_media(color_scheme="light")
-    assert len(ratios) > 4
+    assert len(ratios) > 3
     assert min(ratios) >= 4.5
 
 

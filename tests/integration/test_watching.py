@@ -280,7 +280,7 @@ def numbers(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 def test_prometheus_reads_what_the_history_holds(world: World):
     with world.opened(clock=lambda: judged_at(10)) as monitor:
         found = numbers(exposition(monitor.store, monitor.config, judged_at(10)).decode())
-        diagnoses = monitor.store.newest_diagnoses(since=judged_at(9))
+        diagnoses = monitor.store.newest_diagnoses(back=timedelta(weeks=4), until=monitor.clock())
         stored = {
             (e.subject.label or "", e.metric, e.where): e.interval.value
             for e in monitor.store.estimates(window_start=week(WEEKS[10], monitor.config.zone).start)

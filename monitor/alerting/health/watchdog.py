@@ -109,7 +109,7 @@ def observed(
         has_buttons=has_buttons,
         too_few=frozenset(
             (each.source, each.label)
-            for each in store.newest_diagnoses(since=now - TOO_FEW_FOR)
+            for each in store.newest_diagnoses(back=TOO_FEW_FOR, until=now)
             if each.reason is NotTold.TOO_FEW_ROWS
         ),
     )
