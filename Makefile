@@ -8,7 +8,7 @@ export DO_NOT_TRACK ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test studies test-engines test-wheel truth check check-types check-style simulate bench serve docs wheel clean
+.PHONY: help install demo test test-system studies test-engines test-wheel truth check check-types check-style simulate bench serve docs wheel clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,12 +41,19 @@ demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; 
 # Four workers for two cores: many tests wait for a process they started. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
-STUDIES := tests/statistical tests/system tests/truth tests/unit/benchmarks
+STUDIES := tests/statistical tests/truth tests/unit/benchmarks
+# What starts servers, workers, browsers and wheels, and kills processes: most of the time they wait for each other.
+SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
+  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo drill faults gate_replica http http_lanes \
+  http_schema idle_connections kill prefect_flows secrets serve_killed slack_faults sources_apart version_and_serve wheel))
 
-test: install ## all tests but the statistical and scale suites
-	$(PYTEST) $(addprefix --ignore=,$(STUDIES) tests/engines)
+test: install ## all tests but those of the whole system, and the statistical and scale suites
+	$(PYTEST) $(addprefix --ignore=,$(STUDIES) $(SYSTEM) tests/engines)
 
-studies: install ## those suites at their small size (the study, seeded histories, benchmarks), and what compose starts, by hand
+test-system: install ## Prefect, the service, the demo, wheels, a browser, what compose starts: real processes, some of them killed
+	$(PYTEST) $(SYSTEM)
+
+studies: install ## those suites at their small size: the study, seeded histories, benchmarks
 	$(PYTEST) $(STUDIES)
 
 # Their drivers are large, so `make install` leaves them out. The tests of the warehouse run once more, on these engines.

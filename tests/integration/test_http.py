@@ -64,15 +64,25 @@ def problem(answer: httpx.Response, reason: str) -> dict[str, Any]:
     return body
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(make_place(tmp_path_factory.mktemp("service"))) as running_service:
+        yield running_service
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     from tests.conftest import new_postgres_database
 
-    url = None
-    if request.param == "postgresql":
-        url = new_postgres_database(request.getfixturevalue("postgres_url"))
-    with running(make_place(tmp_path_factory.mktemp("service"), url)) as found:
-        yield found
+    with running(make_place(tmp_path_factory.mktemp("service"), new_postgres_database(postgres_url))) as service:
+        yield service
+
+
+@pytest.fixture(params=["service", pytest.param("on_postgresql", marks=pytest.mark.postgres)])
+def either(request: pytest.FixtureRequest) -> Running:
+    """The service over each kind of history, for what is read from the history and stored in it."""
+    service: Running = request.getfixturevalue(request.param)
+    return service
 
 
 @pytest.fixture
@@ -83,13 +93,13 @@ def place(tmp_path: Path) -> Place:
 # Reading
 
 
-def test_the_board_is_that_of_the_history_and_a_gate_can_read_it(service: Running) -> None:
-    with service.client("router") as client:
+def test_the_board_is_that_of_the_history_and_a_gate_can_read_it(either: Running) -> None:
+    with either.client("router") as client:
         answer = client.get(BOARD)
     assert answer.status_code == 200
     BoardBody.model_validate_json(answer.text)
     board = from_json(answer.json())
-    with Store.from_url(service.place.store_url) as store:
+    with Store.from_url(either.place.store_url) as store:
         assert dict(board.automate_at) == store.thresholds()
         assert sorted(board.switches, key=str) == sorted(((s.source, s.label) for s in store.switches()), key=str)
         for state in store.switches():
@@ -99,8 +109,8 @@ def test_the_board_is_that_of_the_history_and_a_gate_can_read_it(service: Runnin
     assert abs(board.at - datetime.now(UTC)) < timedelta(minutes=5)
 
 
-def test_an_unchanged_board_is_a_304_and_a_changed_one_is_not(service: Running) -> None:
-    with service.client("boss") as client:
+def test_an_unchanged_board_is_a_304_and_a_changed_one_is_not(either: Running) -> None:
+    with either.client("boss") as client:
         first, second = client.get(BOARD), client.get(BOARD)
         tag = first.headers["etag"]
         assert re.fullmatch(r'W/"[0-9a-f]{32}"', tag)
@@ -373,12 +383,12 @@ def test_a_proxy_s_header_without_a_public_address_is_refused_at_the_start(place
 # Changing
 
 
-def test_a_change_is_stored_with_who_why_and_until_when(service: Running) -> None:
+def test_a_change_is_stored_with_who_why_and_until_when(either: Running) -> None:
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
-    with service.client("boss") as client:
+    with either.client("boss") as client:
         on = client.post(path(ODD, "enable"), json={"reason": "retrained", "until": until.isoformat()}).json()
         off = client.post(path(ODD, "disable"), json={"reason": "naïve 🙂"}).json()
-    with Store.from_url(service.place.store_url) as store:
+    with Store.from_url(either.place.store_url) as store:
         events = store.switch_events("tickets", ODD)[-2:]
         state = store.switch("tickets", ODD)
     assert [(e.kind, e.actor, e.reason) for e in events] == [
@@ -390,8 +400,8 @@ def test_a_change_is_stored_with_who_why_and_until_when(service: Running) -> Non
     assert (off["state"], off["until"], off["lease_until"], off["by"]) == ("off", None, None, "api:boss")
 
 
-def test_a_source_switched_off_stops_every_label_and_switched_on_lets_each_be_as_it_was(service: Running) -> None:
-    with service.client("boss") as client:
+def test_a_source_switched_off_stops_every_label_and_switched_on_lets_each_be_as_it_was(either: Running) -> None:
+    with either.client("boss") as client:
         client.post(path("billing", "enable"), json={"reason": "start"})
         assert client.post(f"{BOARD}/tickets/disable", json={"reason": "stop"}).json()["label"] is None
         body = client.get(path("billing"), params={"score": 1}).json()
@@ -494,8 +504,8 @@ def send(client: httpx.Client, key: str, label: str = "billing", verb: str = "di
     return client.post(path(label, verb), json={"reason": "once"} | body, headers={"Idempotency-Key": key})
 
 
-def test_the_same_request_with_the_same_key_is_one_event_and_one_answer(service: Running) -> None:
-    with service.client("boss") as client:
+def test_the_same_request_with_the_same_key_is_one_event_and_one_answer(either: Running) -> None:
+    with either.client("boss") as client:
         first = send(client, "k-1")
         send(client, "k-2", verb="enable")  # somebody changes it meanwhile
         again = send(client, "k-1")
@@ -505,7 +515,7 @@ def test_the_same_request_with_the_same_key_is_one_event_and_one_answer(service:
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert state["reason"] == "on"
-    with Store.from_url(service.place.store_url) as store:
+    with Store.from_url(either.place.store_url) as store:
         assert sum(e.at.isoformat() == first.json()["at"] for e in store.switch_events()) == 1
 
 
@@ -584,13 +594,13 @@ def _events(place: Place) -> list[Any]:
         return store.switch_events()
 
 
-def test_many_changes_at_once_are_all_kept(service: Running) -> None:
-    before = len(_events(service.place))
-    with service.client("boss") as client, ThreadPoolExecutor(8) as pool:
+def test_many_changes_at_once_are_all_kept(either: Running) -> None:
+    before = len(_events(either.place))
+    with either.client("boss") as client, ThreadPoolExecutor(8) as pool:
         verbs = ["disable", "enable"] * 12
         codes = list(pool.map(lambda verb: client.post(path("legal", verb), json={"reason": "m"}).status_code, verbs))
     assert codes == [200] * 24
-    events = _events(service.place)[before:]
+    events = _events(either.place)[before:]
     assert len(events) == 24
     assert all(now.from_state == then.to_state for then, now in itertools.pairwise(events))
 

@@ -16,7 +16,7 @@ from sklearn import metrics as sk
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll
-from monitor.metrics.classification import Share, accuracy, confusion, false_negative_rate
+from monitor.metrics.classification import Share, confusion
 from monitor.metrics.cost import (
     Costs,
     cheapest_threshold,
@@ -27,7 +27,6 @@ from monitor.metrics.cost import (
 from monitor.metrics.definition import Metric
 from monitor.metrics.discrimination import cohens_d, point_biserial, pr_auc, precision_recall_curve, roc_auc, roc_curve
 from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number
-from monitor.metrics.names import range_of
 from monitor.metrics.selective import aurc, automated_accuracy, e_aurc, excess_errors, risk_coverage, share_to_people
 
 MODULES = (calibration, discrimination, classification, cost, selective)
@@ -293,20 +292,3 @@ def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int) 
         for value, single in zip(together, alone, strict=True):
             same(number(value), single, within=1e-8)
         same(number(core(groups)), REGISTERED[name].point(bins if REGISTERED[name].binned else counts))
-
-
-@given(table=tables())
-def test_every_registered_value_is_none_or_a_finite_number_in_its_range(table: Table) -> None:
-    counts = counted(table, automate_at=0.7)
-    bins = bin_counts(counts, equal_frequency_edges(counts, 5))
-    for name, metric in REGISTERED.items():
-        value = metric.point(bins if metric.binned else counts)
-        low, high = range_of(name)
-        assert value is None or (math.isfinite(value) and low - 1e-12 <= value <= high + 1e-12)
-
-
-def test_the_error_and_the_accuracy_and_the_two_rates_of_positives_are_one() -> None:
-    counts = counts_from_rows([0.9, 0.8, 0.2, 0.1, 0.7], [1, 0, 0, 1, 1])
-    points = {name: REGISTERED[name].point(counts) for name in ("error_rate", "recall")}
-    assert points["error_rate"] == pytest.approx(1 - accuracy(counts))  # type: ignore[operator]
-    assert points["recall"] == pytest.approx(1 - false_negative_rate(counts))  # type: ignore[operator]

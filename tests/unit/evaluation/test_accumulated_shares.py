@@ -27,7 +27,6 @@ from monitor.report.explanation import VerdictContext, explain
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
 SHARES = tuple(name for name in ACCUMULATES if name != "overconfidence")
-ALLOWED = {"error_rate": 0.2, "false_negative_rate": 0.25, "false_positive_rate": 0.1, "accuracy": 0.8}
 
 
 @dataclass(frozen=True)
@@ -127,22 +126,6 @@ def test_where_the_truth_is_just_the_threshold_the_evidence_is_one_at_most_in_th
         )
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(len(found))
     assert np.all(mean <= 1 + 4 * error), (metric, threshold, mean)
-
-
-@pytest.mark.parametrize("metric", ["false_negative_rate", "accuracy"])
-def test_looked_at_every_week_a_truth_at_the_threshold_alarms_no_more_often_than_once_in_a_run_length(
-    metric: str,
-) -> None:
-    least = 1 - ALLOWED["false_negative_rate"] if metric == "false_negative_rate" else ALLOWED[metric]
-    threshold = ALLOWED[metric]
-    rng, first, weeks = np.random.default_rng(7), [], 24
-    rule = rule_on(metric, threshold).model_copy(update={"average_run_length": 10})
-    for _ in range(25):
-        known = [drawn(rng, 60, 1 - least, metric).counts() for _ in range(weeks)]
-        alarms = (n for n in range(1, weeks + 1) if judged(rule, known[:n]).outcome == "breach")
-        first.append(next(alarms, weeks))
-    # a mean run length of 10 windows is asked for; those that were quiet to the end only count as 24
-    assert np.mean(first) >= 10
 
 
 @pytest.mark.parametrize("metric", SHARES)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Windo
 from monitor.evaluation.comparisons import RuleInput, compare, compare_family, pooled
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
-from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
 from monitor.evaluation.rule_metrics import raised_rows
 from monitor.evaluation.verdicts import decide
 
@@ -101,20 +98,6 @@ def test_the_plain_two_day_rule_looks_at_the_textbook_ece_of_each_day_by_itself(
     assert verdict.outcome == expected
 
 
-@pytest.mark.parametrize(("n", "off", "page"), [(150, 0.0, 0.80), (300, 0.0, 0.12), (700, 0.0, 0.0), (700, 0.12, 1.0)])
-def test_the_plain_two_day_rule_fires_as_often_as_its_page_says(n: int, off: float, page: float) -> None:
-    rng, fired, pairs = np.random.default_rng(17), 0, 150
-    for _ in range(pairs):
-        eces = []
-        for _ in range(2):
-            score = rng.beta(1.2, 1.8, n)
-            outcome = rng.random(n) < np.clip(score - off, 0, 1)
-            counts = counts_from_rows(score, outcome)
-            eces.append(textbook_ece(counts, equal_frequency_edges(counts, 15)))
-        fired += min(eces) > 0.08
-    assert abs(fired / pairs - page) < 0.1
-
-
 def test_a_plain_day_of_too_few_rows_is_not_judged_and_makes_no_streak() -> None:
     rule = Rule.model_validate(
         {"id": "two", "metric": "ece", "threshold": 0.05, "schedule": "daily", "for": 2, "certainty": "none"}
@@ -154,18 +137,6 @@ def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold
     assert found.plug_in == pytest.approx(max(gaps.values()), abs=1e-12)
     assert abs(found.detail["worst_gap"]) == pytest.approx(found.plug_in, abs=1e-12)
     assert tuple(found.detail["worst_range"]) in gaps
-
-
-@pytest.mark.parametrize("part", ["brier_reliability", "brier_resolution"])
-def test_a_level_of_a_part_of_the_brier_score_says_the_textbook_value_too(part: str) -> None:
-    now = rows(900, seed=4)
-    found = compare(Rule(id="part", metric=part, threshold=0.2), material(now), EVALUATION)
-    bins = bin_counts(now, equal_frequency_edges(now, 15)).filled()
-    share, mean = bins.w / bins.w.sum(), bins.wy.sum() / bins.w.sum()
-    against = bins.score if part == "brier_reliability" else mean
-    assert found.plug_in == pytest.approx(float((share * (bins.rate - against) ** 2).sum()), abs=1e-12)
-    assert found.value is not None
-    assert found.value < found.plug_in
 
 
 def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() -> None:
@@ -235,21 +206,6 @@ def test_no_pool_reaches_behind_a_week_that_was_fine() -> None:
     assert (few.windows, few.n) == (2, 65)  # the week that was fine is one of them where those since are too few
 
 
-def test_small_labels_are_pooled_as_deep_as_it_takes_at_the_rate_of_the_decision() -> None:
-    rule = Rule(id="s", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
-    weeks = [counts_from_rows([0.9] * 43, np.arange(43) < 33, automate_at=0.8) for _ in range(4)]  # .13 too high
-    (found,) = compare_family(rule, [material(*weeks)], EVALUATION, level=0.01 / 160)
-    alone = compare(rule, material(*weeks), EVALUATION)
-    assert found.windows == 4
-    assert 0.1 < (found.detectable or 0.0) < 0.2375
-    assert (alone.detectable or 1.0) < (found.detectable or 0.0)
-    assert "windows_needed" not in found.detail
-    (one,) = compare_family(rule, [material(weeks[0])], EVALUATION, level=0.01 / 160)
-    assert (one.adequate, one.detail["windows_needed"]) == (False, 2)
-    (enough,) = compare_family(rule, [material(pool(weeks * 3), *weeks)], EVALUATION, level=0.01 / 160)
-    assert (enough.windows, (enough.detectable or 1.0) <= 2 * rule.threshold) == (1, True)
-
-
 def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_newest_alone() -> None:
     base = pinned(rows(20_000))
     one = compare(RISE, material(rows(6_000, over=0.3), baseline=base), EVALUATION)
@@ -268,7 +224,6 @@ def looked(rule: Rule, rule_input: RuleInput, level: float = SIGNIFICANT) -> tup
 
 
 ABOVE = Rule(id="above", metric="ece", condition="above", threshold=0.1)
-LESS_SHARP = Rule(id="fall", metric="roc_auc", condition="decrease", threshold=0.03)
 GOOD = tuple(rows(500, seed=seed) for seed in range(3))
 
 
@@ -285,16 +240,6 @@ def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule)
     assert beside["p_value"] > SIGNIFICANT
     times = beside["windows"] + 1 if rule.compares else found.detail.get("times_judged", 1)
     assert found.p_value == pytest.approx(by_itself.p_value * times)
-
-
-def test_a_fall_of_the_newest_window_is_not_hidden_either() -> None:
-    rng = np.random.default_rng(3)
-    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), 200)
-    by_chance = counts_from_rows(score, rng.random(200) < 0.5, automate_at=0.8)
-    few = EVALUATION.model_copy(update={"min_samples": 800})
-    rule_input = material(by_chance, *GOOD, baseline=pinned(rows(20_000)))
-    found = compare_family(LESS_SHARP, [rule_input], few, level=SIGNIFICANT)[0]
-    assert (found.windows, found.n, found.beyond) == (1, 200, True)
 
 
 @pytest.mark.parametrize(
@@ -324,17 +269,6 @@ def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothin
     found = compare_family(rule, [rule_input], many, level=SIGNIFICANT)[0]
     assert (found.windows, found.beyond) == (2, False)
     assert found.detail["newest_p"] < SIGNIFICANT
-
-
-@pytest.mark.parametrize("metric", ["equal_width_ece", "ace"])
-def test_an_ece_in_bins_of_its_own_is_looked_at_in_the_newest_window_alone_as_well(metric: str) -> None:
-    rule = Rule(id="own", metric=metric, condition="increase", threshold=0.02)
-    source = SourceConfig(relation="t", score_is="probability_of_label")
-    inputs = [material(rows(130, over=0.5, seed=9), *GOOD, baseline=pinned(rows(20_000)))]
-    (found,) = special_comparisons(rule, inputs, WholeSource(), source, EVALUATION, level=SIGNIFICANT) or []
-    assert (found.windows, found.n, found.beyond) == (1, 130, True)
-    assert found.p_value is not None
-    assert found.p_value < SIGNIFICANT
 
 
 def test_a_rule_on_several_windows_running_is_not_judged_on_fewer() -> None:
@@ -566,19 +500,6 @@ def test_a_label_that_is_thin_every_day_can_still_have_a_streak() -> None:
     assert [group.get("too_few") for group in found.detail["groups"]] == [None, None]
 
 
-def test_a_group_says_nothing_with_less_than_its_part_and_half_a_fair_share() -> None:
-    rule = two_days()  # its part of 125 rows, the least of an ECE, is 62.5
-    for newest, before, few in (
-        (63, 2_000, False),
-        (62, 2_000, True),
-        (30, 90, False),
-        (29, 91, True),
-        (30, 40, False),
-    ):
-        found = compare(rule, material(rows(newest, over=0.6), rows(before, over=0.6), at=day()), EVALUATION)
-        assert [group.get("too_few", False) for group in found.detail["groups"]] == [few, False], (newest, before)
-
-
 def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
     rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
     base = pinned(rows(20_000))
@@ -644,37 +565,6 @@ def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
     assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
 
 
-@pytest.mark.parametrize("where", ["all", "automated"])
-def test_windows_are_pooled_once_and_go_when_nobody_needs_them_any_more(where: str) -> None:
-    rule = RISE.model_copy(update={"where": where})
-    weeks = [rows(700, seed=seed) for seed in range(4)]
-    together = pooled(weeks)
-    assert pooled(weeks) is together
-    assert pooled(weeks[:3]) is not together
-    assert together.digest() == pool(weeks).digest()
-    compare(rule, material(*weeks, baseline=pinned(rows(20_000))), EVALUATION)
-    gone = [ref(week) for week in (*weeks, together)]
-    weeks.pop(0)  # while the older ones are kept
-    del together
-    gc.collect()
-    assert [one() is None for one in gone] == [True, False, False, False, True]
-    weeks.clear()
-    gc.collect()
-    assert all(one() is None for one in gone)
-
-
-@pytest.mark.parametrize("metric", ["ece", "mce"])
-def test_what_could_be_seen_is_reported_of_the_rows_that_are_judged_however_many_were_passed_over(metric: str) -> None:
-    rule = Rule(id="rise", metric=metric, condition="increase", threshold=0.03)
-    base, weeks = pinned(rows(20_000)), [rows(150, seed=seed) for seed in range(4)]
-    found = compare(rule, material(*weeks, baseline=base), EVALUATION)
-    alone = compare(rule, material(pool(weeks), baseline=base), EVALUATION)
-    assert found.windows == 4
-    assert found.detectable is not None
-    assert found.detectable == alone.detectable
-    assert found.adequate == alone.adequate
-
-
 @pytest.mark.parametrize("metric", ["excess_errors", "automated_accuracy"])
 def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_looks_at(metric: str) -> None:
     now = rows(3_000, over=0.2)
@@ -723,22 +613,6 @@ def days_near(threshold: float, seed: int) -> tuple[SourceData, Config]:
         for back in range(3)
     ]
     return SourceData("tickets", made[0], tuple(made[1:])), config
-
-
-def test_a_day_alone_is_measured_as_its_estimate_is() -> None:
-    data, config = days_near(0.08, seed=1)
-    for verdict in verdicts_of(config.rules[0], data, config, ()):
-        label = verdict.subject.label
-        found = [
-            estimate(
-                [Sample(verdict.subject, day.labels[label], edges_of(day.labels[label], EVALUATION))],
-                day.window,
-                EVALUATION,
-            )
-            for day in (data.current, data.earlier[0])
-        ]
-        shown = [next(e.interval.value for e in each if (e.metric, e.where) == ("ece", "all")) for each in found]
-        assert [group["value"] for group in verdict.detail["groups"]] == shown
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ndtr
 
 from monitor.config.model import Condition, EvaluationConfig, Rule
 from monitor.core.counts import BinCounts
@@ -17,9 +15,8 @@ from monitor.core.records import Interval, Subject
 from monitor.evaluation.comparisons import RuleInput, compare, compare_family
 from monitor.inference.maximum import hits
 from monitor.inference.maximum_change import LEAST_P
-from monitor.inference.memory import MOST, each_by_content, forget
-from monitor.inference.search import PRECISION, smallest_of_each
-from tests.fakes.one_table import mce_increase_p, smallest
+from monitor.inference.memory import each_by_content, forget
+from tests.fakes.one_table import mce_increase_p
 from tests.properties.test_verdict_consistency import material
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
@@ -125,48 +122,6 @@ def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
     assert p == sorted(p, reverse=True)
     assert p[1] < 0.01
     assert LEAST_P <= p[-1] <= p[-2] < 1e-9
-
-
-def test_questions_searched_together_have_the_answers_they_have_alone() -> None:
-    rng = np.random.default_rng(5)
-    middle, sd, most = rng.uniform(-0.2, 0.9, 40), rng.uniform(0.005, 0.1, 40), rng.uniform(-0.1, 1.0, 40)
-    guess = rng.uniform(-0.1, 1.2, 40)
-
-    def chance(distance: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return np.asarray(ndtr((np.floor(distance * 500) / 500 - middle[which]) / sd[which]))
-
-    def one(place: int, distance: float) -> float:
-        return float(chance(np.array([distance]), np.array([place]))[0])
-
-    found = smallest_of_each(chance, 0.8, most, guess, sd)
-    for place in range(40):
-        alone = smallest(partial(one, place), 0.8, most[place], guess[place], sd[place])
-        assert (alone is None) == np.isnan(found[place])
-        assert alone is None or alone == found[place]
-    held = ~np.isnan(found)
-    assert 5 < held.sum() < 40
-    assert (chance(found[held], np.flatnonzero(held)) >= 0.8).all()
-    less = found - 1.001 * PRECISION
-    assert (chance(less, np.arange(40))[held & (less > 0)] < 0.8).all()
-
-
-def test_what_is_kept_is_bounded_and_the_oldest_goes_first() -> None:
-    given: list[int] = []
-
-    @each_by_content
-    def squares(asked: list[tuple[int]], plus: int) -> list[int]:
-        given.extend(number for (number,) in asked)
-        return [number**2 + plus for (number,) in asked]
-
-    assert squares([(2,), (3,), (2,)], 1) == [5, 10, 5]
-    assert squares([(number,) for number in range(10, 10 + MOST)], 1)[-1] == (9 + MOST) ** 2 + 1
-    given.clear()
-    assert squares([(9 + MOST,), (2,)], 1) == [(9 + MOST) ** 2 + 1, 5]
-    assert given == [2]
-    assert squares([(2,)], 2) == [6]
-    forget()
-    assert squares([(2,)], 1) == [5]
-    assert given == [2, 2, 2]
 
 
 def test_a_subject_and_a_name_distinguish_results() -> None:

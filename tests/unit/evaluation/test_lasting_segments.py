@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.promises import PastWindow, Promise, Segment, promises_of, segment_promises
+from monitor.core.promises import PastWindow, Segment, promises_of, segment_promises
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
@@ -153,14 +153,3 @@ def test_a_verdict_has_one_id_a_label_which_changes_with_the_rows_of_any_segment
     base, other = data(FINE, FINE), data(FINE, {**FINE, "post": 0.8})
     assert verdicts(base)["label 0"].id == verdicts(data(FINE, FINE))["label 0"].id
     assert verdicts(base)["label 0"].id != verdicts(other)["label 0"].id
-
-
-def test_quiet_labels_with_many_segments_open_nothing() -> None:
-    """Twenty labels of five random channels, half a year: no evidence comes near what is needed."""
-    rng = np.random.default_rng(3)
-    kept = rng.binomial(40, 0.9, size=(20, 5, 26)) / 40
-    means = [
-        np.mean([np.exp(restarted([Promise(40, 40.0, 0.9, k) for k in part.tolist()], 0.02)) for part in label], axis=0)
-        for label in kept
-    ]
-    assert np.max(means) < 520 * 20

@@ -23,7 +23,6 @@ from monitor.evaluation.shift.counts_tests import (
     score_wasserstein,
     source_shifts,
 )
-from monitor.evaluation.shift.distances import wasserstein
 
 OF_SCORES = ("ks", "psi", "wasserstein", "jensen_shannon")
 WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -60,11 +59,6 @@ def test_ks_is_that_of_scipy_on_the_rows(n: int, a: float) -> None:
     assert ours.statistic == pytest.approx(theirs.statistic, abs=1e-12)
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
     assert ours.detail["at_score"] == pytest.approx(theirs.statistic_location, abs=1e-4)
-
-
-def test_ks_of_a_sample_with_itself_is_zero() -> None:
-    same = of(scores(1, 500))
-    assert (ks(same, same).statistic, ks(same, same).p_value) == (0.0, 1.0)
 
 
 def test_groups_of_one_cell_count_as_one_step_of_the_distribution() -> None:
@@ -107,15 +101,6 @@ def test_psi_stays_finite_where_a_bin_is_empty() -> None:
     assert found.p_value is None
 
 
-def test_psi_of_unchanged_scores_is_on_average_what_its_detail_says() -> None:
-    then = of(np.linspace(0, 1, 2_000))
-    rng = np.random.default_rng(6)
-    found = [psi(of(rng.random(1_000)), then) for _ in range(200)]
-    expected = 9 / 1_000  # the baseline is exact here: its own share of the noise is missing
-    assert np.mean([f.statistic for f in found if f.statistic is not None]) == pytest.approx(expected, rel=0.12)
-    assert found[0].detail["if_unchanged"] == pytest.approx(9 * (1 / 1_000 + 1 / 2_000))
-
-
 @pytest.mark.parametrize("test", [ks, psi])
 @pytest.mark.parametrize("sizes", [(99, 1_000), (1_000, 99), (1, 1_000), (0, 1_000), (1_000, 0)])
 def test_too_few_rows_on_either_side_give_no_effect_size_but_the_reason(test: object, sizes: tuple[int, int]) -> None:
@@ -140,14 +125,6 @@ def test_the_label_mix_is_tested_like_scipys_contingency_table() -> None:
     assert found.p_value == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9)
     assert found.detail["moved_most"] == "billing"
     assert found.detail["moved_by"] == pytest.approx(0.6 - 0.5)
-
-
-def test_v_at_equal_size_is_cramers_v_of_a_table_with_both_sides_alike() -> None:
-    found = chi_square(mix(a=300, b=150, c=50), mix(a=3_000, b=3_000, c=2_000))
-    table = np.array([[4_800, 2_400, 800], [3_000, 3_000, 2_000]])
-    assert found.detail["v_at_equal_size"] == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
-    assert found.statistic is not None
-    assert found.statistic < found.detail["v_at_equal_size"]
 
 
 def test_the_design_effect_of_one_label_does_not_move_the_mix() -> None:
@@ -210,37 +187,12 @@ def test_a_label_that_is_gone_and_one_that_is_new_change_the_mix() -> None:
     assert found[0].detail["moved_most"] == "(other labels)"
 
 
-def test_labels_that_were_refused_a_baseline_and_keep_their_share_change_no_mix() -> None:
-    every = with_whole(mix(a=3_000, b=2_000, few=100, fewer=50))
-    then = {label: Reference(every[label]) for label in (None, "a", "b")}
-    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200, few=10, fewer=5)), then)
-    assert [each.statistic for each in found if each.column == "label"] == [pytest.approx(0.0, abs=1e-9)]
-
-
 def test_what_is_left_of_the_source_is_a_label_also_where_no_label_is_there_any_more() -> None:
     every = with_whole(mix(a=3_000, b=2_000))
     found = source_shifts(
         "mail", WINDOW, with_whole(mix(c=300, d=200)), {label: Reference(each) for label, each in every.items()}
     )
     assert [each.statistic for each in found if each.column == "label"] == [pytest.approx(1.0, abs=1e-9)]
-
-
-@pytest.mark.parametrize("whole", [None, "2026-W30"], ids=["no whole", "a whole of other weeks"])
-def test_where_labels_and_the_source_were_pinned_apart_the_mix_is_over_labels_on_both_sides(whole: str | None) -> None:
-    every = with_whole(mix(a=3_000, b=2_000, gone=600))
-    then = {label: Reference(every[label]) for label in ("a", "b", "gone")}
-    pinned = then if whole is None else {None: Reference(every[None], whole), **then}
-    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200, new=60)), pinned)
-    assert [(each.statistic, each.n) for each in found if each.column == "label"] == [
-        (pytest.approx(0.0, abs=1e-9), 500)
-    ]
-
-
-def test_of_the_weeks_before_a_label_may_have_rows_in_some_only() -> None:
-    every = with_whole(mix(a=3_000, b=2_000, gone=600))
-    then = {label: Reference(each, "2026-W40" if label == "b" else "2026-W41", 0) for label, each in every.items()}
-    found = source_shifts("mail", WINDOW, with_whole(mix(a=300, b=200)), then)
-    assert [each.n_baseline for each in found if each.column == "label"] == [5_600]
 
 
 def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table() -> None:
@@ -293,35 +245,7 @@ def test_wasserstein_and_jensen_shannon_are_those_of_scipy_on_the_rows(n: int, a
 
 
 @pytest.mark.parametrize("compare", [score_wasserstein, score_jensen_shannon])
-def test_their_p_values_are_about_uniform_for_unchanged_discrete_scores(compare: Callable[..., Effect]) -> None:
-    rng = np.random.default_rng(3)
-    words = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
-    found = [compare(of(rng.choice(words, 800)), of(rng.choice(words, 5_000))).p_value or 0.0 for _ in range(200)]
-    assert np.mean(found) == pytest.approx(0.5, abs=0.07)
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.045)
-
-
-def test_a_tenth_of_a_standard_deviation_is_found_at_5_000_rows() -> None:
-    then = np.random.default_rng(4).beta(2, 3, 40_000)
-    now = np.random.default_rng(5).beta(2, 3, 5_000) + 0.1 * then.std()
-    found = score_wasserstein(of(np.clip(now, 0, 1)), of(then))
-    assert found.statistic == pytest.approx(0.1, abs=0.04)
-    assert (found.p_value or 1.0) < 1e-5
-
-
-@pytest.mark.parametrize("compare", [score_wasserstein, score_jensen_shannon])
 def test_scores_that_are_all_alike_and_too_few_scores_say_so(compare: Callable[..., Effect]) -> None:
     alike = of(np.full(500, 0.3))
     assert (compare(alike, alike).statistic, compare(alike, alike).p_value) == (0.0, 1.0)
     assert compare(of(np.full(50, 0.3)), alike).statistic is None
-
-
-def test_far_out_the_p_value_of_a_wasserstein_distance_is_nearly_that_of_a_normal_variable() -> None:
-    # of two values the integral of the bridge is itself normal: the p-value is known
-    for first in (0.53, 0.54, 0.56):
-        distance, p_value = wasserstein(
-            np.array([0.0, 1.0]), (np.array([first, 1 - first]), np.array([0.5, 0.5])), (5_000, 5_000)
-        )
-        pooled = (first + 0.5) / 2
-        exact = 2 * stats.norm.sf(distance * 50 / (pooled * (1 - pooled)) ** 0.5)
-        assert exact <= p_value <= 1.601 * exact

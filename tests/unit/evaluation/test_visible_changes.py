@@ -13,7 +13,7 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.comparisons import RuleInput, compare
-from monitor.evaluation.visible_changes import Typical, Visible, scaled, visible_changes
+from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
 from monitor.operations.describe_changes import legend_of, lines_of
 
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
@@ -119,16 +119,3 @@ def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days() -> N
         ("whole", None, 700, 1),
         ("daily", "a", 100, 6),
     ]
-
-
-def test_scaled_rows_have_the_scores_and_hits_of_all_rows() -> None:
-    counts = rows(5_000)
-    half, triple = scaled(counts, 0.5), scaled(counts, 3)
-    assert (half.rows, triple.rows) == (pytest.approx(2_500, abs=1), 15_000)
-    for part in (half, triple):
-        assert part.ws.sum() / part.w.sum() == pytest.approx(counts.ws.sum() / counts.w.sum(), abs=1e-3)
-        assert part.wy.sum() / part.w.sum() == pytest.approx(counts.wy.sum() / counts.w.sum(), abs=1e-3)
-        assert part.where("automated").rows / part.rows == pytest.approx(
-            counts.where("automated").rows / counts.rows, abs=0.01
-        )
-        assert (part.wy == np.rint(part.wy)).all()

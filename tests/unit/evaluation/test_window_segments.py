@@ -14,7 +14,6 @@ from monitor.core.counts import Counts, SegmentCounts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
-from monitor.inference.multiplicity import adjust, named_within, simes
 from monitor.report.explanation import VerdictContext, explain
 from monitor.report.run_document import verdict_row
 from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
@@ -199,17 +198,3 @@ def test_what_explain_says_of_segments() -> None:
     )
     assert "; the 4 with enough rows together (Simes) have p = " in steps["segments"]
     assert " Named: channel = web (" in steps["segments"]
-
-
-def test_found_labels_name_at_least_one_segment_and_false_names_keep_within_the_rate() -> None:
-    rng = np.random.default_rng(7)
-    families = [rng.random(5).tolist() for _ in range(200)]
-    for family in families[:20]:
-        family[0] = 1e-6
-    adjusted = adjust([simes(family) for family in families], 2)
-    named = named_within(families, 0.05, 2)
-    assert [bool(each) for each in named] == [p < 0.05 for p in adjusted]
-    found = [each for each in named if each]
-    shares = [sum(place != 0 or index >= 20 for place in each) / len(each) for index, each in enumerate(named) if each]
-    assert len(found) >= 20
-    assert np.mean(shares) < 0.05

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
-from monitor.core.counts import Counts, Floats, counts_from_groups, counts_from_rows
+from monitor.core.counts import Counts, Floats, counts_from_rows
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.metrics.groups import Core, Groups, groups_of, number
 from tests.fakes.standard_errors import moments
@@ -165,37 +164,3 @@ def test_draws_that_are_mostly_undefined_conclude_nothing() -> None:
     found = spread_of(4.5, np.array([*range(10), np.nan]))
     assert found is not None
     assert (found.se, found.skew) == pytest.approx((np.std(range(10), ddof=1), 0.0), abs=1e-12)
-
-
-def test_the_cost_does_not_depend_on_the_number_of_rows() -> None:
-    def seconds(times: int) -> float:
-        n = np.array([times] * 100)
-        sums = dict.fromkeys(("ws", "wy", "wsy", "ws2"), n * 0.5)
-        counts = counts_from_groups(
-            {"cell": np.arange(100), "predicted": n > 0, "automated": n > 0, "n": n, "w": n, "w2": n, **sums},
-            score_is="probability_of_label",
-        )
-        start = time.process_time()
-        bootstrap(counts, area, np.random.default_rng(15), resamples=2000)
-        return time.process_time() - start
-
-    seconds(10)
-    few, many = (min(seconds(times) for _ in range(5)) for times in (1_000, 1_000_000_000))
-    assert many < 3 * few
-
-
-def test_any_function_of_counts_can_be_asked_for_such_as_average_precision() -> None:
-    def average_precision(groups: Groups) -> Floats:
-        hit, miss = groups.hit[..., ::-1], groups.miss[..., ::-1]
-        reached = np.cumsum(hit, axis=-1)
-        tried = reached + np.cumsum(miss, axis=-1)
-        right = np.divide(reached, tried, out=np.zeros_like(tried), where=tried > 0)
-        return np.asarray((hit * right).sum(axis=-1) / hit.sum(axis=-1))
-
-    score, truth = rows(30, 1000)
-    counts = counts_from_rows(score, truth).by_cell()
-    found = known(bootstrap(counts, average_precision, np.random.default_rng(31), resamples=3000))
-    closed = moments("pr_auc", counts)
-    assert closed is not None
-    assert found.value == pytest.approx(average_precision_score(truth, score), abs=1e-12)
-    assert found.se == pytest.approx(closed.se, rel=0.08)

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
-from monitor.inference.intervals import Form, MceInterval, breaching_bins, ece_intervals, mce_intervals
+from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
 from tests.fakes.one_table import mce_interval
 
 FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
@@ -85,18 +85,6 @@ def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str) ->
     assert low - 1e-9 <= abs(found.worst_gap) <= high + 1e-9
 
 
-def test_extremes_asked_together_answer_as_each_alone() -> None:
-    tables = list(EXTREMES.values())
-    for form in FORMS:
-        together = ece_intervals(tables, [np.random.default_rng(7) for _ in tables], form=form, resamples=200)
-        alone = [ece(table, form, resamples=200) for table in tables]
-        np.testing.assert_allclose([numbers(found) for found in together], alone, atol=1e-12)
-    both: list[list[MceInterval]] = [mce_intervals(tables), [mce_interval(table) for table in tables]]
-    np.testing.assert_allclose(*([numbers(found.interval) for found in part] for part in both), atol=1e-8)
-    named = [[(found.worst, found.worst_range, found.worst_n) for found in part] for part in both]
-    assert named[0] == named[1]
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -141,16 +129,6 @@ def test_fifty_rows_without_a_miss_allow_the_gap_that_shows_one_in_39_of_40_samp
     assert mce_interval(EXTREMES[name]).interval.high == pytest.approx(exact)  # Clopper-Pearson says the same
 
 
-@pytest.mark.parametrize("name", ["scores all 0, all right", "scores all 1, all wrong"])
-def test_fifty_confident_rows_that_are_all_wrong_exclude_all_but_the_largest_gaps(name: str) -> None:
-    exact = 0.025 ** (1 / 50)  # g^50 = .025
-    for form, precision in (("bootstrap", 0.002), ("analytic", 0.012)):
-        low, value, high = ece(EXTREMES[name], form)  # type: ignore[arg-type]
-        assert low == pytest.approx(exact, abs=precision)
-        assert value == pytest.approx(0.5 ** (1 / 50), abs=precision)
-        assert high == 1.0
-
-
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
 def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form) -> None:
     low, _, high = ece(EXTREMES["one cluster"], form)
@@ -158,16 +136,6 @@ def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form) -> 
     assert low == 0.0  # a calibrated label may show it
     assert high - low >= 0.5
     assert alone_high - alone_low < 0.3
-
-
-@pytest.mark.parametrize("form", ["bootstrap", "analytic"])
-def test_a_fractional_n_lies_between_its_whole_neighbours(form: Form) -> None:
-    found = np.array(
-        [ece(bins([90, 90], [0.3, 0.8], [0.42, 0.71], effective=[n, n]), form) for n in (60.0, 60.5, 61.0)]
-    )
-    step = 0.004 if form == "bootstrap" else 1e-3  # tied hits come and go with a whole n
-    assert (np.sort(found[[0, 2]], axis=0)[0] - step <= found[1]).all()
-    assert (found[1] <= np.sort(found[[0, 2]], axis=0)[1] + step).all()
 
 
 @pytest.mark.parametrize("n", [83.4, 83.6, 2.5, 0.4])

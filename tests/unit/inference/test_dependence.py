@@ -25,30 +25,6 @@ def effect(residual: list[float], cluster: list[object], weight: list[float] | N
 # --- hand-checked
 
 
-def test_pairs_of_copies_count_half() -> None:
-    assert effect([1, 1, -1, -1] * 10, [index // 2 for index in range(40)]) == 2.0
-
-
-def test_rows_of_a_cluster_that_are_half_alike_lie_between() -> None:
-    # ten clusters ++, ten --, twenty +-: squared cluster sums 20 x 4 over 80 rows... with mean 0
-    residual = [1, 1] * 10 + [-1, -1] * 10 + [1, -1] * 20
-    assert effect(residual, [index // 2 for index in range(80)]) == pytest.approx(20 * 4 / 80)
-    assert effect([1, 1] * 15 + [-1, -1] * 15 + [1, -1] * 10, [i // 2 for i in range(80)]) == pytest.approx(1.5)
-
-
-def test_weights_enter_by_their_squares() -> None:
-    # twenty clusters of weights 3 and 1, alike: (3 + 1)^2 / (3^2 + 1^2)
-    residual = [1, 1] * 10 + [-1, -1] * 10
-    assert effect(residual, [i // 2 for i in range(40)], [3, 1] * 20) == pytest.approx(16 / 10)
-
-
-def test_the_sums_are_those_of_their_definition() -> None:
-    sums = sums_of_rows([0.5, 0.25, 0.0], [1, 0, 1], ["a", "a", "b"], [2, 4, 1])  # r = 1, -1, 1
-    assert sums == ClusterSums(aa=1.0, aw=1.0, cc=37.0, r=1.0, w=7.0, rr=3.0, rw=-1.0, ww=21.0)
-    named = {"aa": 1, "aw": 1, "cc": 37, "r": 1, "w": 7, "rr": 3, "rw": -1, "ww": 21}
-    assert ClusterSums.of(named) == sums
-
-
 # --- degenerate
 
 
@@ -57,11 +33,6 @@ def test_without_rows_or_weights_the_effect_is_one() -> None:
     assert design_effect(sums_of_rows([], [], [])) == 1.0
     assert effect([1, -1, 1], ["a", "b", "b"], [0, 0, 0]) == 1.0
     assert two_way_effect(NO_ROWS, NO_ROWS, NO_ROWS) == 1.0
-
-
-def test_clusters_of_one_change_nothing() -> None:
-    assert effect([1, -1, 1, 1, -1] * 4, list(range(20))) == 1.0
-    assert effect([1, -1, 1], [1, 2, 3]) == 1.0  # also where there are few
 
 
 def test_one_cluster_is_one_row_whatever_its_residuals() -> None:

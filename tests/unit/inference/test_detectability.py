@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
-from monitor.inference import detectability, maximum_change
-from monitor.inference.maximum_change import for_planning, together
-from monitor.inference.search import PRECISION, Chance
 from tests.fakes.one_table import (
     ece_increase_detectable,
     ece_increase_p,
@@ -22,7 +18,6 @@ from tests.fakes.one_table import (
     mce_increase_p,
     mce_level_detectable,
     mce_level_p,
-    unchanged,
 )
 
 RATE = 0.01
@@ -123,68 +118,6 @@ def test_rises_of_the_detectable_size_are_seen_in_four_of_five_windows_of_any_si
     assert mce == pytest.approx(0.8, abs=0.1)
 
 
-def some_tables(seed: int) -> tuple[BinCounts, BinCounts]:
-    """A window and a baseline of any sizes, also fractional, with gaps of any size."""
-    rng = np.random.default_rng(seed)
-    few, many = int(rng.integers(100, 1500)), int(rng.integers(500, 6000))
-    true = np.clip(SCORE + rng.uniform(0, 0.1) * rng.choice([-1, 1], 5), 0, 1)
-    window, baseline = (table(n, rng.binomial(n, true) / n) for n in (few, many))
-    effect = float(rng.choice([1.0, 1.7]))
-    return replace(window, n_eff=window.n_eff / effect), baseline
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_what_is_more_than_was_asked_within_is_none_and_all_else_is_the_same(seed: int) -> None:
-    window, baseline = some_tables(seed)
-    for sees in (
-        partial(ece_increase_detectable, window, baseline, rate=RATE),
-        partial(mce_increase_detectable, window, baseline, rate=RATE),
-        partial(ece_level_detectable, window, 0.1, rate=RATE),
-        partial(ece_level_detectable, window, 0.1, rate=RATE, side="below"),
-    ):
-        free = sees()
-        if free is None:
-            assert sees(within=0.05) is None
-            continue
-        assert [sees(within=free + more) for more in (0.001, 0.02, 1.0)] == [free] * 3
-        # what is hardly more may be told or not: None says that it is surely more
-        assert all(sees(within=free - less) in (None, free) for less in (0.001, 0.002))
-        assert sees(within=0.6 * free) is None
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_critical_change_of_mce_is_the_smallest_one_to_the_precision_of_the_search(seed: int) -> None:
-    null = together([for_planning(unchanged(*some_tables(seed)), RATE)])
-    for guess in (0.0, 2.2 * float(null.noise[0]), 0.9):
-        critical = null.critical(RATE, np.array([guess]))
-        assert null.p_values(critical)[0] <= RATE < null.p_values(critical - 1.001 * PRECISION)[0]
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_detectable_rise_of_mce_is_that_of_halving_to_the_precision_of_the_search(seed: int) -> None:
-    window, baseline = some_tables(seed)
-    found = mce_increase_detectable(window, baseline, rate=RATE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(detectability, "smallest_of_each", halved)
-        patch.setattr(maximum_change, "smallest_of_each", halved)
-        exact = mce_increase_detectable(window, baseline, rate=RATE)
-    assert found is not None
-    assert exact is not None
-    assert exact - 1e-8 <= found <= exact + 1.001 * PRECISION
-
-
-def halved(chance: Chance, target: float, most: np.ndarray, *_: np.ndarray, **__: float) -> np.ndarray:
-    """The same as `smallest_of_each`, by halving alone, to 1e-9."""
-    every = np.arange(len(most))
-    low, high = np.zeros(len(most)), most.copy()
-    found = (most >= 0) & (chance(np.maximum(most, 0.0), every) >= target)
-    while (high - low).max() > 1e-9:
-        middle = (low + high) / 2
-        reached = chance(middle, every) >= target
-        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-    return np.where(found, high, np.nan)
-
-
 def detectables(rows: int) -> list[float | None]:
     window, baseline = table(rows, SCORE), table(20_000, SCORE)
     return [
@@ -226,23 +159,6 @@ def all_hits(rows: int, low: float, high: float, *, hits: bool = True) -> BinCou
     score, n = np.linspace(low, high, 5), np.full(5, rows // 5)
     w = n.astype(float)
     return BinCounts(UPPER, n, w, w * score, w * float(hits), w)
-
-
-@pytest.mark.parametrize(("low", "high", "hits"), [(0.95, 0.99, True), (0.01, 0.05, False)])
-def test_more_rows_show_smaller_changes_at_a_wall_too(low: float, high: float, hits: bool) -> None:
-    baseline = all_hits(20_000, low, high, hits=hits)
-    found = []
-    for rows in (500, 5_000, 100_000):
-        window = all_hits(rows, low, high, hits=hits)
-        found.append([
-            ece_level_detectable(window, 0.05, rate=RATE), ece_increase_detectable(window, baseline, rate=RATE),
-            mce_level_detectable(window, 0.2, rate=RATE),
-        ])  # fmt: skip
-    for few, more, many in zip(*found, strict=True):
-        assert few is not None
-        assert more is not None
-        assert many is not None
-        assert few > more > many > 0
 
 
 def drawn_power(test: Callable[[BinCounts], float], window: BinCounts, rate: np.ndarray) -> float:

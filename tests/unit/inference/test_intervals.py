@@ -16,16 +16,12 @@ from monitor.inference.gaps import (
     GapTables,
     analytic_limits,
     exact_moments,
-    hypothetical,
     moments,
-    position_of,
-    realised,
     stack,
-    start_of,
     tail,
 )
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals
-from monitor.inference.maximum import clopper_pearson, point, points, stays_within
+from monitor.inference.maximum import clopper_pearson, stays_within
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import Resampling, latin_hypercube
 from tests.fakes.one_table import mce_interval
@@ -116,16 +112,6 @@ def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: 
     hits = Resampling(bins, draws).errors(np.array([rate])) * n
     uniform = np.take_along_axis(draws.ordered, draws.rank, axis=1)[0]
     np.testing.assert_allclose(hits, stats.binom.ppf(uniform, n, rate), atol=1e-6)
-
-
-def test_draws_answer_each_hit_rate_as_if_it_were_the_first() -> None:
-    n, score = np.array([[7.0, 60.0, 180.5, 5_000.0]]), np.array([[0.3, 0.4, 0.6, 0.9]])
-    bins, draws = GapTables(n, score, 0 * n, n / n.sum(), np.ones_like(n)), latin_hypercube(generators(1)[0], 4, 500)
-    rates = [np.array(each) for each in ([0.3, 0.4, 0.6, 0.9], [0.2, 0.9, 0.99, 0.999], [0.9, 0.1, 0.5, 0.5])]
-    kept = Resampling(bins, draws)  # the second rate leaves all bins few rows against their score, the others do not
-    found = [kept.errors(rate).tolist() for rate in (*rates, *rates)]
-    assert found == [Resampling(bins, draws).errors(rate).tolist() for rate in (*rates, *rates)]
-    assert found[0] != found[1] != found[2]
 
 
 @pytest.mark.parametrize(("n", "rate"), [(400, 0.5), (5000, 0.03), (5000, 0.97)])
@@ -237,57 +223,6 @@ def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_te
     assert exact_moments(large, large.score)[0].mean[0] == pytest.approx(moments(large, large.score).mean[0])
 
 
-@pytest.mark.parametrize("uniform", [False, True])
-def test_the_position_of_an_ece_is_where_a_path_reaches_it(uniform: bool) -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(50):
-        bins = stack([table([50, 80, 20], rng.random(3).tolist(), rng.choice([0.0, 1.0, rng.random()], 3).tolist())])
-        most = realised(bins, hypothetical(bins, np.ones(1), uniform))
-        for part in (0.1, 0.5, 0.99):
-            found = position_of(bins, part * most, uniform)
-            assert realised(bins, hypothetical(bins, found, uniform))[0] == pytest.approx(part * most[0], abs=1e-12)
-            before = np.maximum(found - 1e-6, start_of(bins, uniform))
-            assert realised(bins, hypothetical(bins, before, uniform))[0] < part * most[0]  # the first such position
-        assert position_of(bins, most + 0.1, uniform)[0] == 1.0
-        assert position_of(bins, 0 * most, uniform)[0] == start_of(bins, uniform)[0]
-
-
-def test_noise_is_gone_before_a_clear_gap_has_lost_much() -> None:
-    bins = stack([table([1000] * 4, [0.2, 0.4, 0.6, 0.8], [0.21, 0.39, 0.615, 0.5])])
-    error = np.array([0.0, 0.25 * 0.29, bins.plug_in[0], 0.2])
-    some = bins.take([0] * 4)
-    gap = np.abs(hypothetical(some, position_of(some, error)) - some.score)
-    assert gap[0] == pytest.approx(0, abs=1e-12)
-    assert gap[1] == pytest.approx([0, 0, 0, 0.29], abs=1e-12)  # a soft threshold would leave .2875 and .0025
-    assert gap[2] == pytest.approx([0.01, 0.01, 0.015, 0.3])
-    assert np.ptp(gap[3] - gap[2]) == pytest.approx(0, abs=1e-12)  # upwards all gaps grow alike
-
-
-def test_a_score_that_is_wrong_in_places_only_has_an_interval_that_covers() -> None:
-    """Fifteen bins of 1,333 rows, four of them .15 too sure, eleven calibrated: much noise beside clear gaps.
-
-    Taken for true gaps, the noise of the eleven puts the lower limit above the truth in 6 of 100 samples and
-    the point .0023 too high.
-    """
-    rng, n = np.random.default_rng(20_261_122), np.full(15, 1333)
-    score = np.linspace(0.1, 0.94, 15)
-    gap = np.where((score > 0.55) & (score < 0.78), -0.15, 0.0)
-    true, samples = float(np.abs(gap).mean()), 3000
-    assert true == pytest.approx(0.04)
-    hits = rng.binomial(n, score + gap, size=(samples, 15))
-    tables = [table(n.tolist(), score.tolist(), (drawn / n).tolist()) for drawn in hits]
-    found = np.array([numbers(interval) for interval in ece_intervals(tables, [], form="analytic")])
-    too_high = (found[:, 0] > true).mean()
-    held = ((found[:, 0] <= true) & (true <= found[:, 2])).mean()
-    doubt = stats.norm.ppf(0.99) * np.sqrt(0.05 * 0.95 / samples)  # one-sided 1%
-    assert held >= 0.95 - doubt
-    assert too_high <= 0.035 + doubt
-    assert found[:, 1].mean() - true < 0.0018
-    drawn_found = np.array([numbers(i) for i in ece_intervals(tables[:150], generators(150), resamples=400)])
-    assert np.abs(drawn_found - found[:150]).mean(axis=0).max() < 0.0006
-    assert (drawn_found[:, 0] > true).sum() <= stats.binom.ppf(0.99, 150, 0.035)
-
-
 def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
     # 200 rows at a mean score of .02 that are worth .003: six samples in ten hold no hit at all
     rng = np.random.default_rng(11)
@@ -302,24 +237,6 @@ def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
         error = np.abs(np.bincount(index, weights=true - score, minlength=len(bins.n))).sum() / 200
         held += low <= error <= high
     assert held >= 0.95 * 300
-
-
-def test_bootstrap_and_analytic_forms_agree() -> None:
-    tables = [
-        distorted(n, seed, stretch) for seed, (n, stretch) in enumerate([(2000, 1.0), (5000, 1.5), (30_000, 0.6)])
-    ]
-    drawn = np.array([numbers(found) for found in ece_intervals(tables, generators(3))])
-    closed = np.array([numbers(found) for found in ece_intervals(tables, [], form="analytic")])
-    assert (np.abs(drawn - closed).max(axis=0) <= [0.0015, 0.0011, 0.0028]).all()
-
-
-@pytest.mark.parametrize("form", ["bootstrap", "analytic"])
-def test_a_table_has_the_same_interval_whatever_is_asked_with_it(form: Form) -> None:
-    own = distorted(1500, seed=8)
-    others = [table([10], [0.3], [0.5]), own, table([3, 0, 9, 7], [0.1, 0, 0.5, 0.9], [0, 0, 1, 1])]
-    alone = ece_intervals([own], [np.random.default_rng(4)], form=form)[0]
-    rngs = [np.random.default_rng(seed) for seed in (9, 4, 11)]
-    assert numbers(ece_intervals(others, rngs, form=form)[1]) == pytest.approx(numbers(alone), abs=1e-12)
 
 
 def test_empty_bins_change_nothing() -> None:
@@ -388,12 +305,6 @@ def test_the_chance_of_a_gap_is_the_enumerated_one(n: int, c: float, p: float) -
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_chance_of_a_gap_at_a_fractional_n_lies_near_its_whole_neighbours() -> None:
-    x, c, p = np.array(0.08), np.array(0.4), np.array(0.43)
-    found = [float(stays_within(x, np.array(n), c, p)) for n in (150.0, 150.5, 151.0)]
-    assert min(found[0], found[2]) - 0.05 < found[1] < max(found[0], found[2]) + 0.05
-
-
 def test_mce_limits_share_the_error_among_bins_below_but_not_above() -> None:
     bins = table([200, 300, 400], [0.2, 0.5, 0.9], [0.2, 0.62, 0.85])
     low, _, high = numbers(mce_interval(bins).interval)
@@ -412,26 +323,6 @@ def test_the_mce_point_is_where_the_largest_gap_is_reached_half_of_the_time() ->
     drawn = np.random.default_rng(3).binomial(rows, score + np.sign(gap) * shrunk, size=(200_000, 3)) / rows
     assert (np.abs(drawn - score).max(axis=1) >= 0.12 - 1e-9).mean() == pytest.approx(0.5, abs=0.05)
     assert 0 < found.value < 0.12
-
-
-def test_the_mce_points_of_many_tables_are_those_of_each() -> None:
-    tables = [
-        table([200, 300, 400], [0.2, 0.5, 0.9], [0.23, 0.62, 0.85]),
-        table([120], [0.5], [0.5]),
-        table([150, 101], [0.02, 0.999], [0.0, 1.0]),
-        table([100, 0, 170], [0.4, 0.0, 0.7], [0.5, 0.0, 0.5], effect=1.7),
-    ]
-    found = points(stack(tables))
-    alone = [point(stack([one]).filled()) for one in tables]
-    np.testing.assert_allclose(found, alone, atol=1e-8)
-    n, c, y = (np.array(v) for v in ([200, 300, 400], [0.2, 0.5, 0.9], [0.23, 0.62, 0.85]))
-    shrunk = c + np.sign(y - c) * np.maximum(0, np.abs(y - c) - (0.12 - found[0]))
-    k = [np.arange(rows + 1) for rows in n]
-    within = [
-        stats.binom.pmf(hits, rows, p)[np.abs(hits / rows - s) < 0.12 - 1e-9].sum()
-        for hits, rows, p, s in zip(k, n, shrunk, c, strict=True)
-    ]
-    assert np.prod(within) == pytest.approx(0.5, abs=1e-6)
 
 
 def test_the_worst_bin_is_named_with_its_scores_its_rows_and_the_direction() -> None:

@@ -11,17 +11,15 @@ import pytest
 from monitor.config.load import parse_config
 from monitor.config.model import Config, CostConfig, LabelConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
 from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
-from monitor.inference import registered
-from monitor.inference.counts_bootstrap import draws
 from monitor.inference.levels import increase_test, interval
 from monitor.metrics import cost
-from monitor.metrics.calibration import brier, equal_width_ece
+from monitor.metrics.calibration import equal_width_ece
 from monitor.metrics.cost import misclassification_cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, ON_GROUPS, WHOLE, range_of
@@ -100,14 +98,6 @@ def test_the_reliability_of_calibrated_scores_is_debiased() -> None:
     assert float(np.median(plug_in)) < 0.002  # the textbook value is about .006 at 400 rows
 
 
-def test_the_parts_add_up_to_the_brier_score_but_for_what_lies_within_bins() -> None:
-    counts = sample(np.random.default_rng(2), n=20_000)
-    reliability, resolution, uncertainty = (
-        interval(f"brier_{part}", counts, 0.95).value or 0.0 for part in ("reliability", "resolution", "uncertainty")
-    )
-    assert reliability - resolution + uncertainty == pytest.approx(brier(counts), abs=2e-3)
-
-
 @pytest.mark.parametrize("name", DRAWN)
 def test_rows_that_count_for_less_make_every_interval_wider(name: str) -> None:
     counts = sample(np.random.default_rng(3))
@@ -144,23 +134,6 @@ def test_without_a_row_that_defines_it_there_is_no_law() -> None:
     assert interval("precision", none_predicted, 0.95).value is None
     assert interval("automated_accuracy", none_predicted, 0.95).value is None
     assert interval("cohens_d", counts_from_rows([0.1, 0.2], [1, 1]), 0.95).value is None
-
-
-def test_all_metrics_of_one_sample_share_their_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-    plain = draws
-
-    def counted(*args: object, **more: object) -> object:
-        drawn.append(1)
-        return plain(*args, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(registered, "draws", counted)
-    rng = np.random.default_rng(5)
-    labels: dict[str | None, Counts] = {f"l{i}": sample(rng, 300) for i in range(6)}
-    labels[None] = pool(list(labels.values()))
-    found = estimates_of(SourceData("t", WindowCounts(WEEK, labels)), config())
-    assert {e.metric for e in found if e.subject.label == "l3"} >= set(OF_LABELS)
-    assert len(drawn) == 2 * 7  # a sample by decision, and one in bins
 
 
 def test_of_very_many_labels_only_what_rules_name_is_computed_beside_the_contract(

@@ -55,11 +55,6 @@ def test_the_design_effect_is_that_of_clusters_whatever_the_weights(weight: list
             assert design_effects([each]) == pytest.approx([effect], rel=1e-12)
 
 
-def test_windows_pooled_have_the_design_effect_of_all_their_rows() -> None:
-    calm, clustered = rows_of(np.array([1.0, 4.0]), 1.0), rows_of(np.array([1.0, 4.0]), 9.0)
-    assert design_effects([pool_bins([calm, clustered])]) == pytest.approx([5.0])
-
-
 def test_unequal_weights_leave_the_limit_that_clusters_raise_where_it_is() -> None:
     equal, almost, unequal = (
         rows_of(weight, 400.0)
@@ -92,12 +87,6 @@ def test_a_limit_is_never_lowered_and_stays_a_share(effect: float) -> None:
     assert ((low <= point) & (point <= raised) & (raised <= 1)).all()
 
 
-def test_hardly_any_cluster_moves_the_limit_hardly() -> None:
-    tables = random_tables(30, 1.001)
-    high = analytic_limits(stack(tables), 0.95)[2]
-    assert at_least_shared(tables, high, 0.95) == pytest.approx(high, abs=0.003)
-
-
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
 def test_where_clusters_reach_across_all_bins_the_limit_lies_above_what_was_seen(form: Form) -> None:
     clustered = table(FLAT, SCORE, effect=400.0)
@@ -123,9 +112,3 @@ def test_t_is_what_drawing_the_shared_number_and_the_rows_gives(position: float,
     for quantile in (0.025, 0.2, 0.5, 0.9):
         seen = float(np.quantile(drawn, quantile))
         assert noise.above(np.array([seen]), supposed)[0] == pytest.approx(1 - quantile, abs=0.025)
-
-
-def test_a_table_has_the_limit_that_it_has_among_others() -> None:
-    tables = random_tables(9, 25.0)
-    together = [found.high for found in ece_intervals(tables, [], form="analytic")]
-    assert together == pytest.approx([ece_intervals([one], [], form="analytic")[0].high for one in tables], abs=1e-12)

@@ -17,16 +17,6 @@ from monitor.metrics.row_sums import certain_confusion, hard_confusion, soft_con
 from tests.fakes.whole_rows import any_rows, rows_of
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}
-MEASURES = (
-    multiclass.accuracy,
-    multiclass.macro_precision,
-    multiclass.macro_recall,
-    multiclass.macro_f1,
-    multiclass.weighted_f1,
-    multiclass.micro_f1,
-    multiclass.kappa,
-    multiclass.matthews,
-)
 
 
 @dataclass
@@ -102,40 +92,6 @@ def test_one_hot_scores_make_the_ordinary_confusion_matrix_and_leave_nothing_unc
     assert (found.share, found.divergence) == pytest.approx((1.0, 0.0), abs=1e-12)
     assert found.of_uncertain is None
     assert found.ratio == (1.0 if found.of_certain else None)
-
-
-@given(rows=any_rows(soft=True))
-def test_the_matrices_add_up_and_match_sums_over_single_items(rows: ProbabilityRows) -> None:
-    found = certainty(rows)
-    expected, certain = np.zeros((3, 3)), np.zeros((3, 3))
-    for score, truth, weight in zip(rows.probability, rows.truth, rows.weight, strict=True):
-        expected += weight * np.outer(truth, score)
-        certain += weight * np.outer(truth, np.where(score == max(score), score, 0))
-    assert found.expected == pytest.approx(expected, abs=1e-12)
-    assert found.certain == pytest.approx(certain, abs=1e-12)
-    assert found.certain + found.uncertain == pytest.approx(found.expected, abs=1e-10)
-    assert found.share == pytest.approx(certain.sum() / expected.sum())
-    distance = np.sqrt(((found.predicted - expected) ** 2).sum()) / rows.weight.sum()
-    assert found.divergence == pytest.approx(distance, abs=1e-12)
-    for point in POINTS.values():
-        value = point(rows)
-        assert value is None or 0 <= value <= np.sqrt(2)
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.__name__)
-def test_any_measure_of_a_confusion_matrix_can_be_taken(measure: multiclass.Measure) -> None:
-    found = certainty(the_paper_s_rows(), measure)
-    for value, matrix in (
-        (found.of_predicted, found.predicted),
-        (found.of_expected, found.expected),
-        (found.of_certain, found.certain),
-        (found.of_uncertain, found.uncertain),
-    ):
-        assert value == pytest.approx(float(measure(matrix)), rel=1e-9)
-    assert found.of_certain is not None
-    assert found.of_uncertain is not None
-    if found.of_certain + found.of_uncertain > 0:
-        assert found.ratio == pytest.approx(found.of_certain / (found.of_certain + found.of_uncertain))
 
 
 def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:

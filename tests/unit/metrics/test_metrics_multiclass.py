@@ -69,14 +69,6 @@ def test_the_confusion_matrix_and_its_classes_are_those_of_scikit_learn(rows: Pr
         assert found.support == pytest.approx(expected[3][index])
 
 
-@settings(max_examples=50)
-@given(rows=any_rows(soft=True))
-def test_micro_f1_and_weighted_recall_are_the_accuracy(rows: ProbabilityRows) -> None:
-    accuracy = POINTS["top1_accuracy"](rows)
-    assert accuracy is not None
-    assert (POINTS["micro_f1"](rows), POINTS["weighted_recall"](rows)) == pytest.approx((accuracy, accuracy), abs=1e-12)
-
-
 @settings(max_examples=40)
 @given(rows=any_rows(soft=True))
 def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:

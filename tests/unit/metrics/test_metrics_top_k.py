@@ -12,9 +12,8 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import counts_from_rows
 from monitor.core.rows import ProbabilityRows
-from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_bins, equal_width_ece
-from monitor.metrics.registry import METRICS
-from monitor.metrics.top_k import ON_RANKED, RANKS, REGISTERED
+from monitor.metrics.calibration import ace_bins, ece, equal_width_bins
+from monitor.metrics.top_k import RANKS, REGISTERED
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}
@@ -83,15 +82,6 @@ def test_bins_of_equal_frequency_hold_equally_many_rows() -> None:
     assert len(bins.n) == 10
     assert bins.n.max() - bins.n.min() < 20
     assert POINTS["ace_at_1"](counts) == ece(bins)
-
-
-def test_each_is_a_metric_of_counts_so_that_the_law_of_that_one_holds() -> None:
-    assert list(ON_RANKED) == [metric.name for metric in REGISTERED if metric.needs == "ranked"]
-    counts = ranked_counts(classifier(4, 500), 3)
-    for name, same in ON_RANKED.items():
-        in_ten = {"equal_width_ece": equal_width_ece, "ace": ace}.get(same)  # bins of their own, as in the paper
-        expected = METRICS[same].point(counts) if in_ten is None else in_ten(counts, 10)
-        assert POINTS[name](counts) == pytest.approx(expected, rel=1e-12), name
 
 
 def test_each_metric_names_its_rank_and_is_none_without_rows() -> None:

@@ -10,7 +10,6 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import brier, ece, mce, nll, overconfidence
-from monitor.metrics.classification import accuracy, false_negative_rate
 from monitor.metrics.discrimination import pr_auc, roc_auc
 from monitor.metrics.registry import CONTRACT, METRICS
 
@@ -73,26 +72,6 @@ def test_two_rows_of_one_cell_keep_their_order() -> None:
     assert roc_auc(counts_from_rows([0.3, 0.3, 0.6, 0.6], [1, 0, 1, 0])) == 0.5
     score = [0.30001, 0.30002, 0.6, 0.2]
     assert pr_auc(counts_from_rows(score, [1, 1, 0, 0])) == sk.average_precision_score([1, 1, 0, 0], score)
-
-
-def test_tied_scores_agree_with_scikit_learn_whatever_was_predicted() -> None:
-    score, truth, _ = discrete_rows(9)
-    predicted = np.random.default_rng(0).random(len(score)) < 0.5
-    counts = counts_from_rows(score, truth, predicted=predicted)
-    assert roc_auc(counts) == pytest.approx(sk.roc_auc_score(truth, score), abs=1e-12)
-    assert pr_auc(counts) == pytest.approx(sk.average_precision_score(truth, score), abs=1e-12)
-    assert accuracy(counts) == pytest.approx(sk.accuracy_score(truth, predicted), abs=1e-12)
-
-
-def test_confidence_in_the_prediction_gives_the_same_decisions_as_the_truth_of_the_label() -> None:
-    score, actual, weight = discrete_rows(3)
-    predicted = np.random.default_rng(1).random(len(score)) < 0.6
-    right = np.where(predicted, actual, 1 - actual)
-    counts = counts_from_rows(score, right, predicted=predicted, weight=weight, score_is="confidence_in_prediction")
-    assert accuracy(counts) == pytest.approx(np.average(right, weights=weight), abs=1e-9)
-    assert false_negative_rate(counts) == pytest.approx(
-        1 - sk.recall_score(actual, predicted, sample_weight=weight), abs=1e-9
-    )
 
 
 def test_binned_errors_agree_with_a_plain_loop_over_the_rows() -> None:

@@ -40,18 +40,6 @@ def test_before_is_of_the_rows_and_after_is_calibrated_on_rows_not_seen(method: 
         assert (after.nll or 1) < (before.nll or 0)
 
 
-def test_of_calibrated_scores_nothing_is_gained_and_ties_are_kept_together() -> None:
-    counts, _, _ = ranked(3, 4_000, 1.0)
-    found = ranked_gain("temperature", counts, np.random.default_rng(4))
-    for before, after in zip(found.before, found.after, strict=True):
-        assert after.brier == pytest.approx(before.brier, abs=5e-4)
-    top, rest = [1, 1, 0, 1] * 100, [0, 0, 0, 1] * 200
-    tied = {1: counts_from_rows([0.9] * 400, top), 3: counts_from_rows([0.9] * 400 + [0.2] * 800, top + rest)}
-    after = ranked_gain("platt", tied, np.random.default_rng(5)).after
-    assert after[0].ece == pytest.approx(0.0, abs=0.02)
-    assert after[1].ece == pytest.approx(0.0, abs=0.02)
-
-
 def test_of_one_outcome_no_map_is_fitted() -> None:
     with pytest.raises(CannotFit, match="same outcome"):
         ranked_gain("platt", {1: counts_from_rows([0.9] * 50, [1] * 50)}, np.random.default_rng(1))

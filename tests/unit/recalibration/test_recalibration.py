@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from monitor.core.counts import (
     pool,
 )
 from monitor.core.records import Interval, Subject, Window
-from monitor.inference.intervals import ece_intervals
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration import fitting
 from monitor.recalibration.applying import apply, clipped_logit
@@ -42,14 +40,12 @@ from monitor.recalibration.gain import (
     METRIC_OF,
     Gain,
     ScoreQuality,
-    coarser,
     cross_validated,
     folds,
     gains,
     gains_of,
-    held_out,
 )
-from monitor.recalibration.score_map import METHODS, MOST_KNOTS, Method
+from monitor.recalibration.score_map import METHODS, Method
 from tests.unit.recalibration.on_populations import recalibrated, true_ece, whole
 
 DOCS = Path(__file__).parents[3] / "docs" / "recalibration.md"
@@ -128,36 +124,6 @@ def test_scores_that_separate_the_outcomes_have_the_least_temperature() -> None:
     assert fit("temperature", counts_from_rows([0.4, 0.6] * 200, [0, 1] * 200)).temperature == LEAST_TEMPERATURE
 
 
-def test_cells_with_one_mean_score_are_one_step_of_an_isotonic_map() -> None:
-    apart = counts_from_rows(np.repeat([0.2, 0.4, 0.4001, 0.8], 100), np.tile([0, 0, 1, 1], 100))
-    alike = replace(apart, ws=apart.w * [0.2, 0.4, 0.4, 0.8])
-    assert alike.cell.tolist() == [2000, 4000, 4001, 8000]
-    found = fit("isotonic", replace(alike, wy=np.array([10.0, 30.0, 90.0, 80.0])))
-    assert [knot[0] for knot in found.knots] == pytest.approx([0.2, 0.4, 0.8])
-    assert [knot[1] for knot in found.knots] == pytest.approx([0.1, 0.6, 0.8])
-
-
-def test_scores_that_are_all_one_half_have_no_temperature() -> None:
-    with pytest.raises(CannotFit) as refused:
-        fit("temperature", counts_from_rows([0.5] * 300, [0, 1, 1] * 100))
-    assert refused.value.reason == "order_reversed"
-
-
-@pytest.mark.parametrize("population", POPULATIONS, ids=names(POPULATIONS))
-def test_isotonic_brings_the_ece_below_a_hundredth_at_fifty_thousand_rows(population: Population) -> None:
-    draws = [population.draw(rng(3, i), 50_000) for i in range(3)]
-    together = [pool(held_out("isotonic", folds(counts, FOLDS, rng(4, i)))) for i, counts in enumerate(draws)]
-    tables = [bin_counts(counts, equal_frequency_edges(counts, 15)) for counts in together]
-    assert all(found.value is not None and found.value < 0.01 for found in ece_intervals(tables, [], form="analytic"))
-    # the form in which gains are given sees more, and so varies more from sample to sample
-    gained = cross_validated(draws, [rng(4, i) for i in range(3)], EVALUATION)
-    by_fold = [gain["isotonic"].after.ece.value for gain in gained if gain["isotonic"].after is not None]
-    assert len(by_fold) == 3
-    assert np.mean([value or 0.0 for value in by_fold]) < 0.01
-    truth = whole(population)
-    assert np.mean([true_ece(recalibrated(truth, fit("isotonic", counts))) for counts in draws]) < 0.01
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_platt_is_scikit_learn_s_logistic_regression_on_platt_s_targets(seed: int) -> None:
     counts = sample(rng(seed), 400)
@@ -194,19 +160,6 @@ def sample(generator: np.random.Generator, n: int) -> Counts:
     score = np.round(generator.beta(2, 2, n), 4)
     outcome = np.where(generator.random(n) < 0.8, generator.random(n) < 0.8 * score, 0.8 * score)
     return counts_from_rows(score, outcome, weight=generator.uniform(0.5, 2, n))
-
-
-def test_a_map_of_very_many_rows_stays_small_and_is_no_worse_for_it() -> None:
-    population = POPULATIONS[4]
-    counts = population.draw(rng(5), 2_000_000)
-    made = fit("isotonic", counts)
-    steps = IsotonicRegression().fit_transform(counts.score, counts.rate, sample_weight=counts.w)
-    assert len(set(steps)) > MOST_KNOTS == len(made.knots)
-    truth = population.curve.worth(counts.score)
-    kept, full = (np.average(abs(found - truth), weights=counts.w) for found in (apply(made, counts.score), steps))
-    assert kept < full
-    assert len(made.to_json()) < 10_000
-    assert true_ece(recalibrated(whole(population), made)) < 0.001
 
 
 def test_scores_that_separate_outcomes_without_an_error_still_have_a_platt_map() -> None:
@@ -246,47 +199,12 @@ def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> No
             np.testing.assert_allclose(getattr(together, name), getattr(whole_counts, name), rtol=1e-9)
 
 
-def test_with_fewer_groups_a_map_is_the_same_line_and_as_good_an_isotonic_one() -> None:
-    grid, worse = np.linspace(0, 1, 10_001), []
-    for population in POPULATIONS:
-        counts = population.draw(rng(22), 20_000)
-        held, cells = coarser(counts), counts.by_cell()
-        assert (len(held.cell) < len(cells.cell)) == (len(cells.cell) > 2_000)
-        assert held.n.sum() == cells.n.sum()
-        for name in ("w", "wy", "ws", "w2", "ws2", "wsy"):
-            assert getattr(held, name).sum() == pytest.approx(getattr(cells, name).sum(), rel=1e-12)
-        for method in ("temperature", "platt"):
-            assert abs(apply(fit(method, counts), grid) - apply(fit(method, held), grid)).max() < 1e-4
-        of_all, of_fewer = (true_ece(recalibrated(whole(population), fit("isotonic", c))) for c in (counts, held))
-        worse.append(of_fewer - of_all)
-    assert abs(np.mean(worse)) < 0.001
-    assert max(worse) < 0.003
-
-
-def test_groups_near_either_end_and_few_groups_stay_apart() -> None:
-    counts = counts_from_rows(np.linspace(0, 1, 10_001), np.tile([0, 1], 5_001)[:10_001])
-    held = coarser(counts)
-    assert held.cell[:501].tolist() == [*range(500), 505]
-    assert held.cell[-502:].tolist() == [9495, *range(9_500, 10_001)]
-    assert set(held.n.tolist()) == {1, 10}
-    few = counts.take(np.arange(10_001) % 6 == 0)
-    assert coarser(few).cell.tolist() == few.cell.tolist()
-
-
 def test_hits_fall_into_folds_as_if_rows_had_been_shuffled() -> None:
     counts = counts_from_rows([0.3] * 60 + [0.7] * 40, [1] * 30 + [0] * 30 + [1] * 20 + [0] * 20)
     hits = np.array([folds(counts, FOLDS, rng(8, i))[0].held.positives for i in range(2_000)])
     # 20 rows of 100, 50 of which are hits: the hypergeometric law
     assert hits.mean() == pytest.approx(10, abs=4 * np.sqrt(4.04 / 2_000))
     assert hits.var() == pytest.approx(20 * 0.5 * 0.5 * 80 / 99, rel=0.12)
-
-
-def test_rows_beyond_what_exact_draws_hold_are_shared_out_all_the_same() -> None:
-    counts = counts_from_rows([0.3, 0.3, 0.7, 0.7], [1, 0, 1, 0])
-    big = replace(counts, n=counts.n * 10**9, w=counts.w * 1e9, w2=counts.w2 * 1e9, wy=counts.wy * 1e9)
-    made = folds(big, FOLDS, rng(9))
-    assert sum(fold.held.rows for fold in made) == 4 * 10**9
-    assert [fold.held.rows / 8e8 for fold in made] == pytest.approx([1] * FOLDS, rel=1e-3)
 
 
 def test_the_gain_of_a_distorted_label_is_seen_and_the_right_method_chosen() -> None:
@@ -338,12 +256,6 @@ def test_of_no_rows_nothing_is_known() -> None:
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
     assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
     assert gains([(Subject("tickets", "a"), counts_from_rows([], []))], WEEK, EVALUATION, [rng(16)]) == []
-
-
-def test_the_same_seed_gives_the_same_gains_whoever_else_is_asked_about() -> None:
-    counts = [population.draw(rng(17), 3_000) for population in POPULATIONS[:2]]
-    together = cross_validated(counts, [rng(18), rng(19)], EVALUATION)
-    assert cross_validated(counts[1:], [rng(19)], EVALUATION)[0] == together[1]
 
 
 def test_gains_are_estimates_that_can_be_stored_and_read_back() -> None:
