@@ -634,7 +634,7 @@ def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_i
         assert flow_run(server, run)["state_type"] == "COMPLETED", log.read_text("utf-8")
         check_artifacts(server, run, project)
         check_events(server, run)
-        assert workspace.texts("ml-monitoring")[0].startswith("slipping is overconfident")
+        assert workspace.texts("ml-monitoring")[0].startswith("slipping must not act alone")
 
         with duckdb.connect(str(world.folder / "warehouse.duckdb")):  # one writer: the run waits for it
             run = scheduled_run(server, "calmon-weekly", monday_after(WEEKS[11]))

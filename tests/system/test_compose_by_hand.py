@@ -169,7 +169,7 @@ def test_two_weeks_go_through_the_processes_of_compose(
     assert states["slipping"] == "off"
     # the watchdog of compose may have come round meanwhile, and found leases that ended months ago: not of this week
     (told,) = [text for text in workspace.texts("ml-monitoring") if "no evaluation renewed it" not in text]
-    assert told.startswith("slipping is overconfident")  # one message, edited when the second week went on
+    assert told.startswith("slipping must not act alone")  # one message, edited when the second week went on
 
 
 def answers(url: str) -> bool:

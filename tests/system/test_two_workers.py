@@ -70,5 +70,5 @@ def test_two_workers_share_the_runs_of_a_pool(
     with world.opened() as monitor:
         done = {run["window_start"] for run in monitor.store.runs("weekly") if run["state"] == "done"}
         assert done >= {week(name, monitor.config.zone).start for name in WEEKS[10:]}
-    posts = [text for text in workspace.texts("ml-monitoring") if text.startswith("slipping is overconfident")]
+    posts = [text for text in workspace.texts("ml-monitoring") if text.startswith("slipping must not act alone")]
     assert len(posts) <= 2, "one message a rule, whoever ran which week"
