@@ -71,7 +71,8 @@ def outline_of(
     if breaches:
         unsafe = any(verdict.rule in acting for verdict in breaches)
         state = DiagnosisState.UNSAFE if unsafe else DiagnosisState.DEGRADED
-    because = tuple(verdict.id for verdict in breaches or judged or may_act)
+    silent = may_act or [verdict for verdict in counting if verdict.outcome == "not_evaluated"]
+    because = tuple(verdict.id for verdict in breaches or judged or silent)
     return Diagnosis(source, label, window, state, because=because, notes=_notes(present))
 
 
