@@ -20,7 +20,7 @@ from monitor.core.wording import moment
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
 from monitor.story.gather import Teller
-from monitor.story.incident import reason_words, state_words
+from monitor.story.incident import event_words, state_words
 from monitor.story.label import LabelStory, story_lines
 
 incidents_app = typer.Typer(
@@ -74,9 +74,8 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
     cli.out.print(*cli.cells(*_shown(incident, story, message)), sep="\n")
     table = plain_table("when", "what", "window", "by", "why")
     for event in events:
-        said = event.detail.get("why")
-        why = reason_words(event.reason) + (f": {said}" if said else "")
-        table.add_row(*cli.cells(moment(event.at), event.kind.replace("_", " "), event.window, event.actor, why))
+        what = event.kind.replace("_", " ")
+        table.add_row(*cli.cells(moment(event.at), what, event.window, event.actor, event_words(event)))
     cli.out.print(table)
 
 

@@ -64,10 +64,12 @@ def note(monitor: Monitor, incident_id: str, actor: str, text: str) -> Outcome:
     return _change(monitor, incident_id, lambda incident, _: life.note(incident, actor, text))
 
 
-def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, *, key: str) -> None:
+def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, why: str, *, key: str) -> None:
     """Store that somebody requested what they may not do, once for each ``key``. Raises NotFound or Ambiguous."""
     found = monitor.store.incident(incident_id)
-    event = IncidentEvent(key, found.id, monitor.clock(), kind="refused", reason=reason, actor=actor)
+    event = IncidentEvent(
+        key, found.id, monitor.clock(), kind="refused", reason=reason, actor=actor, detail={"why": why}
+    )
     monitor.store.apply_incidents([], [], [], [event])
 
 

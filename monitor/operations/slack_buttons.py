@@ -418,8 +418,8 @@ class Buttons:
         log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
         if press is not None and refused.reason != PressRefusal.UNKNOWN_INCIDENT:
             key = hashlib.sha256(f"refused:{press.key}".encode()).hexdigest()[:32]  # hashed to fit its column
-            why = f"{press.action}: {refused}"
-            incident_actions.refuse(self._monitor, press.incident, press.actor, why, key=key)
+            why = f"{press.action.replace('_', ' ')}: {refused.words}"
+            incident_actions.refuse(self._monitor, press.incident, press.actor, refused.reason, why, key=key)
         self._answer(channel_of(payload), user, refused.words)
         return str(refused)
 

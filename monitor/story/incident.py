@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.core.records import Incident, IncidentReason
+from monitor.core.records import Incident, IncidentEvent, IncidentReason
 from monitor.core.wording import clean, moment
 
 _R = IncidentReason
@@ -43,6 +43,14 @@ def reason_words(reason: IncidentReason | str) -> str:
     ('is fine again', 'of another version')
     """
     return _WORDS[IncidentReason(reason)] if reason in set(_R) else str(reason)
+
+
+def event_words(event: IncidentEvent) -> str:
+    """Why something happened to an incident, with what a person wrote; of a refused press only why it was refused."""
+    said = str(event.detail.get("why") or "")
+    if event.kind == "refused":
+        return said
+    return reason_words(event.reason) + (f": {said}" if said else "")
 
 
 def state_words(incident: Incident) -> str:

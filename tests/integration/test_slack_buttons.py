@@ -30,6 +30,7 @@ from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.slack_buttons import Buttons, PressRefusal
 from monitor.run import deliver, run_window
+from monitor.story.incident import event_words
 from tests.fakes.slack import APP_TOKEN, TOKEN, Answer, FakeSlack, Fault, running
 from tests.fakes.slack_presses import button, modal
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
@@ -198,6 +199,8 @@ def test_who_is_no_operator_is_refused_privately_and_that_is_stored(
     assert said.startswith(PressRefusal.NOT_AN_OPERATOR)
     assert [PressRefusal.NOT_AN_OPERATOR in reason for reason in found.stored] == [True]
     assert (found.answered, found.switch, found.views) == (["U2"], "off", [])
+    (refused,) = [e for e in monitor.store.incident_events(critical(monitor).id) if e.kind == "refused"]
+    assert event_words(refused).startswith("automation on: only operators of alerts.yaml may turn automation on")
 
 
 def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(

@@ -13,7 +13,7 @@ from monitor.service.pages.base import Page, PageContent, PageContext, Table
 from monitor.service.pages.incidents import line_of, what_of
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
-from monitor.story.incident import reason_words, state_words
+from monitor.story.incident import event_words, state_words
 from monitor.story.label import story_lines
 
 MESSAGES_SHOWN = 60
@@ -35,7 +35,7 @@ def make(context: PageContext) -> PageContent:
     values = {
         "incident": incident, "about": about, "story": story, "events": events, "line": line_of(incident, {}),
         "lines": [what_of(incident, {})] if story is None else story_lines(story), "duration": duration,
-        "state_of": state_words, "reason_words": reason_words, "text_of": text_of,
+        "state_of": state_words, "event_words": event_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip
