@@ -5,7 +5,7 @@ Evidence over a year uses many windows, and needs only these numbers of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
@@ -54,6 +54,11 @@ BANDS = {
     "from 0.95": (0.95, 1.0),
 }
 """The bands by name: scores from the first value, and below the second; the last two overlap and include 1."""
+
+
+def is_part(segment: Segment, segments: Collection[Segment]) -> bool:
+    """Whether it is a part of the label's rows. The only value of its column, which all rows have, says nothing."""
+    return segment[0] == SCORE_BAND or sum(column == segment[0] for column, _ in segments) > 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.promises import Promise, Promises, Segment, pooled_promise
+from monitor.core.promises import Promise, Promises, Segment, is_part, pooled_promise
 from monitor.core.records import Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
@@ -105,7 +105,8 @@ def _of_label(
     ranked = sorted(paths, key=lambda segment: (paths[segment].now, totals[segment].total.effective), reverse=True)
     parts = {segment: totals[segment] for segment in ranked}
     named = _named(ranked, paths, needed) if shared["sure"] else []
-    lead = _leading_segment(parts, named)
+    named_parts = [each for each in named if is_part(each, paths)]
+    lead = _leading_segment(parts, named_parts or named)
     found = evidence_of(rule, rule_input, paths[lead], shared, checks)
     grown = _label_path(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
@@ -113,11 +114,11 @@ def _of_label(
         **found.detail,
         "evidence": rounded_evidence(_mean([path.now for path in paths.values()])),
         "path": steps,
-        "segment": list(lead),
+        "segment": list(lead) if is_part(lead, paths) else None,
         "segment_evidence": rounded_evidence(paths[lead].now),
         "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
-        "segments_named": [_named_numbers(each, parts[each], paths[each]) for each in named[:NAMED]],
+        "segments_named": [_named_numbers(each, parts[each], paths[each]) for each in named_parts[:NAMED]],
     }
     if rule.turns_off == "segments":
         detail |= {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, SegmentCounts
-from monitor.core.promises import Segment, bands_of
+from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
 from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
 from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
@@ -155,15 +155,18 @@ def _of_label(
     if not judged:
         first = next(iter(parts.values()))
         return without_evidence(label, first.problem or Reason.NO_ROWS, first.checks)
-    lead = named[0] if named else _leading_segment(judged, p_values)
+    named_parts = [each for each in named if is_part(each, parts)]
+    lead = (named_parts or [*named, _leading_segment(judged, p_values)])[0]
     found = judged[lead]
     detail: dict[str, Any] = {
-        "segment": list(lead),
+        "segment": list(lead) if is_part(lead, parts) else None,
         "segment_p": p_values.get(lead),
         "segments": len(parts),
         "segments_judged": sum(part.adequate for part in judged.values()),
         "segments_tested": len(p_values),
-        "segments_named": [_named_numbers(segment, judged[segment], p_values[segment]) for segment in named[:NAMED]],
+        "segments_named": [
+            _named_numbers(segment, judged[segment], p_values[segment]) for segment in named_parts[:NAMED]
+        ],
         "segments_found": [list(segment) for segment in named],
     }
     if rule.turns_off == "segments":
