@@ -108,7 +108,7 @@ class _Made:
 class _Nowhere:
     """A channel that takes what is said of the monitor itself, which misses the other days; labels are as ever."""
 
-    def send(self, delivery: Delivery, root: Sent | None = None) -> Any:  # noqa: ARG002
+    def send(self, delivery: Delivery, root: Sent | None = None) -> Any:
         """The place of a message about the monitor."""
         if delivery.kind != "monitor":
             raise NotImplementedError

@@ -30,7 +30,7 @@ from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import plain, report_document
 from monitor.report.element import Cell
-from monitor.report.explanation import VerdictContext, document, explain, sentences, short_sentences
+from monitor.report.explanation import Explanation, document, explain, lines
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.run_document import label_row
@@ -360,13 +360,13 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
         raise cli.UsageError(f"{label or source} was not judged")
     if json_output:
         about = label_row(story.diagnosis, None if story.switch is None else story.switch.state)
-        verdicts = [document(explain(_context_of(opened, verdict))) for verdict in newest]
+        verdicts = [document(_explanation_of(opened, verdict)) for verdict in newest]
         typer.echo(json.dumps(about | {"verdicts": verdicts}, indent=1, allow_nan=False))
         return
     cli.out.print(story_text(story))
     for verdict in sorted(newest, key=lambda v: (v.outcome != "breach", SEVERITY_RANK[v.severity], v.rule)):
         if verdict.outcome != "ok":
-            told = short_sentences(explain(_context_of(opened, verdict)))
+            told = lines(_explanation_of(opened, verdict), short=True)
             cli.out.print("", *told, sep="\n", markup=False, highlight=False)
     fine = ", ".join(verdict.rule for verdict in newest if verdict.outcome == "ok")
     if fine:
@@ -374,26 +374,20 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
 
 
 def _print_verdict(opened: Monitor, verdict: Verdict, *, json_output: bool) -> None:
-    explanation = explain(_context_of(opened, verdict))
+    explanation = _explanation_of(opened, verdict)
     if json_output:
         typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
     else:
-        cli.out.print(*sentences(explanation), sep="\n", markup=False, highlight=False)
+        cli.out.print(*lines(explanation), sep="\n", markup=False, highlight=False)
 
 
-def _context_of(opened: Monitor, verdict: Verdict) -> VerdictContext:
-    """The verdict with what the history has about it."""
+def _explanation_of(opened: Monitor, verdict: Verdict) -> Explanation:
+    """The verdict's explanation with what the history has about it."""
     source, label, window = verdict.subject.source, verdict.subject.label, verdict.window
-    schedule, start, metric, where = window.schedule, window.start, verdict.metric, verdict.where
     current = opened.store.verdicts(
-        schedule=schedule, window_start=start, source=source, label=label, rule=verdict.rule
+        schedule=window.schedule, window_start=window.start, source=source, label=label, rule=verdict.rule
     )
-    alone = opened.store.estimates(
-        schedule=schedule, window_start=start, source=source, label=label, metric=metric, where=where
-    )
-    newer = [other.id for other in current]
+    newer = current[0].id if current and verdict.id not in [other.id for other in current] else None
     versions = {baseline.version: baseline for baseline in opened.store.baselines(source, label)}
-    baseline, first = versions.get(verdict.baseline_version or 0), alone[0] if alone else None
-    replaced_by = newer[0] if newer and verdict.id not in newer else None
-    quality = opened.store.quality(schedule, start)
-    return VerdictContext(verdict, opened.config.revision, baseline, first, replaced_by, quality)
+    quality = opened.store.quality(window.schedule, window.start)
+    return explain(verdict, opened.config.revision, versions.get(verdict.baseline_version or 0), newer, quality)

@@ -6,7 +6,7 @@ Nothing is escaped here; :mod:`monitor.alerting.slack.message` escapes text for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -15,8 +15,6 @@ from unicodedata import bidirectional
 
 from monitor.core.maturity import Maturity
 from monitor.core.records import SCORE_BAND, Reason, Subject, Verdict
-from monitor.core.rejection_records import from_detail
-from monitor.core.rejection_words import fact
 from monitor.core.source_settings import from_detail as changes_from
 from monitor.core.source_settings import in_words
 
@@ -207,7 +205,7 @@ def stamp(at: datetime) -> str:
 
 
 def plain_words(verdict: Verdict) -> str:
-    """The verdict in one sentence that needs no knowledge of the metric.
+    """A breach in one sentence that needs no knowledge of the metric.
 
     If ``verdict.detail`` has ``promised`` (mean score) and ``kept`` (hit rate), overconfidence is
     described with both.
@@ -229,8 +227,7 @@ def ending(verdict: Verdict) -> str:
     judged = as_judged(verdict)
     remarks = ["textbook value"] if judged is not verdict else []
     remarks += ["no significance asked for"] if verdict.detail.get("certainty") == "none" else []
-    shown = verdict.outcome != "not_evaluated" and remarks
-    return _ending(judged) + (f" ({', '.join(remarks)})" if shown else "")
+    return _breach(judged) + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def as_judged(verdict: Verdict) -> Verdict:
@@ -248,14 +245,6 @@ def as_judged(verdict: Verdict) -> Verdict:
         change_low=None,
         change_high=None,
     )
-
-
-def _ending(verdict: Verdict) -> str:
-    if verdict.outcome == "breach":
-        return _breach(verdict)
-    by_reason = {"not_evaluated": _NOT_JUDGED, "unconfirmed": _UNCONFIRMED}.get(verdict.outcome, _FINE)
-    sentence_of = by_reason.get(verdict.reason)
-    return sentence_of(verdict) if sentence_of else verdict.reason.value.replace("_", " ")
 
 
 def pooled(verdict: Verdict) -> str:
@@ -320,7 +309,7 @@ def part_name(text: str, length: int = SEGMENT_LENGTH) -> str:
     return isolated(clean(text, length)) or EMPTY
 
 
-def _place(verdict: Verdict) -> str:
+def place(verdict: Verdict) -> str:
     """The part that a rule is about: " in channel = web", " in 60 small labels", or "" for all rows of a label."""
     segment, small = verdict.detail.get("segment"), verdict.detail.get("small_labels")
     if small is not None:
@@ -351,7 +340,7 @@ def weeks_before(weeks: int) -> str:
 
 
 def _now_and_then(verdict: Verdict) -> str:
-    now = _named(verdict, verdict.value) + _place(verdict)
+    now = _named(verdict, verdict.value) + place(verdict)
     if verdict.metric == "overconfidence" and verdict.baseline is not None:
         return f"{now}, {_named(verdict, verdict.baseline)} in {reference(verdict)}"
     return f"{now}, was {level(verdict, verdict.baseline)} in {reference(verdict)}"
@@ -364,7 +353,7 @@ def _rise(verdict: Verdict) -> str:
         "mce": f"{_worst(verdict)} ({reference(verdict).removeprefix('the ')} {amount(verdict, verdict.baseline)})",
         "overconfidence": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
         "false_negative_rate": (
-            f"misses more than before{_place(verdict)}: {now} of true items not found, was {then} in "
+            f"misses more than before{place(verdict)}: {now} of true items not found, was {then} in "
             f"{reference(verdict)}"
         ),
     }
@@ -391,8 +380,8 @@ def _worst(verdict: Verdict) -> str:
     """The place, size and direction of the largest gap."""
     where, off = verdict.detail.get("worst_range"), off_in_worst(verdict)
     if where is None or not off:
-        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range{_place(verdict)}"
-    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}{_place(verdict)}: {off}"
+        return f"has scores that are {amount(verdict, verdict.value)} off in their worst range{place(verdict)}"
+    return f"is worst in scores {where[0]:.2f} to {where[1]:.2f}{place(verdict)}: {off}"
 
 
 def off_in_worst(verdict: Verdict) -> str:
@@ -410,35 +399,35 @@ def off_in_worst(verdict: Verdict) -> str:
 def _level(verdict: Verdict) -> str:
     if verdict.metric == "overconfidence":
         return _overconfident(verdict)
-    now, limit, place = level(verdict, verdict.value), level(verdict, verdict.threshold), _place(verdict)
+    now, limit, where = level(verdict, verdict.value), level(verdict, verdict.threshold), place(verdict)
     if verdict.reason == Reason.BELOW_THRESHOLD:
         return _too_low(verdict, now, limit)
     sentences = {
-        "ece": f"calibration is poor{place}: ECE {now}, at most {limit} allowed",
+        "ece": f"calibration is poor{where}: ECE {now}, at most {limit} allowed",
         "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
-        "false_negative_rate": f"misses too many{place}: {now} of true items not found, at most {limit} allowed",
+        "false_negative_rate": f"misses too many{where}: {now} of true items not found, at most {limit} allowed",
     }
-    other = f"is worse than allowed{place}: {title(verdict.metric)} {now}, at most {limit} allowed"
+    other = f"is worse than allowed{where}: {title(verdict.metric)} {now}, at most {limit} allowed"
     return sentences.get(verdict.metric, other)
 
 
 def _too_low(verdict: Verdict, now: str, limit: str) -> str:
-    place = _place(verdict)
+    where = place(verdict)
     if verdict.metric in ("roc_auc", "pr_auc"):
-        return f"separates right from wrong poorly{place}: {title(verdict.metric)} {now}, at least {limit} required"
+        return f"separates right from wrong poorly{where}: {title(verdict.metric)} {now}, at least {limit} required"
     if verdict.metric == "accuracy":
-        return f"is correct too rarely{place}: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
-    return f"is lower than allowed{place}: {title(verdict.metric)} {now}, at least {limit} required"
+        return f"is correct too rarely{where}: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
+    return f"is lower than allowed{where}: {title(verdict.metric)} {now}, at least {limit} required"
 
 
 def _overconfident(verdict: Verdict) -> str:
     promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
     of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # the usual rows of messages
     if promised is None or kept is None:
-        return f"is overconfident{_place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
+        return f"is overconfident{place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
     likeliest = [clean(label, SEGMENT_LENGTH) for label, *_ in verdict.detail.get("likeliest", ())]
     who_ = f", likeliest in {', '.join(likeliest)}" if likeliest else ""
-    return f"is overconfident{_place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}{who_}"
+    return f"is overconfident{place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}{who_}"
 
 
 def _shifted(verdict: Verdict) -> str:
@@ -467,91 +456,6 @@ def _what_shifted(test: str, column: str, then: str = "the baseline") -> str:
     return found.get(test, f"has {name} distributed differently than in the baseline")
 
 
-def _beyond(verdict: Verdict) -> str:
-    """The number that the rule judges, and its limit."""
-    now, is_share = _named(verdict, verdict.value) + _place(verdict), verdict.metric == "overconfidence"
-    if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
-        change = f"{100 * verdict.change:+.1f} points" if is_share else f"{verdict.change:+.3f}"
-        limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
-        return f"{now}, {change} from {reference(verdict)} (limit {limit})"
-    return f"{now} (limit {level(verdict, verdict.threshold)})"
-
-
-def _not_significant(verdict: Verdict) -> str:
-    if verdict.detail.get("condition") == "accumulated":
-        return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, {evidence_words(verdict)}"
-    p = "unknown" if verdict.p_adjusted is None else format(verdict.p_adjusted, ".2g")
-    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, adjusted p {p}"
-
-
-def evidence_words(verdict: Verdict) -> str:
-    """The accumulated evidence, and how much is needed, in words.
-
-    >>> from datetime import UTC, datetime
-    >>> from monitor.core.records import Window
-    >>> week = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
-    >>> evidence_words(Verdict("v1", "lasting-overconfidence", Subject("tickets", "billing"), week, "overconfidence",
-    ...     "automated", "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, "warning", 0.02,
-    ...     detail={"evidence": 831.4, "needed": 10_400}))
-    'evidence 831 of the 10,400 needed'
-    """
-    found, needed = verdict.detail.get("evidence"), verdict.detail.get("needed")
-    if found is None or needed is None:
-        return "evidence unknown"
-    return f"evidence {found:,.0f} of the {needed:,.0f} needed"
-
-
-def _streak_incomplete(verdict: Verdict) -> str:
-    unit = "days" if verdict.window.schedule == "daily" else "weeks"
-    if only_newest_beyond(verdict):
-        return f"is {unconfirmed_words(verdict)}: {_beyond_alone(verdict, unit)}"
-    why = _newest_within(verdict, unit) or f"but not yet {verdict.detail.get('asks', 1)} {unit} in a row"
-    return f"is {unconfirmed_words(verdict)}: {_beyond(verdict)}, {why}"
-
-
-def only_newest_beyond(verdict: Verdict) -> bool:
-    """Whether the newest window (or group) is beyond the limit by itself, but all windows together are within it."""
-    return verdict.reason == Reason.STREAK_INCOMPLETE and verdict.detail.get("beyond") is False
-
-
-def _beyond_alone(verdict: Verdict, unit: str) -> str:
-    """The number of the newest window alone, with its limit, and that of all windows together."""
-    newest = verdict.detail["groups"][0]
-    where = f"in its {_newest_name(newest, unit)} alone"
-    if verdict.detail.get("condition") in ("increase", "decrease") and verdict.change is not None:
-        is_share = verdict.metric == "overconfidence"
-        alone, all_ = (
-            f"{100 * change:+.1f} points" if is_share else f"{change:+.3f}"
-            for change in (newest["value"], verdict.change)
-        )
-        limit = points(verdict.threshold) if is_share else f"{verdict.threshold:g}"
-        of = f"{title(verdict.metric)} {alone}{_place(verdict)} from {reference(verdict)}"
-        return f"{of} {where} (limit {limit}), {all_} in all"
-    alone, value = _named(verdict, newest["value"]) + _place(verdict), verdict.value
-    all_ = _named(verdict, value) if verdict.metric == "overconfidence" else level(verdict, value)
-    return f"{alone} {where} (limit {level(verdict, verdict.threshold)}), {all_} in all"
-
-
-def _newest_within(verdict: Verdict, unit: str) -> str:
-    """That the newest window, or group of windows, is not beyond the limit by itself; empty if it is."""
-    newest = next(iter(verdict.detail.get("groups", [])), None)
-    if newest is None or (newest["beyond"] and not newest.get("too_few")):
-        return ""
-    named = _newest_name(newest, unit)
-    return f"but with too few rows in its {named}" if newest.get("too_few") else f"but not in its {named} alone"
-
-
-def _newest_name(newest: Mapping[str, Any], unit: str) -> str:
-    """The newest window or group of windows in words: "newest day", "newest 3 days"."""
-    return f"newest {newest['windows']} {unit}" if newest["windows"] > 1 else f"newest {unit.removesuffix('s')}"
-
-
-def _within(verdict: Verdict) -> str:
-    judged, all_ = (verdict.detail.get(name) for name in ("segments_judged", "segments"))
-    more = "" if judged is None else f", {judged} of {all_} segments judged"
-    return f"is within the limit: {_beyond(verdict) if verdict.value is not None else title(verdict.metric)}{more}"
-
-
 def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
     asks = detail.get("asks", 1)
     if asks <= 1:
@@ -564,40 +468,6 @@ def _streak(detail: Mapping[str, Any], verdict: Verdict) -> str:
 def out_of_reach(verdict: Verdict) -> bool:
     """Whether no truth can be beyond the threshold."""
     return bool(verdict.detail.get("out_of_reach", False))
-
-
-def _too_few(verdict: Verdict) -> str:
-    needed, condition = verdict.detail.get("rows_needed", 0), verdict.detail.get("condition")
-    rows = f"{count_of(verdict.n, 'row')}{_place(verdict)}" + (
-        f" ({needed:,} are needed)" if verdict.n < needed else ""
-    )
-    if verdict.value is None and "kept" in verdict.detail:
-        return f"was not judged: {title(verdict.metric)} is undefined for its {rows}"
-    if verdict.detectable is None or out_of_reach(verdict):
-        return f"was not judged: {rows} {'is' if verdict.n == 1 else 'are'} too few"
-    least = f"{amount(verdict, verdict.detectable)} or more"
-    what = (
-        f"a value {least} past the threshold"
-        if condition in ("above", "below", "accumulated")
-        else f"a change of {least}"
-    )
-    return f"was not judged: with {rows} only {what} would show"
-
-
-def _no_rows(verdict: Verdict) -> str:
-    if verdict.detail.get("before_truth"):
-        return "was not judged: no item of this window waits for its outcome"
-    if verdict.detail.get("condition") == "accumulated" and verdict.metric != "overconfidence":
-        return f"was not judged: no rows of equal weight of which {title(verdict.metric)} is a share arrived"
-    if verdict.where == "all" or not verdict.n:
-        return "was not judged: no item with a known outcome arrived"
-    what = {"predicted": "was given this label", "automated": "has a score from automate_at on"}[verdict.where]
-    return f"was not judged: {verdict.n:,} outcomes arrived, but none of an item that {what}"
-
-
-def _rejected(verdict: Verdict) -> str:
-    found = verdict.detail.get("rejected")
-    return fact(from_detail(found)) if found else "too many of its rows were rejected"
 
 
 def maturity_words(maturity: Maturity) -> str:
@@ -634,27 +504,9 @@ def waits_for(maturity: Mapping[str, Any]) -> str:
     )
 
 
-def _waiting(verdict: Verdict) -> str:
-    found = verdict.detail.get("maturity")
-    return waits_for(found) if found else "too few truths are known yet"
-
-
-def _nothing_to_compare_with(verdict: Verdict) -> str:
-    if "reference" in verdict.detail:
-        return f"{reference(verdict)} had no rows to compare with"
-    if "mix_of" in verdict.detail:
-        return "none of its labels has a baseline to compare with yet"
-    return "there is no baseline to compare with yet"
-
-
 def changed_settings(verdict: Verdict) -> str:
     """What has changed of the source since its baseline was pinned, so that nothing is compared with it."""
     return clean(in_words(changes_from(verdict.detail.get("settings", ()))), length=SETTINGS_LENGTH) or "not stored"
-
-
-def _other_settings(verdict: Verdict) -> str:
-    changed = changed_settings(verdict)
-    return f"was not judged: the baseline was pinned under other settings of the source ({changed})"
 
 
 def missing_part(verdict: Verdict) -> str:
@@ -667,30 +519,6 @@ def missing_part(verdict: Verdict) -> str:
 def renamed_since(verdict: Verdict) -> str:
     """What was renamed in the source since the baseline was pinned, which is still compared with; "" if nothing."""
     return clean(in_words(changes_from(verdict.detail.get("renamed", ()))), length=SETTINGS_LENGTH)
-
-
-_NOT_JUDGED: dict[Reason, Callable[[Verdict], str]] = {
-    Reason.NO_BASELINE: lambda v: f"was not judged: {_nothing_to_compare_with(v)}",
-    Reason.SETTINGS_CHANGED: _other_settings,
-    Reason.IN_BASELINE: lambda _: "was not judged: this window is part of the baseline",
-    Reason.TOO_FEW_ROWS: _too_few,
-    Reason.SCORES_MOVED: lambda v: f"was not judged: its scores moved, too few are comparable with {reference(v)}",
-    Reason.NO_ROWS: _no_rows,
-    Reason.REJECTED_ROWS: lambda v: f"was not judged: {_rejected(v)}",
-    Reason.NOT_MATURE: lambda v: f"was not judged: {_waiting(v)}",
-    Reason.UNRESOLVED_FAILED: lambda v: f"was not judged: {missing_part(v)} could not be read",
-    Reason.RELATION_ERROR: lambda _: "was not judged: the source could not be read as configured",
-    Reason.WAREHOUSE_FAILED: lambda _: "was not judged: the warehouse did not answer",
-}
-
-_UNCONFIRMED: dict[Reason, Callable[[Verdict], str]] = {
-    Reason.NOT_SIGNIFICANT_IN_FAMILY: _not_significant,
-    Reason.STREAK_INCOMPLETE: _streak_incomplete,
-    Reason.CLASS_MIX: lambda v: f"is {unconfirmed_words(v)}: {_beyond(v)}, as {_mix_words(v)}",
-    Reason.TRAFFIC_MIX: lambda v: f"is {unconfirmed_words(v)}: {_beyond(v)}, from more traffic where scores were wrong",
-}
-
-_FINE: dict[Reason, Callable[[Verdict], str]] = {Reason.WITHIN_THRESHOLD: _within}
 
 
 def unconfirmed_words(verdict: Verdict) -> str:

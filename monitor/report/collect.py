@@ -24,8 +24,8 @@ from monitor.metrics.calibration import GapMatrix, gap_matrix
 from monitor.metrics.names import CONTRACT
 from monitor.report import words
 from monitor.report.data import ReportData, ReportNote, SegmentLine, SubjectReport
-from monitor.report.decision_checks import ROW
 from monitor.report.detail import TARGET_ACCURACY, detail_of
+from monitor.report.explanation import ROW
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend, trend_data
 from monitor.story.gather import Teller

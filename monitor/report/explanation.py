@@ -1,613 +1,685 @@
-"""The explanation of a verdict: what was asked, measured and compared, the p-value, and why it was decided so.
+"""The explanation of a verdict: the questions that led to it, each with its answer and the numbers behind it.
 
-Everything comes from the history: the verdict with its detail, its baseline, its estimate. Nothing is computed
-again, so the explanation of an old verdict does not change.
+The questions and their order are stored with the verdict: ``comparisons.gates`` and ``verdicts.decision_of`` record
+them while they decide. Nothing is decided or computed here, so the explanation of an old verdict does not change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from monitor.automation.evidence import segments_off
+from monitor.config.model import TestName
 from monitor.core import documents
 from monitor.core.baseline import Baseline
-from monitor.core.records import ActionKind, DecisionCheck, Estimate, Reason, RejectedRows, Verdict
+from monitor.core.records import ActionKind, Reason, RejectedRows, Verdict, Where
 from monitor.core.rejection_records import from_detail
-from monitor.core.rejection_words import remedy
+from monitor.core.rejection_words import fact, remedy
 from monitor.core.wording import (
     OVERCONFIDENCE,
     as_judged,
+    changed_settings,
     clean,
     count_of,
-    off_in_worst,
+    missing_part,
     out_of_reach,
     percent,
+    place,
     plain_words,
-    points,
+    pooled,
     reference,
     renamed_since,
     segment_name,
     title,
     unconfirmed_words,
+    waits_for,
+    who,
 )
+from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
-from monitor.report.decision_checks import (
-    ROW,
-    TESTS,
-    chance,
-    checks_of,
-    compares,
-    equals,
-    falls,
-    is_accumulated,
-    is_floor,
-    number,
-    numbers_of,
-    rises,
-    size,
-    smallest_seen,
-    text_of,
-    too_few_to_compare,
-)
 from monitor.report.run_document import verdict_row
 from monitor.report.words import labels_words
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VerdictContext:
-    """What is known about a verdict. ``revision`` is that of the rules in alerts.yaml today.
-
-    ``baseline`` is the version it was compared with, ``alone`` the stored estimate of its window alone (all
-    verdicts of pooled windows have one), ``newer`` the id of the verdict that replaced it; None: none.
-    ``quality`` is what its window's reading noted.
-    """
-
-    verdict: Verdict
-    revision: str
-    baseline: Baseline | None = None
-    alone: Estimate | None = None
-    newer: str | None = None
-    quality: Sequence[RejectedRows] = ()
+TESTS: tuple[str, ...] = get_args(TestName)
+ROW: Mapping[Where, str] = {"all": "row", "predicted": "predicted row", "automated": "automated row"}
+_LEAST = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One sentence of the explanation, with its numbers."""
+class Check:
+    """A question about a verdict, its answer, and the numbers that it is from. ``passed`` is None for a mere fact."""
 
     name: str
-    text: str
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    question: str
+    passed: bool | None
+    answer: str
+    numbers: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The question with its answer, as one line."""
+        said = "" if self.passed is None else "Yes: " if self.passed else "No: "
+        return f"{self.question} {said}{self.answer}."
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole reasoning: what was measured, the checks in their order, and the result."""
+    """The whole reasoning: the verdict in a sentence, what is to be known with it, and its checks in their order."""
 
     verdict: Verdict
-    steps: tuple[Step, ...]
-    checks: tuple[DecisionCheck, ...]
-    therefore: str
+    sentence: str
     notes: tuple[str, ...]
+    checks: tuple[Check, ...]
 
 
-def explain(context: VerdictContext) -> Explanation:
-    """The reasoning of a verdict."""
-    verdict = context.verdict
-    checks = checks_of(verdict)
-    steps = tuple(step for step_of in _STEPS if (step := step_of(context)) is not None)
-    return Explanation(verdict, steps, checks, _therefore(verdict), tuple(_notes(context)))
+def explain(
+    verdict: Verdict,
+    revision: str,
+    baseline: Baseline | None = None,
+    newer: str | None = None,
+    quality: Sequence[RejectedRows] = (),
+) -> Explanation:
+    """The reasoning of a verdict. ``revision`` is that of the rules in alerts.yaml today.
+
+    ``baseline`` is the version it was compared with, ``newer`` the id of the verdict that replaced it, ``quality`` what
+    its window's reading noted.
+    """
+    stored: list[tuple[str, bool | None, Sequence[str]]] = [(name, None, ()) for name in _FACTS]
+    stored += verdict.detail.get("checks", ())
+    made = (_check(verdict, baseline, *one) for one in stored)
+    checks = tuple(check for check in made if check.answer)
+    notes = list(labels_words(verdict.subject.source, quality))
+    if newer is not None:
+        notes.insert(0, f"this window has been judged again since, on other rows or rules: see {newer}.")
+    if verdict.rules_revision != revision:
+        was = f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {revision} now)."
+        notes.insert(0, f"{was} What follows is what was stored with it, and says nothing about the rules of today.")
+    return Explanation(verdict, _sentence(verdict, [c for c in checks if c.passed is not None]), tuple(notes), checks)
 
 
-def short_sentences(explanation: Explanation) -> Iterator[str]:
-    """The verdict and its checks alone, line by line."""
-    verdict = explanation.verdict
-    yield f"{plain_words(verdict)} ({verdict.rule}, {verdict.severity}; verdict {verdict.id[:12]})."
-    yield from (f"  {i}. {text_of(verdict, check)}" for i, check in enumerate(explanation.checks, start=1))
-    yield f"  {explanation.therefore}"
-
-
-def sentences(explanation: Explanation) -> Iterator[str]:
-    """The explanation line by line, for a terminal."""
-    verdict = explanation.verdict
-    yield f"{plain_words(verdict)}."
-    yield from (f"Note: {note}" for note in explanation.notes)
-    yield from (step.text for step in explanation.steps)
-    yield "How it was decided, in this order:"
-    yield from (f"  {i}. {text_of(verdict, check)}" for i, check in enumerate(explanation.checks, start=1))
-    yield explanation.therefore
+def lines(explanation: Explanation, *, short: bool = False) -> Iterator[str]:
+    """The explanation line by line, for a terminal; ``short``: without what its rule asks and where to read more."""
+    verdict, decided = explanation.verdict, [check for check in explanation.checks if check.passed is not None]
+    of_rule = f" ({verdict.rule}, {verdict.severity}; verdict {verdict.id[:12]})" if short else ""
+    yield f"{explanation.sentence}{of_rule}."
+    if not short:
+        yield from (f"Note: {note}" for note in explanation.notes)
+        yield from (check.text for check in explanation.checks if check.passed is None)
+        yield "How it was decided, in this order:"
+    yield from (f"  {i}. {check.text}" for i, check in enumerate(decided, start=1))
+    if short:
+        return
     if verdict.actions:
         yield f"It asks for: {', '.join(_asked(verdict, action) for action in verdict.actions)}."
     if rejected := verdict.detail.get("rejected"):
         yield f"What to do: {remedy(from_detail(rejected))}"
-    of_rule = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
-    yield f"More: docs/runbook/{verdict.reason.value}.md{of_rule}"
+    further = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
+    yield f"More: docs/runbook/{verdict.reason.value}.md{further}"
+
+
+def document(explanation: Explanation) -> dict[str, Any]:
+    """The same as data: the verdict's row with ``sentence``, ``notes`` and ``checks``."""
+    checks = [
+        {"check": c.name, "question": c.question, "passed": c.passed, "answer": c.answer, "numbers": dict(c.numbers)}
+        for c in explanation.checks
+    ]
+    told = {"sentence": explanation.sentence, "notes": list(explanation.notes), "checks": checks}
+    return verdict_row(explanation.verdict) | told
+
+
+def _sentence(verdict: Verdict, checks: Sequence[Check]) -> str:
+    """The verdict in one sentence: a breach in words of its own, all else by the checks that decided it."""
+    if verdict.outcome == "breach":
+        return plain_words(verdict)
+    answers, last = {check.name: check.answer for check in checks}, checks[-1].name if checks else ""
+    outcome, deciding = f"is {unconfirmed_words(verdict)}", ["beyond", last]
+    if verdict.outcome == "not_evaluated":
+        outcome, deciding = "was not judged", ["enough_rows" if "enough_rows" in answers else last]
+    elif verdict.outcome == "ok":
+        outcome, deciding = "is within the limit", ["beyond"]
+    elif last == "newest_within":
+        deciding = [last, "beyond"]
+    elif verdict.reason == Reason.STREAK_INCOMPLETE:
+        deciding = ["beyond", "every_window"]
+    elif verdict.reason == Reason.NOT_SIGNIFICANT_IN_FAMILY:
+        deciding = ["beyond", "sure", "enough_evidence"]
+    why = "; ".join(answers[name] for name in deciding if name in answers)
+    of = f" ({several})" if (several := pooled(verdict)) else ""
+    return f"{who(verdict.subject)}{place(verdict)} {outcome}: {why}{of}"
 
 
 def _asked(verdict: Verdict, action: ActionKind) -> str:
     """What an action of a breach asks for; to turn off segments leaves the rest of the label on."""
-    segments = segments_off(verdict) if action == "disable_automation" else ()
-    names = "; ".join(segment_name(*segment) for segment in segments)
-    return _ACTIONS[action] + (f" for {names}" if names else "")
+    if action == "block_scores":
+        ranges = ", ".join(f"{low:g} to {high:g}" for low, high in verdict.detail.get("blocked") or ())
+        beyond = f"no automation of scores {ranges}, significantly beyond the threshold (rounded outwards)"
+        return beyond if ranges else "automation off, since no range of scores stands out"
+    if action == "slack":
+        return "a message"
+    names = "; ".join(segment_name(*segment) for segment in segments_off(verdict))
+    return "automation off" + (f" for {names}" if names else "")
 
 
-def document(explanation: Explanation) -> dict[str, Any]:
-    """The same as data: the verdict's row with ``notes``, ``steps``, ``checks`` and ``therefore``."""
-    verdict = explanation.verdict
-    steps = [{"step": s.name, "text": s.text, "numbers": dict(s.numbers)} for s in explanation.steps]
-    checks = [
-        {"check": c.name, "passed": c.passed, "text": text_of(verdict, c), "numbers": numbers_of(verdict, c)}
-        for c in explanation.checks
-    ]
-    explained = {"notes": list(explanation.notes), "steps": steps, "checks": checks, "therefore": explanation.therefore}
-    return verdict_row(verdict) | explained
+# --- words for numbers
 
 
-def _notes(context: VerdictContext) -> Iterator[str]:
-    verdict = context.verdict
-    if verdict.rules_revision != context.revision:
-        yield (
-            f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {context.revision} "
-            "now). What follows is what was stored with it, and says nothing about the rules of today."
-        )
-    if context.newer is not None:
-        yield f"this window has been judged again since, on other rows or rules: see {context.newer}."
-    yield from labels_words(verdict.subject.source, context.quality)
+def number(value: float | None, sign: str = "") -> str:
+    """A number with four significant digits.
+
+    >>> number(0.01234567), number(None), number(0.5, "+")
+    ('0.01235', 'undefined', '+0.5')
+    """
+    return "undefined" if value is None else f"{value:{sign}.4g}"
 
 
-# --- the steps
+def equals(name: str, value: float) -> str:
+    """A probability as an equation. Below 1e-15 it is a rounding error, and no chance is 0.
 
-_ACTIONS: Mapping[ActionKind, str] = {
-    "slack": "a message",
-    "disable_automation": "automation off",
-    "block_scores": "no automation in the score ranges significantly beyond the threshold",
-}
-_KINDS = {
-    "all": "all rows of the subject",
-    "predicted": "the rows that the classifier gave this label",
-    "automated": "the rows that automation takes while it is on (predicted, with a score from automate_at on)",
+    >>> equals("p", 0.01234), equals("p", 0.0)
+    ('p = 0.0123', 'p < 1e-15')
+    """
+    return f"{name} < {_LEAST:.0e}" if value < _LEAST else f"{name} = {value:.3g}"
+
+
+def size(evidence: float) -> str:
+    """Evidence, from 100 on as a whole number, else with two significant digits.
+
+    >>> size(10400.0), size(0.0312)
+    ('10,400', '0.031')
+    """
+    return f"{evidence:,.0f}" if evidence >= 100 else f"{evidence:.2g}"
+
+
+def _span(low: float | None, high: float | None, sign: str = "") -> str:
+    return "" if low is None or high is None else f"{number(low, sign)} to {number(high, sign)}"
+
+
+def _condition(verdict: Verdict) -> str:
+    """What the rule asks of its metric; the direction of accumulated evidence is that of the metric."""
+    condition = verdict.detail.get("condition") or "beyond"
+    if condition == "accumulated":
+        return "below" if ACCUMULATES.get(verdict.metric) == "below" else "above"
+    return str(condition)
+
+
+def _direction(verdict: Verdict) -> str:
+    """ "rise" or "fall" for a rule about a change since the baseline, else ""."""
+    directions = {"increase": "rise", "decrease": "fall"}
+    return "" if verdict.metric in TESTS else directions.get(_condition(verdict), "")
+
+
+def _is_accumulated(verdict: Verdict) -> bool:
+    return verdict.detail.get("condition") == "accumulated"
+
+
+def _measured(verdict: Verdict) -> float | None:
+    """What was compared with the threshold: the size of a rise or a fall, else the value."""
+    judged, direction = as_judged(verdict), _direction(verdict)
+    if direction == "fall":
+        return None if judged.change is None else -judged.change
+    return judged.change if direction else judged.value
+
+
+def _than(verdict: Verdict, *, passed: bool | None) -> str:
+    which = "less" if _condition(verdict) == "below" else "more"
+    return f"{'' if passed else 'not '}{which} than {number(verdict.threshold)}"
+
+
+# --- facts
+
+Answer = tuple[str, str]
+_ROWS = {
+    "all": "all rows of {}",
+    "predicted": "the rows of {} that the classifier gave this label",
+    "automated": "the rows of {} that automation takes while it is on (predicted, with a score from automate_at on)",
 }
 _OF_TRUTHS = {
     **dict.fromkeys(("recall", "false_negative_rate"), "came true"),
     **dict.fromkeys(("specificity", "false_positive_rate"), "did not come true"),
 }
-_NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED)
-_WAITS = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
-_NOT_COMPARED = (Reason.NO_BASELINE, Reason.SETTINGS_CHANGED, Reason.IN_BASELINE, Reason.SCORES_MOVED)
-_JUDGED_NOTHING = (*_NOT_READ, *_NOT_COMPARED, Reason.NO_ROWS, Reason.REJECTED_ROWS, *_WAITS)
 
 
-def _rule(context: VerdictContext) -> Step:
-    verdict, limit = context.verdict, number(context.verdict.threshold)
-    condition, name = verdict.detail.get("condition"), title(verdict.metric)
-    rolls = "reference" in verdict.detail
-    then = f"that of {reference(verdict)}" if rolls else "the baseline's"
+def _rule(verdict: Verdict, passed: bool | None) -> Answer:
+    detail, limit, name = verdict.detail, number(verdict.threshold), title(verdict.metric)
+    then = f"that of {reference(verdict)}" if "reference" in detail else "the baseline's"
+    direction = _direction(verdict)
     if verdict.metric == "overconfidence":
         name = f"{name} ({OVERCONFIDENCE})"
     if verdict.metric in TESTS:
-        asks = f"is the distribution farther from {then} than {name} {limit}?"
-    elif condition == "increase":
-        by = f"over {then} by more than {limit}" if rolls else f"by more than {limit} over {then}"
-        asks = f"has {name} risen {by}?"
-    elif condition == "decrease":
-        by = f"below {then} by more than {limit}" if rolls else f"by more than {limit} below {then}"
-        asks = f"has {name} fallen {by}?"
-    elif condition == "accumulated":
-        part = " in any of its segments" if "segment" in verdict.detail else ""
-        side = "below" if is_floor(verdict) else "above"
-        asks = f"has evidence accumulated, over all windows together, that {name} is {side} {limit}{part}?"
+        asks = f"whether the distribution is farther from {then} than {name} {limit}"
+    elif direction:
+        moved = "risen by more than {} over {}" if direction == "rise" else "fallen by more than {} below {}"
+        asks = f"whether {name} has {moved.format(limit, then)}"
     else:
-        asks = f"is {name} {condition or 'beyond'} {limit}?"
-    if "segment_p" in verdict.detail:
-        asks += " In any of its segments: each is compared by itself."
-    asks = f"{asks}{_certainty(verdict)}"
-    running = verdict.detail.get("asks", 1)
-    more = f" In each of {running} windows or groups of windows in a row." if running > 1 else ""
-    numbers = {"threshold": verdict.threshold, "condition": condition, "for": running, "severity": verdict.severity}
-    return Step("rule", f"Asked by {verdict.rule} ({verdict.severity}): {asks}{more}", numbers)
+        grown = "evidence has accumulated, over all windows together, that " if _is_accumulated(verdict) else ""
+        asks = f"whether {grown}{name} is {_condition(verdict)} {limit}"
+    parts = [
+        asks,
+        "in any of its segments" if "segment" in detail else "",
+        "by its textbook value" if detail.get("judged") == "plug_in" else "",
+        "significant or not (certainty: none)" if detail.get("certainty") == "none" else "",
+        f"in each of {detail.get('asks')} windows or groups of windows in a row" if detail.get("asks", 1) > 1 else "",
+    ]
+    return f"What does {verdict.rule} ask ({verdict.severity})?", ", ".join(part for part in parts if part)
 
 
-def _certainty(verdict: Verdict) -> str:
-    """What a rule with ``certainty`` or ``value`` asks for; "" for any other."""
-    textbook = verdict.detail.get("judged") == "plug_in"
-    plain = verdict.detail.get("certainty") == "none"
-    return (" It judges the textbook value." if textbook else "") + (
-        " Being beyond the threshold is enough, significant or not (certainty: none)." if plain else ""
-    )
+def _subject(verdict: Verdict, passed: bool | None) -> Answer:
+    window, rows = verdict.window, _ROWS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
+    rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
+    if rank is not None:
+        rows = (
+            "the highest score of each item of {}" if rank == 1 else f"the {rank} highest scores of each item of {{}}"
+        )
+    answer = rows.format(f"{clean(verdict.subject.name)} in {window.name} ({window.schedule})")
+    if verdict.detail.get("before_truth"):
+        answer += ", of those whose truth was not known at the end of the window: an estimate"
+    return "Which rows does it look at?", answer
 
 
-def _population(context: VerdictContext) -> Step:
-    verdict = context.verdict
-    text = f"About: {clean(verdict.subject.name)} in {verdict.window.name} ({verdict.window.schedule})."
-    if verdict.metric not in TESTS:
-        rows = _KINDS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
-        rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
-        if rank is not None:
-            rows = "the highest score of each item" if rank == 1 else f"the {rank} highest scores of each item"
-        if verdict.detail.get("before_truth"):
-            rows += ", of those whose truth was not known at the end of the window: an estimate"
-        text += f" It looks at {rows}."
-    return Step("subject", text, {"where": verdict.where, "window": verdict.window.name})
-
-
-def _seen(context: VerdictContext) -> Step:
-    verdict = context.verdict
-    numbers: dict[str, Any] = {"n": verdict.n, "windows": verdict.windows}
-    text = f"Seen in {verdict.window.name}:"
-    pooled = f", {verdict.windows} windows pooled" if verdict.windows > 1 else ""
-    if verdict.reason in _NOT_READ:
-        return Step("seen", f"{text} nothing, since the source could not be read.", numbers)
-    if verdict.reason in _JUDGED_NOTHING or (verdict.metric in TESTS and verdict.value is None):
-        return Step("seen", f"{text} {count_of(verdict.n, 'row')}{pooled}, not measured by this rule.", numbers)
-    if too_few_to_compare(verdict):
-        rows = count_of(verdict.n, ROW[verdict.where])
-        return Step("seen", f"{text} {rows}{pooled}, not measured by this rule.", numbers)
-    numbers |= {name: getattr(verdict, name) for name in ("value", "low", "high", "plug_in")}
-    text += f" {title(verdict.metric)} {number(verdict.value)}"
-    if verdict.low is not None and verdict.high is not None:
-        level = verdict.detail.get("confidence")
-        kind = "interval" if level is None else f"{100 * level:.4g}% interval"
-        text += f" ({kind} {number(verdict.low)} to {number(verdict.high)})"
-    rows, kept = count_of(verdict.n, ROW[verdict.where]), verdict.detail.get("kept")
-    if "of_rows" in verdict.detail and verdict.where != "automated":
-        rows = f"{count_of(verdict.detail['of_rows'], ROW['automated'])} of {rows}"
-    if is_accumulated(verdict) and verdict.metric in _OF_TRUTHS:  # n counts these alone
-        rows += f" that {_OF_TRUTHS[verdict.metric]}"
-    if verdict.metric == "false_negative_rate" and kept is not None:
-        rows += f", {kept:.1%} of which came true: it is a share of these"
-    return Step("seen", f"{text}, from {rows}{pooled}.", numbers)
-
-
-def _why_pooled(context: VerdictContext) -> Step | None:
-    verdict, alone = context.verdict, context.alone
-    if verdict.windows <= 1:
-        return None
-    asks = verdict.detail.get("asks", 1)
-    why = (
-        _since_words(verdict)
-        if is_accumulated(verdict)
-        else f"the rule is about {asks} of them running"
-        if verdict.windows == asks
-        else "the rows of fewer could not be compared"
-        if verdict.reason == Reason.SCORES_MOVED
-        else "the rows of fewer could not have shown a change that matters"
-        + f", or gave too few to one of the {asks} running" * (asks > 1)
-    )
-    more = "" if asks in (verdict.windows, 1) else f", in {asks} groups since it is about that many running"
-    before = verdict.windows - 1
-    text = f"Pooled: this window with the {before} before it that held rows, because {why}{more}."
-    numbers: dict[str, Any] = {"windows": verdict.windows}
-    shown = _of_window_alone(verdict, alone)
-    if shown is not None:
-        text += f" This window alone: {shown[0]}{_alone_words(verdict.detail.get('newest_alone'))}"
-        numbers["alone"] = shown[1]
-    return Step("pooled", text, numbers)
-
-
-def _not_pooled(context: VerdictContext) -> Step | None:
-    """What the windows show together that would have been judged, had the newest not shown more by itself."""
-    verdict, together = context.verdict, context.verdict.detail.get("together")
-    if together is None:
-        return None
-    before = count_of(together["windows"] - 1, verdict.window.unit)
-    found = together.get("change", together["value"])
-    shown = f"a change of {number(found)}" if "change" in together else number(found)
-    chance = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
-    rows, segment = count_of(together["n"], "row"), verdict.detail.get("segment")
-    rows += "" if segment is None else f" of {segment_name(*segment)}"
-    further = " further" if verdict.windows > 1 else ""
-    text = (
-        f"Not pooled{further}: together with the {before} before it that held rows this window shows {shown}, from "
-        f"{rows}{chance}. Older windows may not hide what the newest shows by itself."
-    )
-    return Step("not_pooled", text, dict(together))
-
-
-def _of_window_alone(verdict: Verdict, stored: Estimate | None) -> tuple[str, dict[str, Any]] | None:
-    """The value of the verdict's window alone, in words and as numbers; None where it is not known.
-
-    The stored estimate is that of all rows of the label. A verdict on a segment has its segment's value, but only
-    where its windows together are beyond the threshold. One on small labels has none.
-    """
-    if "small_labels" in verdict.detail:
-        return None
-    segment, newest = verdict.detail.get("segment"), verdict.detail.get("newest_alone")
-    if segment is not None:
-        return None if newest is None else _of_segment_alone(verdict, segment_name(*segment), newest)
-    if stored is None or stored.interval.value is None:
-        return None
-    one = stored.interval
-    limits = "" if one.low is None else f" ({number(one.low)} to {number(one.high)})"
-    numbers = {"value": one.value, "low": one.low, "high": one.high, "n": stored.n}
-    return f"{number(one.value)}{limits}, from {count_of(stored.n, 'row')}, as it is stored now.", numbers
-
-
-def _of_segment_alone(verdict: Verdict, segment: str, newest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    change = "a change of " if compares(verdict) else ""
-    numbers = {"value": newest["value"], "n": newest["n"]}
-    return f"{change}{number(newest['value'])}, from {newest['n']:,} rows of {segment}.", numbers
+def _windows(verdict: Verdict, passed: bool | None) -> Answer:
+    """Why several windows were put together, or why not."""
+    detail, answers, asks = verdict.detail, [], verdict.detail.get("asks", 1)
+    if verdict.windows > 1:
+        why = (
+            _since_words(verdict)
+            if _is_accumulated(verdict)
+            else f"the rule is about {asks} of them running"
+            if verdict.windows == asks
+            else "the rows of fewer could not be compared"
+            if verdict.reason == Reason.SCORES_MOVED
+            else "the rows of fewer could not have shown a change that matters"
+            + f", or gave too few to one of the {asks} running" * (asks > 1)
+        )
+        groups = "" if asks in (verdict.windows, 1) else f", in {asks} groups"
+        answers.append(f"this one with the {verdict.windows - 1} before it that held rows, because {why}{groups}")
+    alone = detail.get("newest_alone")
+    if alone is not None:
+        beyond = "beyond the threshold as well" if alone["beyond"] else "within the threshold"
+        shown = f"{'a change of ' if _direction(verdict) else ''}{number(alone['value'])}"
+        rows = f"{count_of(alone['n'], 'row')}{place(verdict)}"
+        says = "too few for a decision by themselves" if alone["too_few"] else beyond
+        answers.append(f"this window alone has {shown} from {rows}, {says}")
+    together = detail.get("together")
+    if together is not None:
+        before, change = count_of(together["windows"] - 1, verdict.window.unit), together.get("change")
+        shown = number(together["value"]) if change is None else f"a change of {number(change)}"
+        p_value = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
+        answers.append(
+            f"not with the {before} before it that held rows, since older windows may not hide what the newest shows "
+            f"by itself (together they show {shown}, from {count_of(together['n'], 'row')}{place(verdict)}{p_value})"
+        )
+    return "Which windows are put together?", "; ".join(answers)
 
 
 def _since_words(verdict: Verdict) -> str:
-    since = clean(str(verdict.detail.get("since", "an unknown window")))
+    since = clean(str(verdict.detail.get("since")))
     if verdict.detail.get("suspected"):
         return f"evidence is strongest from {since} on"
     return f"the rule is about lasting evidence, and nothing was suspected since {since}"
 
 
-def _alone_words(alone: Mapping[str, Any] | None) -> str:
-    """What the newest pooled window shows by itself, where all of them together are beyond the threshold."""
-    if alone is None:
-        return ""
-    if alone["too_few"]:
-        return " It has too few rows for a decision by itself."
-    within = "By itself it is within the threshold: an open incident neither continues nor ends"
-    return " By itself it is beyond the threshold as well." if alone["beyond"] else f" {within}."
-
-
-def _effective(context: VerdictContext) -> Step | None:
-    verdict = context.verdict
-    effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
-    if effective is None or effect is None or effective > 0.999 * verdict.n:
-        return None
-    if "of_rows" in verdict.detail:  # these numbers are of all rows
-        return None
-    worth = f"{effective:,.{0 if effective >= 10 else 1}f} independent ones"
-    counts = f"{count_of(verdict.n, 'row')} {'counts' if verdict.n == 1 else 'count'}"
-    text = f"Worth: {counts} as {'less than one independent row' if effective < 1 else worth}"
-    alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
-    causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
-    causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
-    return Step("effective", f"{text} ({'; '.join(causes)}).", {"effective_rows": effective, "design_effect": effect})
-
-
-def _promise(context: VerdictContext) -> Step | None:
-    detail = context.verdict.detail
-    promised, kept = detail.get("promised"), detail.get("kept")
-    if promised is None or kept is None:
-        return None
-    which = "for automated rows, " if detail.get("of") == "automated" else ""
-    text = f"Mean score and hit rate: {which}the mean score is {promised:.1%}, the hit rate {kept:.1%}."
-    return Step("promise", text, {"promised": promised, "kept": kept})
-
-
-def _textbook(context: VerdictContext) -> Step | None:
-    verdict = context.verdict
-    plug_in, value = verdict.plug_in, verdict.value
-    if plug_in is None or value is None or number(plug_in) == number(value):
-        return None
-    why = {
-        "ece": "it adds up distances, which are never negative, so that chance alone makes it larger; the value above "
-        "is the error that would show as much in half of all samples",
-        "mce": "it is the largest of many distances, thin bins among them, so that chance alone makes it larger; the "
-        "value above has thin bins merged and would show as much in half of all samples",
-    }
-    text = f"Textbook value: {number(plug_in)}. {why.get(verdict.metric, 'The value above is debiased').capitalize()}."
-    text += " This rule judges the textbook value." if as_judged(verdict) is not verdict else ""
-    return Step("textbook", text, {"plug_in": plug_in, "value": value})
-
-
-def _worst(context: VerdictContext) -> Step | None:
-    detail, off = context.verdict.detail, off_in_worst(context.verdict)
-    if detail.get("worst_range") is None or not off:
-        return None
-    (low, high), gap, n = detail["worst_range"], detail["worst_gap"], detail.get("worst_n", 0)
-    observed = "" if off.startswith(f"{points(gap)} ") else f" (observed: {points(gap)})"
-    text = f"Worst score range: {number(low)} to {number(high)}, {off}{observed}, from {count_of(n, 'row')}."
-    blocked = detail.get("blocked")
-    if blocked:
-        ranges = ", ".join(f"{number(a)} to {number(b)}" for a, b in blocked)
-        is_breach = context.verdict.outcome == "breach"
-        how = "Significantly beyond the threshold" if is_breach else "By its own limits alone beyond the threshold"
-        text += f" {how}, rounded outwards: {ranges}{'' if is_breach else ' (only a breach blocks it)'}."
-    return Step("worst", text, {"range": [low, high], "gap": gap, "n": n, "blocked": blocked})
-
-
-def _against(context: VerdictContext) -> Step | None:
-    verdict, baseline = as_judged(context.verdict), context.baseline
-    if "first" in verdict.detail.get("reference", {}):
-        return _against_weeks_before(verdict, verdict.detail["reference"])
-    if verdict.baseline_version is None or not (compares(verdict) or verdict.metric in TESTS):
-        return None
-    text = f"Against baseline version {verdict.baseline_version}"
-    numbers: dict[str, Any] = {"version": verdict.baseline_version, "value": verdict.baseline}
-    if baseline is not None:
-        weeks = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
-        text += f" ({weeks}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
-        numbers |= {"first": baseline.first_window, "last": baseline.last_window, "rows": baseline.counts.rows}
-    if verdict.baseline is not None:
-        text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
-    renamed = renamed_since(verdict)
-    if renamed:
-        text += f". Renamed since, and taken for the same rows: {renamed}"
-        numbers["renamed"] = verdict.detail["renamed"]
-    return Step("baseline", f"{text}.", numbers)
-
-
-def _against_weeks_before(verdict: Verdict, weeks: Mapping[str, Any]) -> Step:
-    """The weeks before as the reference: they show a step; only the baseline shows a slow slope."""
-    span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"])))
-    text = f"Against {reference(verdict)} ({span}, {weeks['rows']:,} rows)"
-    if verdict.baseline is not None:
-        text += f": {title(verdict.metric)} {number(verdict.baseline)} then"
-    return Step("baseline", f"{text}.", {**weeks, "value": verdict.baseline})
-
-
-def _change(context: VerdictContext) -> Step | None:
-    verdict = as_judged(context.verdict)
-    if verdict.change is None:
-        return None
-    text = f"Change: {verdict.change:+.4g}"
-    if verdict.change_low is not None and verdict.change_high is not None:
-        text += f" (interval {verdict.change_low:+.4g} to {verdict.change_high:+.4g})"
-    numbers = {"change": verdict.change, "low": verdict.change_low, "high": verdict.change_high}
-    return Step(
-        "change",
-        f"{text}; what counts is {'a fall of ' if falls(verdict) else ''}more than {number(verdict.threshold)}.",
-        numbers,
-    )
-
-
-def _chance(context: VerdictContext) -> Step | None:
-    verdict = context.verdict
-    if verdict.p_value is None or "segment_p" in verdict.detail:  # that of several segments is in their own step
-        return None
-    if verdict.metric in TESTS:
-        if_so = "if nothing had shifted"
-    elif falls(verdict) and "accepted" in verdict.detail:
-        if_so = f"if it had fallen by just {number(verdict.detail['accepted'])}"
-    elif compares(verdict):
-        if_so = "if nothing had changed"
-    elif verdict.metric == "mce" and not is_floor(verdict):
-        if_so = f"if every score range were off by {number(verdict.threshold)}"
-    else:
-        if_so = f"if the truth were just {number(verdict.threshold)}"
-    extreme = "as little or less" if is_floor(verdict) else "as much or more"
-    text = f"Chance: {if_so}, {extreme} would be seen with probability {equals('p', verdict.p_value)}"
-    times = verdict.detail.get("times_judged")
-    text += "." if times is None else f", counted for each of the {times} times that these rows are judged."
-    return Step("p_value", text, {"p_value": verdict.p_value} | ({} if times is None else {"times_judged": times}))
-
-
-def _evidence(context: VerdictContext) -> Step | None:
-    """How the evidence grew, window by window."""
-    verdict, detail = context.verdict, context.verdict.detail
-    if not is_accumulated(verdict) or "path" not in detail:
-        return None
-    path = ", ".join(f"{clean(name)} {size(found)}" for name, _, _, _, found in detail["path"])
-    labels, weeks = detail["labels"], detail["average_run_length"]
-    every = "the label judged" if labels == 1 else f"the {labels} labels judged together"
-    text = (
-        f"Evidence, window by window: {path}. Needed: {size(detail['needed'])}, so that {every} "
-        f"give{'s' * (labels == 1)} one false alarm in {weeks:,} weeks or more."
-    )
-    keys = ("evidence", "needed", "average_run_length", "labels", "since", "path")
-    return Step("evidence", text, {name: detail.get(name) for name in keys})
-
-
-def _segments(context: VerdictContext) -> Step | None:
-    """For a rule on segments: which segment the numbers are about, and which segments are named."""
-    detail = context.verdict.detail
-    segment, alone = detail.get("segment"), detail.get("segment_evidence")
-    if segment is not None and "segment_p" in detail:
-        return _window_segments(context.verdict, segment_name(*segment))
-    if segment is None or alone is None:
-        return None
-    count, judged, named = detail["segments"], detail["segments_judged"], detail["segments_named"]
-    text = (
-        f"Segments: {judged} of {count} have enough rows to be judged alone, and the evidence above is the mean of all "
-        f"{count}. The other numbers are those of {segment_name(*segment)}, whose own evidence is {size(alone)}."
-    )
-    if named:
-        named_text = "; ".join(
+def _segments(verdict: Verdict, passed: bool | None) -> Answer:
+    """For a rule on segments: which one the numbers are about, how many were judged, which are named."""
+    detail, question = verdict.detail, "Which segment are the numbers of?"
+    if detail.get("segment") is None or "segments_judged" not in detail:
+        return question, ""
+    segment, p_value = segment_name(*detail["segment"]), detail.get("segment_p")
+    parts = [segment, f"{detail['segments_judged']} of {detail['segments']} could have shown what matters"]
+    if "segment_evidence" in detail:
+        own = f"its own evidence is {size(detail['segment_evidence'])}, that of the label the mean of all"
+        parts.append(f"{own} {detail['segments']}")
+        named = [
             f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, "
-            f"{count_of(rows, 'row')}, evidence {size(found)})"
-            for column, value, rows, promised, kept, found in named
-        )
-        text += f" Named: {named_text}."
-    numbers = {name: detail[name] for name in detail if name.startswith("segment")}
-    return Step("segments", text, numbers)
-
-
-def _window_segments(verdict: Verdict, segment: str) -> Step:
-    """For a rule that judges segments by the window: how many were tested, and their joint p-value."""
-    detail = verdict.detail
-    count, judged, tested, own_p = (detail[name] for name in _OF_SEGMENTS)
-    text = f"Segments: {judged} of {count} could have shown what matters. The other numbers are those of {segment}."
-    if own_p is not None and verdict.p_value is not None:
-        alone = "is not beyond the threshold" if own_p >= 1 else f"has {equals('p', own_p)}"
-        text += f" It {alone}; the {tested} with enough rows together (Simes) have {equals('p', verdict.p_value)}."
-    if detail["segments_named"]:
-        named_text = "; ".join(
+            f"{count_of(rows, 'row')}, evidence {size(evidence)})"
+            for column, value, rows, promised, kept, evidence in detail["segments_named"]
+        ]
+    else:
+        alone = "is not beyond the threshold" if (p_value or 0) >= 1 else f"has {equals('p', p_value or 0)}"
+        parts += [] if p_value is None else [f"it {alone}"]
+        named = [
             f"{segment_name(column, value)} ({number(measured)}, {count_of(rows, 'row')}, {equals('p', chance)})"
             for column, value, rows, measured, chance in detail["segments_named"]
-        )
-        text += f" Named: {named_text}."
-    return Step("segments", text, {name: detail[name] for name in detail if name.startswith("segment")})
+        ]
+    return question, "; ".join([*parts, *([f"named: {', '.join(named)}"] if named else [])])
 
 
-_OF_SEGMENTS = ("segments", "segments_judged", "segments_tested", "segment_p")
-
-
-def _small_labels(context: VerdictContext) -> Step | None:
+def _small_labels(verdict: Verdict, passed: bool | None) -> Answer:
     """For a rule on small labels: how many there are, and which are most likely to be overconfident."""
-    detail = context.verdict.detail
+    detail, question = verdict.detail, "Which labels are judged together?"
     if "likeliest" not in detail:
-        return None
+        return question, ""
     named = ", ".join(
         f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {count_of(rows, 'row')}, "
         f"{probability:.0%})"
         for label, rows, promised, kept, probability in detail["likeliest"]
     )
-    text = f"Small labels: {detail['small_labels']:,} have too few rows to be judged alone, and are judged together."
-    text += (
-        f" Likeliest, by empirical Bayes, and no proof: {named}." if named else " None of them differs from the others."
+    likeliest = f"likeliest, by empirical Bayes, and no proof: {named}" if named else "none differs from the others"
+    return question, f"{detail['small_labels']:,} that have too few rows to be judged alone; {likeliest}"
+
+
+# --- what is asked before anything is measured
+
+
+def _readable(verdict: Verdict, passed: bool | None) -> Answer:
+    failures = {
+        Reason.RELATION_ERROR: "the relation of the source is not what alerts.yaml says",
+        Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
+        Reason.UNRESOLVED_FAILED: f"the counts of the source were read, but not {missing_part(verdict)}",
+    }
+    answer = failures.get(verdict.reason, f"{clean(verdict.subject.source)} was read for {verdict.window.name}")
+    return "Could the source be read?", answer
+
+
+def _accepted(verdict: Verdict, passed: bool | None) -> Answer:
+    facts = fact(from_detail(verdict.detail["rejected"]))
+    return "Were the rows accepted?", f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
+
+
+def _mature(verdict: Verdict, passed: bool | None) -> Answer:
+    return "Are enough truths known?", waits_for(verdict.detail["maturity"])
+
+
+def _rows(verdict: Verdict, passed: bool | None) -> Answer:
+    question, kind, detail = "Are there rows to look at?", ROW[verdict.where], verdict.detail
+    if not passed and detail.get("before_truth"):
+        return question, "no item of this window waits for its outcome"
+    if not passed and _is_accumulated(verdict) and verdict.metric != "overconfidence":
+        return question, f"no rows of equal weight of which {title(verdict.metric)} is a share arrived"
+    if not passed:
+        other = f" (of {count_of(verdict.n, 'row')} of any kind)" if verdict.n else ""
+        return question, f"not one {kind} in this window or in those that may be pooled with it{other}"
+    promised, kept = detail.get("promised"), detail.get("kept")
+    rows = count_of(verdict.n, kind if verdict.outcome != "not_evaluated" or kept is not None else "row")
+    if "of_rows" in detail and verdict.where != "automated":
+        rows = f"{count_of(detail['of_rows'], ROW['automated'])} of {rows}"
+    if _is_accumulated(verdict) and verdict.metric in _OF_TRUTHS:  # n counts these alone
+        rows += f" that {_OF_TRUTHS[verdict.metric]}"
+    if promised is not None and kept is not None:
+        rows += f"{_worth(verdict)}, with a mean score of {promised:.1%} and a hit rate of {kept:.1%}"
+        if verdict.metric == "false_negative_rate":
+            rows += ": it is a share of those that came true"
+    return question, rows
+
+
+def _worth(verdict: Verdict) -> str:
+    """How many independent rows they count as; "" where that is their number, or known of other rows only."""
+    effective, effect = verdict.detail.get("effective_rows"), verdict.detail.get("design_effect")
+    if effective is None or effect is None or effective > 0.999 * verdict.n or "of_rows" in verdict.detail:
+        return ""
+    worth = "less than one independent row"
+    if effective >= 1:
+        worth = f"{effective:,.{0 if effective >= 10 else 1}f} independent ones"
+    alike = "rows of one item or cluster" if verdict.subject.label is None else "rows of one cluster"
+    causes = [f"{alike} are alike, {effect:.4g} weigh as one"] if effect > 1.0005 else []
+    causes += ["weights differ"] if effective * effect < 0.999 * verdict.n else []
+    return f" (worth {worth}: {'; '.join(causes)})"
+
+
+def _outside_baseline(verdict: Verdict, passed: bool | None) -> Answer:
+    answer = "it lies outside" if verdict.baseline_version is not None else "no pinned baseline is used"
+    if not passed:
+        answer = f"{verdict.window.name} is part of what the baseline was made from"
+    return "Is the window outside the baseline's own time?", answer
+
+
+def _baseline(verdict: Verdict, passed: bool | None) -> Answer:
+    weeks, version = verdict.detail.get("reference"), verdict.baseline_version
+    if weeks is not None:
+        span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"]))) if passed else ""
+        had = f"({span}) had {count_of(weeks['rows'], 'row')}" if passed else "had no rows"
+        answer = f"{reference(verdict)} {had}"
+    elif passed:
+        renamed = renamed_since(verdict)
+        answer = "one was pinned" if version is None else f"version {version}"
+        answer += f", with what was renamed since taken for the same rows ({renamed})" if renamed else ""
+    else:
+        answer = f"no baseline was pinned{' for any of its labels' if 'mix_of' in verdict.detail else ''}"
+    return "Is there a baseline to compare with?", answer
+
+
+def _same_settings(verdict: Verdict, passed: bool | None) -> Answer:
+    answer = f"the baseline was pinned under other settings ({changed_settings(verdict)})"
+    return "Was the baseline pinned under the present settings of the source?", answer
+
+
+def _comparable(verdict: Verdict, passed: bool | None) -> Answer:
+    moved, held = verdict.detail.get("moved_share"), verdict.detail.get("comparable")
+    answer = f"window and {reference(verdict).removeprefix('the ')} were looked at through the same bins"
+    if verdict.detail.get("rebinned"):
+        answer = f"after new bins were made for both, since scores had moved; they hold {percent(held)} of the rows"
+    if not passed:
+        then = "the baseline has" if "reference" not in verdict.detail else f"{reference(verdict)} had"
+        answer = (
+            f"{percent(moved)} of the window's rows lie in bins whose mean score moved, and new bins for which "
+            f"{then} enough rows hold {percent(held)} of them (80% in at least 5 bins are needed)"
+        )
+    return "Can the bins be compared?", answer
+
+
+def _test_result(verdict: Verdict, passed: bool | None) -> Answer:
+    seen = f"{title(verdict.metric)} {number(verdict.value)}"
+    return (
+        "Has the test a result?",
+        seen if passed else f"{title(verdict.metric)} has no value for {count_of(verdict.n, 'row')}",
     )
-    return Step("small_labels", text, {name: detail[name] for name in ("small_labels", "likeliest")})
 
 
-def _family(context: VerdictContext) -> Step | None:
-    verdict, detail = context.verdict, context.verdict.detail
-    if verdict.p_adjusted is None or verdict.p_value is None:
-        return None
-    size, rules, rank = detail.get("family"), detail.get("rules"), detail.get("rank")
-    numbers = {"family": size, "rules": rules, "rank": rank, "p_adjusted": verdict.p_adjusted}
-    if size is None or rules is None or rank is None:
-        text = f"Among all labels and rules of the schedule: adjusted {equals('p', verdict.p_adjusted)}."
-        return Step("family", text, numbers)
-    place = "the only one tested" if size == 1 else f"number {rank} of the {size} tested, smallest first,"
-    step = verdict.p_adjusted / rules
-    paid = f"Benjamini-Hochberg makes it {chance(step)}" if verdict.p_adjusted < 1 else "Benjamini-Hochberg adjusts it"
-    times = f"times {rules} metric rules of the schedule" if rules > 1 else "and no other rule counts with it"
-    by = "all shift tests of the source" if "column" in detail else "this rule"
-    text = f"Family: p is {place} by {by}; {paid}, {times}: adjusted {equals('p', verdict.p_adjusted)}."
-    return Step("family", text, numbers)
+# --- what decides
 
 
-def _detectable(context: VerdictContext) -> Step | None:
-    verdict = context.verdict
-    if out_of_reach(verdict):
-        text = f"What could have been seen: no truth can be beyond the threshold ({number(verdict.threshold)})."
-        return Step("detectable", text, {"detectable": None, "threshold": verdict.threshold})
-    if verdict.detectable is None:
-        return None
-    text = f"What could have been seen: {smallest_seen(verdict)} or more, with 80% power"
-    most = verdict.detail.get("seen_at_most")
-    text += "" if most is None else f"; at most {number(most)} is asked for"
-    numbers = {"detectable": verdict.detectable, "seen_at_most": most, "threshold": verdict.threshold}
-    return Step("detectable", f"{text} (the threshold is {number(verdict.threshold)}).", numbers)
-
-
-_DATA = (_rule, _population, _seen, _why_pooled, _not_pooled, _effective, _promise, _textbook, _worst)
-_COMPARISON = (_against, _change, _chance, _evidence, _segments, _small_labels, _family, _detectable)
-
-
-_STEPS: tuple[Callable[[VerdictContext], Step | None], ...] = (*_DATA, *_COMPARISON)
-
-
-def _therefore(verdict: Verdict) -> str:
-    """The outcome with its reason."""
-    meaning = f", {unconfirmed_words(verdict)}" if verdict.outcome == "unconfirmed" else ""
-    outcome = verdict.outcome.replace("_", " ")
-    return f"Therefore: {outcome}{meaning} ({verdict.reason.value.replace('_', ' ')}){_not_ruled_out(verdict)}."
+def _beyond(verdict: Verdict, passed: bool | None) -> Answer:
+    judged, direction = as_judged(verdict), _direction(verdict)
+    question, than, then = "Is it beyond the threshold?", _than(verdict, passed=passed), reference(verdict)
+    if _measured(verdict) is None:
+        return question, f"{'the change' if direction else title(verdict.metric)} is undefined for these rows"
+    level = verdict.detail.get("confidence", 0.95)
+    span, textbook = _span(judged.low, judged.high), number(verdict.plug_in)
+    remarks = [f"{100 * level:.4g}% interval {span}"] if span else []
+    if judged is not verdict:
+        remarks.append("the textbook value, which this rule judges")
+    elif textbook not in ("undefined", number(verdict.value)):
+        remarks.append(f"textbook value {textbook}")
+    noted = f" ({'; '.join(remarks)})" if remarks else ""
+    answer = f"{title(verdict.metric)} {number(judged.value)}{noted}"
+    if not direction:
+        return question, f"{answer} is {than}{_not_ruled_out(verdict)}"
+    limits = _span(judged.change_low, judged.change_high, "+")
+    change = f"{number(judged.change, '+')}{f' ({limits})' if limits else ''}"
+    before = "" if judged.baseline is None else f", {number(judged.baseline)} in {then}"
+    which = f"{'' if passed else 'not '}a {direction} of {than.removeprefix('not ')}"
+    return question, f"{answer}{before}: the change of {change} is {which}{_not_ruled_out(verdict)}"
 
 
 def _not_ruled_out(verdict: Verdict) -> str:
     """That the interval of what is within the threshold reaches beyond it; "" if it does not."""
     if verdict.reason != Reason.WITHIN_THRESHOLD or out_of_reach(verdict):
         return ""
-    fall = None if verdict.change_low is None else -verdict.change_low
-    limit = (
-        fall
-        if falls(verdict)
-        else verdict.change_high
-        if rises(verdict)
-        else verdict.low
-        if is_floor(verdict)
-        else verdict.high
-    )
-    if limit is None or (limit >= verdict.threshold if is_floor(verdict) else limit <= verdict.threshold):
+    is_floor, fall = _condition(verdict) == "below", None if verdict.change_low is None else -verdict.change_low
+    reaches = {"fall": fall, "rise": verdict.change_high}
+    limit = reaches.get(_direction(verdict), verdict.low if is_floor else verdict.high)
+    if limit is None or (limit >= verdict.threshold if is_floor else limit <= verdict.threshold):
         return ""
     return f"; its interval still reaches to {number(limit)}, so that it is beyond is not ruled out"
+
+
+def _every_window(verdict: Verdict, passed: bool | None) -> Answer:
+    asks, groups = verdict.detail.get("asks", 1), verdict.detail.get("groups", [])
+    values = [
+        f"{number(group['value'])} (n = {group['n']:,}{', too few to say' if group.get('too_few') else ''})"
+        for group in groups
+    ]
+    few = f"there are only {len(groups)} of them; " if len(groups) < asks else ""
+    unit = "windows" if all(group["windows"] == 1 for group in groups) else "groups of windows"
+    return (
+        f"Is each of the {asks} {unit} beyond it by itself?",
+        f"{few}newest first: {', '.join(values) or 'not stored'}",
+    )
+
+
+def _sure(verdict: Verdict, passed: bool | None) -> Answer:
+    question, detail, p_value, adjusted = "Is it confirmed?", verdict.detail, verdict.p_value, verdict.p_adjusted
+    if verdict.metric == "psi":
+        return question, f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
+    if p_value is None or adjusted is None:
+        return question, "these rows give no p-value"
+    family, rules, by = detail["family"], detail["rules"], "this rule"
+    if "column" in detail:
+        by = "all shift tests of the source"
+    times = detail.get("times_judged")
+    looked = "" if times is None else f", counted for each of the {times} times that these rows are judged"
+    among = "the only p-value" if family == 1 else f"number {detail['rank']} of the {family} p-values (smallest first)"
+    counts = f", times {rules} metric rules of the schedule" if rules > 1 else ""
+    below = f"{'' if passed else 'not '}below {number(detail['rate'])}"
+    return question, (
+        f"{_chance(verdict)} {equals('p', p_value)}{looked}; as {among} of {by}{counts}: "
+        f"adjusted {equals('p', adjusted)}, {below}"
+    )
+
+
+def _chance(verdict: Verdict) -> str:
+    """What the p-value is the probability of."""
+    is_floor, limit = _condition(verdict) == "below", number(verdict.threshold)
+    if "segment_p" in verdict.detail:
+        return f"the {verdict.detail['segments_tested']} segments with enough rows have, together (Simes),"
+    if verdict.metric in TESTS:
+        if_so = "if nothing had shifted"
+    elif _direction(verdict):
+        accepted = verdict.detail.get("accepted")
+        if_so = "if nothing had changed" if accepted is None else f"if it had fallen by just {number(accepted)}"
+    elif verdict.metric == "mce" and not is_floor:
+        if_so = f"if every score range were off by {limit}"
+    else:
+        if_so = f"if the truth were just {limit}"
+    return f"{if_so}, as {'little or less' if is_floor else 'much or more'} would be seen with"
+
+
+def _enough_evidence(verdict: Verdict, passed: bool | None) -> Answer:
+    detail, labels = verdict.detail, verdict.detail["labels"]
+    against = f"{size(detail['needed'])} or more" if passed else f"less than {size(detail['needed'])}"
+    gives = "the label judged gives" if labels == 1 else f"the {labels} labels judged together give"
+    path = ", ".join(f"{clean(name)} {size(evidence)}" for name, _, _, _, evidence in detail["path"])
+    return "Is there enough evidence?", (
+        f"evidence {size(detail['evidence'])} is {against}, with which {gives} one false alarm in "
+        f"{detail['average_run_length']:,} weeks or more (window by window: {path})"
+    )
+
+
+def _behaviour(verdict: Verdict, passed: bool | None) -> Answer:
+    """Only for a breach: did the label change, or the traffic?"""
+    p_value = equals("p", verdict.detail["p_rate"])
+    which = f"{'' if passed else 'not '}below {number(verdict.detail['rate'])}"
+    traffic = "" if passed else ": more traffic where scores were already wrong explains it"
+    return "Does the label behave differently at equal scores?", (
+        f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
+    )
+
+
+def _class_mix(verdict: Verdict, passed: bool | None) -> Answer:
+    """Only for a breach: does another share of true items alone explain it?"""
+    mix = verdict.detail["class_mix"]
+    shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
+    fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    if mix.get("is_separable") is False:
+        fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
+    return "Does another share of true items explain it?", (
+        f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
+    )
+
+
+def _could_be_seen(verdict: Verdict, passed: bool | None) -> Answer:
+    parts, most, direction = [_rows_words(verdict)], verdict.detail.get("seen_at_most"), _direction(verdict)
+    if verdict.metric not in TESTS:
+        if _measured(verdict) is None:
+            parts.append(f"{title(verdict.metric)} is undefined for them, which shows nothing")
+        elif out_of_reach(verdict):
+            parts.append("no truth can be beyond the threshold")
+        elif verdict.detectable is None:
+            parts.append("not even the largest possible change would have shown")
+        else:
+            limit = "" if most is None else f" (at most {number(most)} is asked for)"
+            what = f"a {direction} of" if direction else "a truth beyond the threshold by"
+            parts.append(f"{what} {number(verdict.detectable)} would have shown with 80% power{limit}")
+    if "windows_needed" in verdict.detail:
+        needed = count_of(verdict.detail["windows_needed"], verdict.window.unit)
+        parts.append(f"it would take about {needed} of such rows")
+    return "Could a change that matters have been seen?", ", and ".join(parts)
+
+
+def _newest_within(verdict: Verdict, passed: bool | None) -> Answer:
+    """Only where it decided: the newest of the windows running is beyond the threshold, all of them are not."""
+    newest = verdict.detail["groups"][0]
+    which = f"the newest {newest['windows']} windows have" if newest["windows"] > 1 else "the newest window has"
+    value = number(-newest["value"] if _direction(verdict) == "fall" else newest["value"])
+    answer = f"{which} {value} by itself, which is {_than(verdict, passed=True)}"
+    return "Is the newest of them within it as well?", answer
+
+
+def _enough_rows(verdict: Verdict, passed: bool | None) -> Answer:
+    """Only for rules that need no p-value, and of rows too few to be compared with the baseline's."""
+    answer, needed = _rows_words(verdict), verdict.detail.get("rows_needed")
+    is_told = _measured(verdict) is not None or (needed is not None and verdict.n < needed)
+    return "Are there enough rows?", answer if is_told else f"{answer}, and it is undefined"
+
+
+def _rows_words(verdict: Verdict) -> str:
+    needed = verdict.detail.get("rows_needed")
+    rows = f"there {'is' if verdict.n == 1 else 'are'} {count_of(verdict.n, ROW[verdict.where])}{place(verdict)}"
+    return rows if needed is None else f"{rows} ({needed:,} are needed)"
+
+
+_Question = Callable[[Verdict, bool | None], Answer]
+_FACTS: Mapping[str, tuple[_Question, tuple[str, ...]]] = {
+    "rule": (_rule, ("threshold", "condition", "asks", "severity")),
+    "subject": (_subject, ("where",)),
+    "windows": (_windows, ("windows", "since", "newest_alone", "together")),
+    "segments": (
+        _segments,
+        (
+            "segment",
+            "segment_p",
+            "segment_evidence",
+            "segments",
+            "segments_judged",
+            "segments_tested",
+            "segments_named",
+        ),
+    ),
+    "small_labels": (_small_labels, ("small_labels", "likeliest")),
+}
+"""What is told before the checks: the answer, and the names of its numbers."""
+_CHECKS: Mapping[str, tuple[_Question, tuple[str, ...]]] = {
+    "readable": (_readable, ()),
+    "accepted": (_accepted, ()),
+    "mature": (_mature, ()),
+    "rows": (_rows, ("effective_rows", "design_effect", "promised", "kept")),
+    "outside_baseline": (_outside_baseline, ()),
+    "baseline": (_baseline, ("reference", "renamed")),
+    "same_settings": (_same_settings, ()),
+    "comparable": (_comparable, ()),
+    "test_result": (_test_result, ()),
+    "enough_rows": (_enough_rows, ()),
+    "beyond": (_beyond, ("value", "low", "high", "plug_in", "baseline", "change_low", "change_high")),
+    "every_window": (_every_window, ()),
+    "sure": (_sure, ("family", "rules", "rank", "times_judged")),
+    "enough_evidence": (_enough_evidence, ("average_run_length", "labels", "since", "path")),
+    "behaviour": (_behaviour, ()),
+    "class_mix": (_class_mix, ()),
+    "could_be_seen": (_could_be_seen, ("windows_needed",)),
+    "newest_within": (_newest_within, ()),
+}
+"""The same of each check, beside the numbers that are stored with it."""
+
+
+def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None, stored: Sequence[str]) -> Check:
+    answer_of, more = {**_FACTS, **_CHECKS}[name]
+    judged = as_judged(verdict)
+    values = {key: getattr(judged, key, judged.detail.get(key)) for key in (*stored, *more)}
+    numbers = {key: value for key, value in values.items() if value is not None}
+    question, answer = answer_of(verdict, passed)
+    if name == "baseline" and baseline is not None:
+        span = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
+        answer += f" ({span}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
+    return Check(name, question, passed, answer, numbers)

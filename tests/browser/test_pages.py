@@ -15,9 +15,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
-from monitor.core.wording import plain_words
 from monitor.history.store import Store
 from monitor.report import words
+from monitor.report.explanation import explain
 from monitor.service.pages.label_history import STANDARD
 from monitor.service.pages.registry import PAGES
 from tests.browser.conftest import CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
@@ -171,7 +171,9 @@ def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: O
     told = page.locator("details.verdict").all_inner_texts()
     assert len(told) == len(newest) >= 3
     for verdict in newest:
-        assert any(verdict.id in text and plain_words(verdict) in text for text in told), verdict.rule
+        assert any(verdict.id in text and explain(verdict, verdict.rules_revision).sentence in text for text in told), (
+            verdict.rule
+        )
 
 
 def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:

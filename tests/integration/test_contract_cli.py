@@ -221,7 +221,7 @@ def test_explain_does_not_call_undefined_what_a_rule_did_not_measure(tmp_path: P
     document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[4], "--json").stdout)
     verdict = next(v for v in document["verdicts"] if v["reason"] == "no_baseline" and v["label"] == "rare")
     text = calmon(world, "explain", verdict["id"]).stdout
-    assert f"Seen in {WEEKS[4]}: {worlds.ROWS} rows, not measured by this rule." in text
+    assert f"Are there rows to look at? Yes: {worlds.ROWS} rows." in text
     assert "undefined" not in text
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from monitor.core.records import Verdict
 from monitor.core.wording import count_of
 from monitor.report import words
-from monitor.report.decision_checks import size
+from monitor.report.explanation import size
 from monitor.report.figures.svg import Plot, figure, text
 
 LEAST = 0.1

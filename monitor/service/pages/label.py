@@ -15,15 +15,14 @@ from monitor.core.baseline import edges_of
 from monitor.core.counts import bin_counts
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
-from monitor.core.wording import maturity_words, plain_words, segment_name
+from monitor.core.wording import maturity_words, segment_name
 from monitor.history.grid import steps_by_label
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.data import AS_A_WHOLE
-from monitor.report.decision_checks import text_of
 from monitor.report.expected import MEASURED, sentence
-from monitor.report.explanation import Explanation, VerdictContext, explain
+from monitor.report.explanation import Explanation, explain
 from monitor.report.figures.evidence import evidence_data, evidence_svg
 from monitor.report.figures.label_trend import Flag, Lanes, SwitchSpan, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
@@ -80,7 +79,7 @@ def make(context: PageContext) -> PageContent:
         "drawn_reliability": reliability and reliability_svg(reliability, (week.name, name), RELIABILITY_SIDE),
         "drawn_scores": bars and histogram_svg(bars, history.automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
-        "explained": explained, "plain_words": plain_words, "check_text": text_of, "documents": documents.pages(),
+        "explained": explained, "documents": documents.pages(),
         "evidence": [(line, evidence_svg(line)) for line in evidence_data(each.verdict for each in explained)],
         "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
         "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
@@ -125,17 +124,13 @@ def _explained(history: LabelHistory) -> list[Explanation]:
     """Every verdict of the week shown with its explanation, the worst first."""
     source, label, start = history.subject.source, history.subject.label, history.week.start
     verdicts = history.context.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
-    alone = {(e.metric, e.where): e for e in history.estimates}
     versions = {baseline.version: baseline for baseline in history.baselines}
 
     def place(verdict: Verdict) -> tuple[int, int, str]:
         return _OUTCOMES.index(verdict.outcome), _SEVERITIES.index(verdict.severity), verdict.rule
 
     revision = history.context.config.revision
-    return [
-        explain(VerdictContext(v, revision, versions.get(v.baseline_version or 0), alone.get((v.metric, v.where))))
-        for v in sorted(verdicts, key=place)
-    ]
+    return [explain(v, revision, versions.get(v.baseline_version or 0)) for v in sorted(verdicts, key=place)]
 
 
 # Over time

@@ -22,7 +22,7 @@ from monitor.history import past_promises
 from monitor.inference.levels import interval
 from monitor.inference.registered import law
 from monitor.metrics.names import ACCUMULATES
-from monitor.report.explanation import VerdictContext, explain
+from monitor.report.explanation import explain
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
@@ -140,9 +140,7 @@ def test_a_lasting_fault_is_found_and_a_share_that_keeps_its_limit_is_ok(metric:
     assert good.detectable is not None
     words = plain_words(bad)
     assert "allowed" in words or "required" in words
-    assert ("below" if ACCUMULATES[metric] == "below" else "above") in explain(
-        VerdictContext(bad, bad.rules_revision)
-    ).steps[0].text
+    assert ("below" if ACCUMULATES[metric] == "below" else "above") in explain(bad, bad.rules_revision).checks[0].text
 
 
 @pytest.mark.parametrize("name", DECIDED)
@@ -171,7 +169,7 @@ def test_rows_of_unequal_weight_have_no_fair_share_and_are_said_not_to_be_judged
     assert decided_promise(rows.counts(np.full(100, 3.0)), "right") == decided_promise(rows.counts(), "right")
     verdict = judged(rule_on("false_negative_rate", 0.1), [uneven] * 3)
     assert (verdict.outcome, verdict.reason) == ("not_evaluated", Reason.NO_ROWS)
-    assert "no rows of equal weight of which false-negative rate is a share" in plain_words(verdict)
+    assert "no rows of equal weight of which false-negative rate is a share" in explain(verdict, "r").sentence
 
 
 def test_the_history_keeps_the_shares_and_reads_what_an_older_version_kept_without_them() -> None:

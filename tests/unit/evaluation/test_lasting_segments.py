@@ -16,6 +16,7 @@ from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.inference.sequential import restarted
+from monitor.report.explanation import explain
 from tests.unit.evaluation.test_accumulated import CONFIG, RULE, window
 
 CHANNELS = ("mail", "phone", "web", "post")
@@ -122,16 +123,27 @@ def test_small_segments_are_said_to_be_too_small_and_no_row_at_all_is_said_too()
     few = verdicts(data({"web": 1.0}, rows=4), segments=("channel",))["label 0"]
     assert (few.outcome, few.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
     assert (few.detail["segments_judged"], few.detail["segments"]) == (0, 1)
-    assert "rows in channel = web" in plain_words(few)
     known = data(FINE)
     none = replace(known, current=replace(known.current, segments={}))
     assert verdicts(none)["label 0"].reason == Reason.NO_ROWS
 
 
+def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them() -> None:
+    found = verdicts(data(*[{"web": 0.65}] * 4), segments=("channel",))["label 0"]
+    assert (found.outcome, found.detail["segment"], found.detail["segments_named"]) == ("breach", None, [])
+    assert plain_words(found) == "label 0 is overconfident: 65% correct, scores claimed 91% (4 weeks pooled)"
+    in_bands = verdicts(data(*[{"web": 0.65}] * 4))["label 0"]
+    assert in_bands.detail["segment"][0] == "score_band"
+    assert {line[0] for line in in_bands.detail["segments_named"]} == {"score_band"}
+    off = verdicts(data(*[{"web": 0.65}] * 4), segments=("channel",), turns_off="segments")["label 0"]
+    assert off.detail["turns_off"] == [["channel", "web"]]  # what is beyond the threshold is off all the same
+
+
 def test_an_ok_says_how_many_segments_could_be_judged() -> None:
     found = verdicts(data(*[FINE] * 20))["label 0"]
     assert found.outcome == "ok"
-    assert plain_words(found).endswith(f", 7 of {found.detail['segments']} segments judged (20 weeks pooled)")
+    said = f"7 of {found.detail['segments']} could have shown what matters"
+    assert any(said in check.answer for check in explain(found, "r").checks)
 
 
 def test_a_fault_that_was_fixed_is_forgotten_and_another_segment_does_not_take_its_blame() -> None:

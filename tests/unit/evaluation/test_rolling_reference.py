@@ -14,6 +14,7 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict, Window
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.report.explanation import explain
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 STEP = Rule(id="step", metric="ece", condition="increase", threshold=0.03, reference="previous_weeks")
@@ -75,7 +76,7 @@ def test_without_rows_before_there_is_nothing_to_compare_with() -> None:
     data = source(0.1)
     found = judged(STEP, data)
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
-    assert plain_words(found) == "billing was not judged: the 4 weeks before had no rows to compare with"
+    assert explain(found, "r").sentence == "billing was not judged: the 4 weeks before had no rows"
 
 
 def test_the_weeks_before_are_enough_where_no_baseline_was_pinned() -> None:

@@ -14,7 +14,7 @@ from monitor.core.counts import Counts, SegmentCounts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
-from monitor.report.explanation import VerdictContext, explain
+from monitor.report.explanation import explain
 from monitor.report.run_document import verdict_row
 from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
 from tests.unit.evaluation.test_lasting_segments import CHANNELS, LABELS, SOURCE
@@ -99,7 +99,13 @@ def test_two_channels_that_go_wrong_are_both_named_and_a_label_that_is_not_found
     slightly = verdicts(data({**FINE, "web": 0.84}))["label 0"]
     assert (slightly.outcome, slightly.detail["segments_named"], slightly.actions) == ("unconfirmed", [], ())
     assert slightly.detail["segment"] == ["channel", "web"]
-    assert "in channel = web" in plain_words(slightly)
+    assert "in channel = web" in explain(slightly, "r").sentence
+
+
+def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them() -> None:
+    found = verdicts(data({"web": 0.7}))["label 0"]
+    assert (found.outcome, found.detail["segment"], found.detail["segments_named"]) == ("breach", None, [])
+    assert plain_words(found).startswith("label 0 is overconfident: 70% correct")
 
 
 def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itself_nor_for_its_label() -> None:
@@ -108,8 +114,8 @@ def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itsel
     assert (found.outcome, found.reason, found.detail["beyond"]) == ("unconfirmed", Reason.STREAK_INCOMPLETE, False)
     assert found.detail["segment"] == ["channel", "web"]
     assert ["channel", "web"] not in found.detail["segments_within"]
-    assert plain_words(found).startswith(
-        "label 0 is above the limit, not confirmed: overconfident by 8.0 points in channel = web in its newest week"
+    assert explain(found, "r").sentence.startswith(
+        "label 0 in channel = web is above the limit, not confirmed: the newest window has 0.08 by itself"
     )
     assert verdicts(data(FINE, {**FINE, "web": 0.83}), **twice)["label 0"].outcome == "ok"
 
@@ -130,9 +136,9 @@ def test_weeks_before_do_not_hide_that_the_newest_week_of_a_segment_is_in_breach
     assert verdict.outcome == "breach"
     assert verdict.detail["segments_found"] == [["channel", "web"]]
     assert (verdict.windows, verdict.n, verdict.detail["together"]["windows"]) == (1, 24, 4)
-    said = "\n".join(step.text for step in explain(VerdictContext(verdict, "r")).steps)
-    assert "Not pooled: together with the 3 weeks before it that held rows this window shows" in said
-    assert "rows of channel = web" in said
+    said = "\n".join(check.text for check in explain(verdict, "r").checks)
+    assert "not with the 3 weeks before it that held rows, since older windows may not hide what" in said
+    assert "rows in channel = web" in said
     assert verdicts(data(FINE, FINE, FINE, FINE, rows=24), min_samples=80)["label 0"].outcome != "breach"
 
 
@@ -191,10 +197,7 @@ def test_bands_of_scores_are_segments_of_calibration_only() -> None:
 
 def test_what_explain_says_of_segments() -> None:
     verdict = verdicts(data({**FINE, "web": 0.75}))["label 0"]
-    steps = {step.name: step.text for step in explain(VerdictContext(verdict, "r")).steps}
-    assert "p_value" not in steps
-    assert steps["segments"].startswith(
-        "Segments: 4 of 4 could have shown what matters. The other numbers are those of channel = web. It has p = "
-    )
-    assert "; the 4 with enough rows together (Simes) have p = " in steps["segments"]
-    assert " Named: channel = web (" in steps["segments"]
+    answers = {check.name: check.answer for check in explain(verdict, "r").checks}
+    assert answers["segments"].startswith("channel = web; 4 of 4 could have shown what matters; it has p = ")
+    assert "; named: channel = web (" in answers["segments"]
+    assert answers["sure"].startswith("the 4 segments with enough rows have, together (Simes), p = ")
