@@ -629,7 +629,7 @@ def _after_silence(change: _Change) -> SwitchDecision:
     if change.is_held:
         return change.nothing(_left_on(change.before))
     first = change.evidence.verdicts[0]
-    return _turn_off(change, first.id, f"not evaluated: {first.reason.value}", first.reason.value)
+    return _turn_off(change, first.id, f"not evaluated: {_words(first.reason)}", first.reason.value)
 
 
 def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> SwitchDecision:
@@ -688,7 +688,12 @@ def _is_restricted(state: SwitchState) -> bool:
 
 
 def _why(verdicts: Sequence[Verdict]) -> str:
-    return "; ".join(f"{verdict.rule}: {verdict.reason.value} in {verdict.window.name}" for verdict in verdicts)
+    return "; ".join(f"{verdict.rule}: {_words(verdict.reason)} in {verdict.window.name}" for verdict in verdicts)
+
+
+def _words(reason: Reason) -> str:
+    """A reason as people read it."""
+    return reason.value.replace("_", " ")
 
 
 def _later(first: datetime | None, second: datetime) -> datetime:

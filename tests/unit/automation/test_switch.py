@@ -154,7 +154,7 @@ def test_a_breach_of_a_disabling_rule_turns_off():
     event = decision.event
     assert event is not None
     assert (event.kind, event.from_state, event.to_state, event.actor) == ("disabled", "on", "off", "weekly run")
-    assert event.reason == "automated-overconfidence: above_threshold in 2026-W46"
+    assert event.reason == "automated-overconfidence: above threshold in 2026-W46"
     assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16:1", BREACH.id, NOW)
 
 
@@ -218,7 +218,7 @@ def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_a
     assert replace(again.after, version=against.version) == against
     assert again.event is not None
     assert (again.event.kind, again.event.verdict, again.event.until) == ("held", BREACH.id, against.hold_until)
-    assert again.event.reason == f"{again.reason}: automated-overconfidence: above_threshold in 2026-W46"
+    assert again.event.reason == f"{again.reason}: automated-overconfidence: above threshold in 2026-W46"
 
 
 def test_what_is_held_is_noted_once_for_each_enable():
@@ -385,7 +385,7 @@ def test_nothing_evaluated_lets_the_lease_run_out():
 
 def test_nothing_evaluated_turns_off_where_the_configuration_says_so():
     decision = run(ON, SILENT, automation=DISABLE)
-    assert (decision.after.state, decision.after.reason) == ("off", "not evaluated: too_few_rows")
+    assert (decision.after.state, decision.after.reason) == ("off", "not evaluated: too few rows")
     assert decision.after.not_evaluated == "too_few_rows"
     assert enable(decision.after).after.not_evaluated is None
     assert run(enable(ON).after, SILENT, automation=DISABLE, now=NOW + timedelta(hours=1)).after.state == "on"
