@@ -47,8 +47,9 @@ SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flo
   $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo drill faults gate_replica http http_lanes \
   http_schema idle_connections kill prefect_flows secrets serve_killed slack_faults sources_apart version_and_serve wheel))
 
-test: install ## all tests but those of the whole system, and the statistical and scale suites
-	$(PYTEST) $(addprefix --ignore=,$(STUDIES) $(SYSTEM) tests/engines)
+# Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
+test: install ## all tests but those of the whole system, of other engines, and the statistical and scale suites
+	TEST_ENGINES=duckdb $(PYTEST) $(addprefix --ignore=,$(STUDIES) $(SYSTEM) tests/engines)
 
 test-system: install ## Prefect, the service, the demo, wheels, a browser, what compose starts: real processes, some of them killed
 	$(PYTEST) $(SYSTEM)
@@ -65,12 +66,15 @@ $(VENV)/.engines: $(VENV)/.installed
 QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W "ignore:Arrow output:UserWarning"
 READING := tests/integration/test_warehouse_reading.py
 WAREHOUSE := $(READING) $(addprefix tests/integration/test_,reading_plan.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
+LOADED := $(WAREHOUSE) $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
+  date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py)
 
 # Spark's tests end before code that Java optimises slowly is ever faster.
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-test-engines: $(VENV)/.engines ## the warehouses that come as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
+test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what comes as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
+	TEST_ENGINES=duckdb,sqlite,postgresql $(BIN)/python -m pytest -n 2 --dist load $(LOADED)
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
 	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_reading_plan.py
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines

@@ -42,7 +42,7 @@ settings.load_profile("calmon")
 
 Rows = Sequence[Mapping[str, Any]]
 Loader = Callable[..., dict[str, Warehouse]]
-# `make test-engines` names others, whose drivers are extras: the same tests then run on them.
+# `make test` names DuckDB alone; `make test-engines` each of these, then others, whose drivers are extras.
 ENGINES = tuple(os.environ.get("TEST_ENGINES", "duckdb,sqlite,postgresql").split(","))
 TYPES = {
     "item": "TEXT", "label": "TEXT", "score": "DOUBLE PRECISION", "actual": "DOUBLE PRECISION",

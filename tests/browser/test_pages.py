@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 from urllib.parse import quote
 
@@ -17,8 +15,6 @@ from playwright.sync_api import Browser, Locator, Page
 
 from monitor.history.store import Store
 from monitor.report import words
-from monitor.report.explanation import explain
-from monitor.service.pages.label_history import STANDARD
 from monitor.service.pages.registry import PAGES
 from tests.browser.conftest import CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
 from tests.fakes.service import Running
@@ -147,52 +143,6 @@ def test_an_answer_is_sent_again_only_where_it_changed(service: Running, inciden
             assert "unsafe" not in first.headers["content-security-policy"]
 
 
-def test_a_label_s_page_shows_the_stored_numbers_bins_and_explanations(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}")
-    with Store.from_url(service.place.store_url) as store:
-        estimates = {(e.window.name, e.metric, e.where): e for e in store.estimates(source="tickets", label="slipping")}
-        verdicts = store.verdicts(schedule="weekly", source="tickets", label="slipping")
-        reading = store.load_reading("weekly", max(v.window.start for v in verdicts), "tickets")
-    for series in STANDARD:
-        page.goto(f"{service.url}/label/tickets/slipping?week={WEEKS[11]}&metric={series[0]}:{series[1]}")
-        points = page.locator(".newest title").all_text_contents()
-        for name in WEEKS[7:12]:
-            found = estimates[name, *series].interval
-            said = f"{name}: {words.number(found.value)} ({words.interval(found.low, found.high)})"
-            assert any(point.startswith(said) for point in points), said
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    shown = page.locator("table.numbers tbody tr").first.locator("td").all_inner_texts()
-    assert shown[0].split()[0] == words.number(estimates[WEEKS[11], "ece", "all"].interval.value)
-    assert reading is not None
-    rows = page.locator("table.bins tbody tr td:last-child").all_inner_texts()
-    assert sum(int(each.replace(",", "")) for each in rows) == reading.labels["slipping"].rows
-    newest = [v for v in verdicts if v.window.name == WEEKS[11]]
-    told = page.locator("details.verdict").all_inner_texts()
-    assert len(told) == len(newest) >= 3
-    for verdict in newest:
-        assert any(verdict.id in text and explain(verdict, verdict.rules_revision).sentence in text for text in told), (
-            verdict.rule
-        )
-
-
-def test_links_of_a_label_s_page_lead_where_they_say(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(service.url)
-    follow(page.get_by_role("link", name="slipping must not act alone"))
-    assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
-    page.select_option("select[name=against]", WEEKS[8])
-    page.wait_for_url(f"**/label/tickets/slipping?**against={WEEKS[8]}")
-    assert f"beside {WEEKS[8]}" in page.locator("#scores").inner_text()
-    follow(page.locator(".told a[href*=incidents]"))
-    assert page.get_by_role("heading", level=1).inner_text() == "tickets/slipping"
-    page.go_back()
-    follow(page.get_by_role("link", name="The items behind it"))
-    assert page.get_by_role("heading", level=1).inner_text() == "Items of slipping"
-    first = float(page.locator("tbody tr").first.locator("td.num").first.inner_text())
-    assert max(first, 1 - first) >= 0.9
-
-
 def test_a_comparison_shows_the_stored_numbers_of_both_weeks_significant_ones_first(
     opened: Opened, service: Running
 ) -> None:
@@ -279,47 +229,6 @@ def test_which_of_two_versions_is_better_is_answered_by_the_stored_numbers_of_th
     assert shown["steady"][6] == "not significant"
 
 
-def test_rules_show_how_many_labels_were_in_breach_in_each_stored_window(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/rules")
-    since = datetime.now(UTC) - timedelta(weeks=52)
-    with Store.from_url(service.place.store_url) as store:
-        verdicts = [v for v in store.verdicts(schedule="weekly") if v.window.start >= since]
-    for rule in ("automated-overconfidence", "ece-increase", "score-shift"):
-        mine = [v for v in verdicts if v.rule == rule]
-        fired = Counter(f"{v.window.start:%Y-%m-%d}" for v in mine if v.outcome == "breach")
-        titles = page.locator(f"#{rule} svg title").all_text_contents()
-        assert titles == [f"{day}: {count} in breach" for day, count in sorted(fired.items())]
-        assert f"{len(mine)} verdicts: {sum(fired.values())} breach" in page.locator(f"#{rule}").inner_text()
-
-
-def test_the_monitor_s_own_page_shows_its_stored_runs_messages_and_versions(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/monitor?weeks=52")
-    since = datetime.now(UTC) - timedelta(weeks=52)
-    with Store.from_url(service.place.store_url) as store:
-        runs = [row for row in store.runs("weekly", limit=60) if row["window_start"] >= since]
-        counts, revision = store.delivery_counts(), store.revision()
-    took = [(row["finished_at"] - row["started_at"]).total_seconds() for row in runs]
-    wanted = [f"{row['window_name']}: {row['state']}, {s:.1f} s" for row, s in zip(runs, took, strict=True)]
-    assert page.locator("section[aria-labelledby=runs] svg title").all_text_contents() == wanted[::-1]
-    shown = page.locator("section[aria-labelledby=deliveries]").inner_text()
-    assert all(f"{state.replace('_', ' ')}: {count:,}" in shown for state, count in counts.items())
-    assert page.locator("dd", has_text="this program").inner_text() == f"{revision} (this program: {revision})"
-
-
-def test_annotations_show_the_stored_timeline(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/annotations")
-    with Store.from_url(service.place.store_url) as store:
-        now = datetime.now(UTC)
-        stored = store.timeline(since=now - timedelta(weeks=156), until=now + timedelta(weeks=156))
-    rows = texts_of(page.locator("section[aria-labelledby=timeline]"))
-    assert [row[3].split("\n")[0] for row in rows] == [each.text for each in reversed(stored)]
-    noted = next(each for each in stored if each.kind == "annotation")
-    assert ["prompt <i>v7</i>\n" + (noted.id or "")[:8], "ann"] in [row[3:] for row in rows]
-
-
 def test_the_overview_s_week_and_filters_are_in_its_address(opened: Opened, service: Running) -> None:
     page = opened.page
     page.goto(service.url)
@@ -342,13 +251,3 @@ def test_hostile_names_are_text_on_every_page(opened: Opened, service: Running) 
     assert page.get_by_role("heading", level=1).inner_text() == f"tickets/{HOSTILE}"
     page.goto(service.url)
     assert "prompt <i>v7</i>" in (page.locator("main").text_content() or "")
-
-
-def test_the_switches_are_listed_with_who_and_why(opened: Opened, service: Running) -> None:
-    page = opened.page
-    page.goto(f"{service.url}/automation")
-    rows = page.locator("section[aria-labelledby=switches] tbody tr")
-    off = rows.filter(has_text="steady")
-    assert "Automation is off since" in off.inner_text()
-    assert "looked <b>odd</b>" in off.inner_text()
-    assert rows.filter(has_text=HOSTILE).locator("th").inner_text() == HOSTILE

@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from monitor.alerting import compose
-from monitor.alerting.health import issues
-from monitor.alerting.health.watchdog import observed, watch_monitor
+from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.client import SlackSender
 from monitor.alerting.slack.outbox import drain
-from monitor.automation.gate.snapshot import snapshot_of
-from monitor.cli.automation import status_rows
 from monitor.config.load import load_config
 from monitor.context import Sent
 from monitor.core.records import Delivery
@@ -339,27 +336,6 @@ def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(wo
     assert "reply" not in kinds(world)
 
 
-@pytest.mark.parametrize("outcome", ["breach", "ok"])
-def test_a_silence_that_was_over_before_a_window_ends_with_it_also_where_nothing_was_drained_between(
-    world: AlertsWorld, outcome: str
-) -> None:
-    world.evaluate("2026-W02", [BILLING])
-    world.person("silences", "billing", "ana", length=DAY)
-    world.evaluate("2026-W03", [replace(BILLING, outcome=outcome)])
-    assert world.incident("billing").state == ("open" if outcome == "breach" else "resolved")
-    events = world.monitor.store.incident_events(world.incident("billing").id)
-    last = "continued" if outcome == "breach" else "resolved"
-    assert [event.kind for event in events] == ["opened", "silenced", "unsilenced", last]
-
-
-def test_a_silence_does_not_hide_what_becomes_more_severe(told: AlertsWorld, slack: FakeSlack) -> None:
-    told.evaluate("2026-W02", [fine(BILLING), ALSO])
-    told.person("silences", "billing", "ana", length=4 * WEEK)
-    told.evaluate("2026-W03", [BILLING, ALSO])
-    (root,) = living(slack, "ml-monitoring")
-    assert in_thread(slack, root)[0].endswith(MENTION)
-
-
 def test_people_are_called_every_repeat_until_somebody_acknowledges(told: AlertsWorld, slack: FakeSlack) -> None:
     told.evaluate("2026-W02", [BILLING])
     (root,) = living(slack)
@@ -432,19 +408,6 @@ def test_a_segment_that_a_person_turned_shows_in_the_message(world: AlertsWorld)
         assert ("but not for channel = web" in read_edit(world)) is not enable
 
 
-def test_the_end_of_an_enable_shows_in_the_message_of_its_label(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [fine(BILLING)])
-    world.evaluate("2026-W03", [BILLING])
-    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
-    world.clock.now += timedelta(hours=25)
-    for _ in range(3):
-        incident_actions.due_repeats(world.monitor)
-    assert kinds(world) == ["post", "edit", "edit"]
-    assert "Automation is off since Tue 2026-01-20 06:05 UTC: the enable by ana has ended." in read_edit(world)
-    seen = issues.findings(observed(world.monitor.store, world.monitor.config, world.clock.now), world.clock.now)
-    assert "lease_ended" not in [issue.reason.value for issue in seen]  # not in another channel as well
-
-
 def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [fine(BILLING)])
     world.evaluate("2026-W03", [BILLING])
@@ -503,21 +466,6 @@ def test_a_run_that_may_not_act_ends_nothing(world: AlertsWorld, tmp_path: Path)
     world.evaluate("2026-W02", [REFUND])
     world.act_on(world.evaluated(week("2026-W03", UTC_ZONE), [fine(REFUND)]), "not done: backfill")
     assert world.incident("refund").state == "open"
-
-
-def test_a_label_that_no_rule_can_bring_back_says_so_and_how_it_is_turned_on(
-    world: AlertsWorld, tmp_path: Path
-) -> None:
-    back = CONFIG.replace("lease: 9d", "lease: 9d, re_enable: {after: 2}")
-    with_config(world, tmp_path, back)
-    world.evaluate("2026-W02", [fine(BILLING)])
-    world.evaluate("2026-W03", [BILLING])
-    with_config(world, tmp_path, back.replace("{id: automated-overconfidence,", "{id: of-days, schedule: daily,"))
-    world.evaluate("2026-W04", [fine(REFUND)])
-    stored = world.monitor.store.stored_switches()
-    switches = snapshot_of(world.clock.now, stored.switches, stored.automate_at, stored.identity)
-    rows = {row["label"]: row for row in status_rows(world.monitor, switches, "tickets", "billing")}
-    assert rows["billing"]["stays_off"] == "No weekly rule acts on it any more, so it does not come back by itself"
 
 
 def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_path: Path) -> None:

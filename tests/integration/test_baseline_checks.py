@@ -12,7 +12,7 @@ import pytest
 
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.evaluation.baseline_checks import Between, Concern
+from monitor.evaluation.baseline_checks import Between
 from monitor.operations.pin_baseline import Pinned, pin, plan
 from tests.fakes import world as worlds
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, make_world, rows, write_duckdb
@@ -90,7 +90,7 @@ def test_a_model_swap_within_the_weeks_is_named_with_its_week_and_versions(tmp_p
     assert str(halves).endswith(f"within the span, from {WEEKS[SWAP]} on; model version v6 → v7")
 
 
-@pytest.mark.parametrize("at", [0, 3, 5])
+@pytest.mark.parametrize("at", [0, 3])
 def test_one_bad_week_is_named_wherever_it_is(tmp_path: Path, at: int) -> None:
     data, bad = frame(), week(WEEKS[at])
     chosen = (data["label"] == "steady") & data["resolved_at"].between(bad.start, bad.end)
@@ -111,12 +111,6 @@ def test_weeks_after_a_swap_differ_from_the_weeks_before(tmp_path: Path) -> None
     assert "than in the weeks before, from 2026-W30 on; model version v6 → v7" in str(before)
 
 
-def test_what_comes_after_the_weeks_refuses_nothing(tmp_path: Path) -> None:
-    found = pinned(tmp_path, frame(overconfident), 0, 5)
-    assert {c.between for c in found.concerns} == {Between.AFTER}
-    assert [b.label for b in found.baselines] == [*LABELS, None]
-
-
 def test_the_command_pins_and_says_in_one_note_what_comes_after(tmp_path: Path) -> None:
     data = write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
     world: World = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
@@ -128,9 +122,7 @@ def test_the_command_pins_and_says_in_one_note_what_comes_after(tmp_path: Path) 
     assert f"after the span, from {WEEKS[SWAP]} on" in note
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "chosen"), [(0, 5, (0, 5)), (3, 8, (SWAP, 8)), (2, 7, (2, 5)), (4, 7, (SWAP, 7))]
-)
+@pytest.mark.parametrize(("first", "last", "chosen"), [(3, 8, (SWAP, 8)), (2, 7, (2, 5))])
 def test_a_plan_takes_the_longer_part_that_is_one_thing(
     tmp_path: Path, first: int, last: int, chosen: tuple[int, int]
 ) -> None:
@@ -168,18 +160,6 @@ def test_without_a_segment_of_versions_weeks_are_compared_by_their_main_version(
     assert pinned(tmp_path, frame(overconfident, versions=False), 3, 8, config=CONFIG).concerns
 
 
-def test_only_the_label_that_is_asked_for_is_looked_at(tmp_path: Path) -> None:
-    found = pinned(tmp_path, frame(overconfident), 3, 8, label="rare")
-    assert found.concerns == ()
-    assert [b.label for b in found.baselines] == ["rare"]
-
-
-def test_anyway_pins_and_still_says_what_changed(tmp_path: Path) -> None:
-    found = pinned(tmp_path, frame(overconfident), 3, 8, anyway=True)
-    assert found.concerns
-    assert [b.label for b in found.baselines] == [*LABELS, None]
-
-
 def test_rejected_rows_speak_against_a_baseline(tmp_path: Path) -> None:
     data = frame()
     bad = (data["label"] == "steady") & (data["item"].str.startswith(f"{WEEKS[2]}-1"))
@@ -207,19 +187,3 @@ def test_the_command_names_the_change_pins_nothing_and_takes_anyway(tmp_path: Pa
     assert taken.returncode == 0
     assert "warning: tickets/steady" in taken.stderr
     assert "pinned tickets/steady version 1: 3,600 pairs" in taken.stdout
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_weeks_of_one_thing_are_taken_whatever_the_random_numbers(tmp_path: Path, seed: int) -> None:
-    """Twelve comparisons of four subjects a time; the rate is one in a hundred of all that is reported."""
-    rng, parts = np.random.default_rng(seed), []
-    for name in WEEKS[:10]:
-        for label in LABELS:
-            score = rng.beta(0.8, 1.2, 500).round(4)
-            parts.append(pd.DataFrame({
-                "item": [f"{name}-{i}" for i in range(500)], "label": label, "score": score,
-                "actual": (rng.random(500) < score).astype(int), "predicted": (score >= 0.5).astype(int),
-                "resolved_at": week(name).start, "channel": "web", "model_version": "v6",
-            }))  # fmt: skip
-    found: tuple[Concern, ...] = pinned(tmp_path, pd.concat(parts, ignore_index=True), 1, 6).concerns
-    assert found == ()

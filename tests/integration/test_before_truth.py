@@ -15,10 +15,9 @@ from rich.console import Console
 from monitor.alerting.health import watchdog
 from monitor.alerting.health.issues import WatchReason, findings
 from monitor.core.records import Estimate, Reason, Subject, Verdict
-from monitor.core.windows import day, week
+from monitor.core.windows import week
 from monitor.core.wording import plain_words
 from monitor.metrics.names import EXPECTED
-from monitor.metrics.registry import METRICS
 from monitor.operations.collect import collect
 from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
@@ -83,23 +82,6 @@ def test_each_label_has_its_estimates_and_they_say_that_they_are_estimates(run: 
     assert json.dumps(run.document)
 
 
-def test_the_later_truth_lies_within_the_limits(world: World, run: Run) -> None:
-    end = week(WEEK, ZONE).end
-    with world.opened() as monitor:
-        where = f"{RELATION} WHERE resolved_at >= TIMESTAMPTZ '{end}' AND predicted_at < TIMESTAMPTZ '{end}'"
-        settings = {"relation": where, "window_on": "predicted_at", "unresolved": None, "segments": ()}
-        later = monitor.config.sources["tickets"].model_copy(update=settings)
-        truths = monitor.warehouse.read("tickets", later, week(WEEK, ZONE), now=NOW).labels
-    found = [e for e in expected(run) if e.subject.label is not None and e.metric != "expected_ece"]
-    assert found
-    for e in found:
-        rows = truths[e.subject.label or ""].where(e.where)
-        truth = METRICS[e.metric.removeprefix("expected_")].point(rows)
-        assert rows.rows == e.n
-        assert truth is not None
-        assert (e.interval.low or 0.0) - 1e-9 <= truth <= (e.interval.high or 0.0) + 1e-9
-
-
 def test_a_rule_alerts_on_an_estimate_and_says_that_it_is_one(run: Run) -> None:
     by_rule = {(v.rule, v.subject.label): v for v in verdicts(run)}
     breach = by_rule["expected-accuracy", "steady"]
@@ -121,15 +103,6 @@ def test_the_same_window_gives_the_same_estimates_and_verdicts_after_the_truths_
         again = run_window(monitor, week(WEEK, monitor.config.zone), dry_run=True)
     assert expected(again) == expected(run)
     assert [v.id for v in verdicts(again)] == [v.id for v in verdicts(run)]
-
-
-def test_days_have_estimates_too_and_the_time_of_the_baseline_none(world: World) -> None:
-    with world.opened(lambda: NOW) as monitor:
-        daily = run_window(monitor, day("2026-08-20", monitor.config.zone), dry_run=True)
-        early = run_window(monitor, week(WEEKS[2], monitor.config.zone), dry_run=True)
-    assert {e.subject.label for e in expected(daily)} == {"rare", "slipping", "steady", None}
-    assert expected(early) == []
-    assert {v.reason.value for v in verdicts(early)} == {"in_baseline"}
 
 
 def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> None:

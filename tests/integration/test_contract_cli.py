@@ -29,11 +29,6 @@ def calmon(world: World, *words: str, **environment: str) -> Result:
     return CliRunner(env=world.environment | environment).invoke(app, list(words))
 
 
-def actions(world: World, *words: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(calmon(world, "run", *words, "--json").stdout)["actions"]
-    return found
-
-
 def state_of(world: World, label: str) -> str:
     rows = json.loads(calmon(world, "automation", "status", "--json").stdout)
     return str(next(row["state"] for row in rows if row["label"] == label))
@@ -49,19 +44,6 @@ def with_one_bad_week(folder: Path, automation: str) -> World:
         config=CONFIG.replace("initial: on_first_ok", automation),
         warehouse_url=worlds.write_duckdb(folder / "warehouse.duckdb", frame),
     )
-
-
-@pytest.mark.parametrize(("initial", "state"), [("off", "off"), ("on_first_ok", "on")])
-def test_good_windows_bring_back_only_what_was_on_or_may_come_on_by_itself(
-    tmp_path: Path, initial: str, state: str
-) -> None:
-    world = with_one_bad_week(tmp_path, f"initial: {initial}, re_enable: {{after: 2}}")
-    assert [a["state"] for a in actions(world, "weekly", "--week", WEEKS[3]) if a["kind"] == "disable_automation"] == [
-        "turned off"
-    ]
-    for week in WEEKS[4:7]:
-        assert actions(world, "weekly", "--week", week) == []
-    assert state_of(world, "steady") == state
 
 
 def test_parquet_goes_to_a_pipe_as_the_file_itself(tmp_path: Path) -> None:
@@ -155,13 +137,6 @@ def test_labels_without_a_verdict_are_known(tmp_path: Path) -> None:
     assert [f"tickets/{label}: turned on" in every.stdout for label in worlds.LABELS] == [True] * 3
 
 
-def test_the_status_of_a_label_that_is_misspelt_names_the_likely_one(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    calmon(world, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "stop")
-    said = calmon(world, "automation", "status", "--label", "Steady").stdout
-    assert "no source knows the label 'Steady'; did you mean 'steady'?" in said
-
-
 def test_a_label_that_is_misspelt_beside_its_source_is_changed_and_named(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     off = ("automation", "disable", "--source", "tickets", "--reason", "stop", "--label")
@@ -214,15 +189,6 @@ def test_a_damaged_history_is_one_plain_message(tmp_path: Path, words: tuple[str
     assert found.exit_code == 1
     assert isinstance(found.exception, SystemExit)
     assert "does not answer: file is not a database" in re.sub(r"[│\s]+", " ", found.output)
-
-
-def test_explain_does_not_call_undefined_what_a_rule_did_not_measure(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[4], "--json").stdout)
-    verdict = next(v for v in document["verdicts"] if v["reason"] == "no_baseline" and v["label"] == "rare")
-    text = calmon(world, "explain", verdict["id"]).stdout
-    assert f"Are there rows to look at? Yes: {worlds.ROWS} rows." in text
-    assert "undefined" not in text
 
 
 def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) -> None:

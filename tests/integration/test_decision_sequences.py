@@ -122,18 +122,6 @@ def test_a_week_without_automated_rows_is_not_judged_by_the_rows_of_weeks_before
         assert len(found_in) == (last == "bad")
 
 
-def test_a_rule_that_asks_for_many_windows_makes_no_other_rule_pool_more(tmp_path: Path) -> None:
-    alone, beside = tmp_path / "alone", tmp_path / "beside"
-    longer = ACCURATE.replace("accurate", "longer").replace("}", ", for: 6}")
-    found = []
-    for folder, rules in ((alone, [ACCURATE]), (beside, [ACCURATE, longer])):
-        folder.mkdir()
-        found.append(run(world_of(folder, ["good"] * 8, *rules, each=50), 7))
-    judged = [verdict(each, "accurate") for each in found]
-    assert [(v.n, v.windows, v.outcome) for v in judged] == [(300, 2, "not_evaluated")] * 2
-    assert verdict(found[1], "longer").windows == 6
-
-
 def test_estimates_of_items_stay_in_the_history_where_weeks_are_read_again(tmp_path: Path) -> None:
     world = world_of(tmp_path, ["good"] * 5, ACCURATE, each=50)
     for week in range(4):

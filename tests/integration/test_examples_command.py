@@ -75,22 +75,6 @@ def test_a_week_that_was_never_evaluated_is_read_from_the_warehouse_all_the_same
     assert json.loads(found.stdout)["rows"][0]["item"].startswith(WEEKS[3])
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--label", "nope", "--week", WEEK), "tickets has no label 'nope' in 2026-W34"),
-        (("--source", "post"), "alerts.yaml has no source 'post'"),
-        (("--week", WEEK, "--date", "2026-08-19"), "give --week or --date, not both"),
-        (("--score-min", "0.9", "--score-max", "0.1"), "--score-min 0.9 is above --score-max 0.1"),
-    ],
-)
-def test_wrong_words_leave_with_two_and_say_what_to_write(world: World, words: tuple[str, ...], sentence: str) -> None:
-    found = calmon(world, "examples", *words)
-    assert found.exit_code == 2, found.output
-    assert sentence in found.stderr
-    assert found.stdout == ""
-
-
 def test_with_several_sources_the_one_that_had_the_label_is_meant(tmp_path: Path) -> None:
     config = worlds.CONFIG.replace(
         "evaluation:", "  mails:\n    relation: mails\n    score_is: probability_of_label\nevaluation:", 1

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.postgres
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 SCORES = dict.fromkeys(("confidence", "score", "p_0", "p_10"), "DOUBLE PRECISION")
-TYPES = ("BIGINT", "DOUBLE PRECISION", "DECIMAL(6,2)", "TEXT")
+TYPES = (  # of the decision and of the truth
+    ("BIGINT", "DOUBLE PRECISION"), ("DOUBLE PRECISION", "TEXT"), ("DECIMAL(6,2)", "BIGINT"), ("TEXT", "DECIMAL(6,2)"),
+    ("TEXT", "TEXT"),
+)  # fmt: skip
 LONG = {"kind": "multiclass", "score_is": "probability_of_label",
         "columns": {"true_label": "true_label", "predicted_label": "predicted_label"}}  # fmt: skip
 WIDE = {**LONG, "wide": {"score": "p_{label}"}}
@@ -51,8 +54,7 @@ def counted(warehouse: Warehouse, settings: dict[str, Any]) -> dict[str, tuple[i
     }
 
 
-@pytest.mark.parametrize("truth", TYPES)
-@pytest.mark.parametrize("named", TYPES)
+@pytest.mark.parametrize(("named", "truth"), TYPES)
 def test_codes_of_any_type_are_the_same_labels(load: Loader, named: str, truth: str) -> None:
     for shape, settings, expected in (
         ("single", SINGLE, {"0": (2, 2, 2.0), "10": (4, 4, 3.0)}),

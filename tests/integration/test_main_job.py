@@ -129,29 +129,6 @@ def test_an_older_window_never_acts_unless_asked(pinned: World) -> None:
         assert ("slack", "not sent: no token") in {(a.kind, a.state) for a in told.actions}
 
 
-def enable_slipping(monitor: Monitor, *, until: datetime | None = None) -> None:
-    change_switch(monitor, "tickets", "slipping", enable=True, by="ann", reason="looked at it", until=until)
-
-
-def test_an_older_window_that_is_asked_to_act_turns_off(world: World) -> None:
-    with world.opened() as monitor:
-        run_window(monitor, window(monitor, WEEKS[9]))
-    frame = worlds.rows()
-    shifted = frame[frame["item"].str.startswith(WEEKS[10])].copy()
-    shifted["resolved_at"] = shifted["resolved_at"] - pd.Timedelta(weeks=3)  # bad news of an older week come late
-    worlds.write_duckdb(
-        world.folder / "warehouse.duckdb", pd.concat([frame[~frame["item"].str.startswith(WEEKS[7])], shifted])
-    )
-    with world.opened() as monitor:
-        refused = run_window(monitor, window(monitor, WEEKS[7]))
-        assert monitor.store.switch("tickets", "slipping").state == "on"
-        told = run_window(monitor, window(monitor, WEEKS[7]), act="always")
-        assert monitor.store.switch("tickets", "slipping").state == "off"
-    asked = [("slack", "slipping"), ("disable_automation", "slipping")]
-    assert [(a.kind, a.label) for a in refused.actions] == [(a.kind, a.label) for a in told.actions] == asked
-    assert told.actions[1].state == "turned off"
-
-
 def test_the_window_before_is_read_again_only_where_its_rows_have_changed(
     pinned: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,33 +156,6 @@ def test_the_window_before_is_read_again_only_where_its_rows_have_changed(
     assert after is not None
     assert before.digest != after.digest
     assert before.fingerprint != after.fingerprint
-
-
-def test_the_same_window_after_an_operators_enable_says_and_does_the_same(world: World) -> None:
-    now = datetime(2026, 8, 24, 12, tzinfo=UTC)
-    times = [now]
-    with world.opened(clock=lambda: times[0]) as monitor:
-        broken = window(monitor, WEEKS[10])
-        run_window(monitor, window(monitor, WEEKS[9]))
-        run_window(monitor, broken)
-        enable_slipping(monitor)
-        held = run_window(monitor, broken)
-        assert held.actions[1].state == "left on: enabled by ann until 2026-08-25 12:00 UTC"
-        assert monitor.store.switch("tickets", "slipping").state == "on"
-        times[0] = now + timedelta(hours=25)
-        again = run_window(monitor, broken)
-        assert again.actions[1].state == "turned off"
-        assert monitor.store.switch("tickets", "slipping").state == "off"
-
-
-def test_critical_labels_are_turned_off_again_by_the_same_window(tmp_path: Path) -> None:
-    config = worlds.CONFIG.replace("automate_at: 0.8", "automate_at: 0.8\n    labels: {slipping: {critical: true}}")
-    with make_world(tmp_path, config=config).opened() as monitor:
-        run_window(monitor, window(monitor, WEEKS[10]))
-        enable_slipping(monitor)
-        again = run_window(monitor, window(monitor, WEEKS[10]))
-        assert again.actions[1].state == "turned off"
-        assert monitor.store.switch("tickets", "slipping").state == "off"
 
 
 @pytest.mark.parametrize(("gone", "reason"), [("label", "no_rows"), ("column", "relation_error")])
@@ -244,16 +194,6 @@ def test_kept_weeks_are_read_again_where_the_configuration_reads_them_otherwise(
     assert before != automated(world) == automated(make_world(fresh, config=stricter))
 
 
-def test_an_empty_label_is_a_bad_row_and_stops_nothing(tmp_path: Path) -> None:
-    frame = worlds.rows()
-    frame.loc[frame["label"] == "rare", "label"] = ""
-    world = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "other.duckdb", frame))
-    with world.opened() as monitor:
-        document = run_window(monitor, window(monitor, WEEKS[8])).document
-    assert document["quality"] == [{"source": "tickets", "reason": "label_missing", "rows": worlds.ROWS}]
-    assert {e["label"] for e in document["estimates"]} == {"slipping", "steady", None}
-
-
 def test_a_dry_run_says_the_same_and_leaves_nothing_behind(pinned: World) -> None:
     before = table_sizes(pinned)
     dry = calmon(pinned, "run", "weekly", "--week", WEEKS[-1], "--json", "--dry-run")
@@ -261,23 +201,6 @@ def test_a_dry_run_says_the_same_and_leaves_nothing_behind(pinned: World) -> Non
     assert table_sizes(pinned) == before
     real = calmon(pinned, "run", "weekly", "--week", WEEKS[-1], "--json")
     assert json.loads(dry.stdout)["verdicts"] == json.loads(real.stdout)["verdicts"]
-
-
-def test_without_a_baseline_estimates_come_and_increase_rules_say_why_not(world: World) -> None:
-    found = calmon(world, "run", "weekly", "--week", WEEKS[-1], "--json")
-    assert found.returncode == 0, found.stderr
-    document = json.loads(found.stdout)
-    assert len(document["estimates"]) > 0
-    reasons = {(v["rule"], v["outcome"], v["reason"]) for v in document["verdicts"] if v["rule"] == "ece-increase"}
-    assert reasons == {("ece-increase", "not_evaluated", "no_baseline")}
-
-
-def test_a_window_of_the_baseline_is_not_compared_with_itself(pinned: World) -> None:
-    with pinned.opened() as monitor:
-        result = run_window(monitor, window(monitor, BASELINE[1]))
-    verdicts = [v for part in result.evaluated for v in part.verdicts]
-    assert {v.rule for v in verdicts} == {rule.id for rule in monitor.config.rules_for("weekly")}
-    assert {(v.outcome, v.reason.value) for v in verdicts} == {("not_evaluated", "in_baseline")}
 
 
 def test_a_broken_source_is_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -384,25 +307,6 @@ def equal_frequency_bins(scores: np.ndarray, bins: int) -> np.ndarray:
     """The bin in whose (lower, upper] share of the ranks the middle of each distinct score's ranks lies."""
     ranks = pd.Series(scores).rank(method="average").to_numpy() - 0.5
     return np.ceil(np.round(ranks / len(scores) * bins, 9)) - 1
-
-
-@pytest.mark.postgres
-def test_the_history_may_live_in_postgresql_and_says_the_same(
-    world: World, tmp_path: Path, fresh_postgres_url: str
-) -> None:
-    folder = tmp_path / "postgres"
-    folder.mkdir()
-    elsewhere = make_world(folder, warehouse_url=world.warehouse_url, store_url=fresh_postgres_url)
-    documents = []
-    for each in (world, elsewhere):
-        with each.opened() as monitor:
-            pin_baseline(monitor)
-            run_window(monitor, window(monitor, WEEKS[10]))
-            again = run_window(monitor, window(monitor, WEEKS[10]))
-            documents.append({k: v for k, v in again.document.items() if k != "run"})
-            assert len(monitor.store.incidents()) == 2
-    assert documents[0] == documents[1]
-    assert table_sizes(elsewhere)["verdicts"] == table_sizes(world)["verdicts"]
 
 
 def test_features_that_cannot_be_sampled_stop_no_label_from_being_judged(

@@ -8,12 +8,10 @@ from typing import Any
 
 import duckdb
 import pytest
-import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.core import windows
-from monitor.history import tables
 from monitor.report.collect import collect_report
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, pinned_world
 
@@ -47,13 +45,6 @@ def in_warehouse(world: World, statement: str) -> None:
         connection.execute(statement)
 
 
-def in_history(world: World, statement: Any) -> None:
-    engine = sa.create_engine(world.store_url)
-    with engine.begin() as connection:
-        connection.execute(statement)
-    engine.dispose()
-
-
 def calmon(world: World, *words: str) -> Any:
     return CliRunner(env=world.environment | {"COLUMNS": "300"}).invoke(app, list(words))
 
@@ -82,22 +73,6 @@ def test_a_report_shows_no_change_against_it(world: World) -> None:
         week = windows.week(AFTER, monitor.config.zone)
         shown = collect_report(monitor.store, monitor.config, week, monitor.clock())
     assert {each.trend.baseline for each in shown.subjects if each.trend is not None} == {None}
-
-
-def test_check_says_so(world: World) -> None:
-    said = " ".join(calmon(world, "check").stdout.split())
-    assert (
-        f"4 of 4 baselines were pinned under other settings ({OUTCOME}), so nothing is compared with them: "
-        "calmon baseline pin --source tickets" in said
-    )
-    configured(world, CONFIG)
-    assert "other settings" not in calmon(world, "check").stdout
-
-
-def test_no_score_map_is_fitted_on_it(world: World) -> None:
-    found = calmon(world, "recalibrate", "--label", "steady", "--baseline")
-    assert (found.exit_code, found.stdout) == (1, "")
-    assert f"the baseline of tickets/steady was pinned under other settings ({OUTCOME})" in found.stderr
 
 
 def test_no_score_map_is_fitted_on_weeks_that_were_read_under_other_settings(world: World) -> None:
@@ -143,14 +118,6 @@ def test_check_says_that_a_renamed_source_is_a_new_one(pinned: World) -> None:
     configured(pinned, CONFIG.replace("  tickets:", "  mail:"))
     said = " ".join(calmon(pinned, "check").stdout.split())
     assert "source tickets note alerts.yaml has no source of this name any more. Under another name it is a new" in said
-
-
-def test_a_baseline_of_an_older_version_without_settings_is_not_different(pinned: World) -> None:
-    in_history(pinned, sa.update(tables.baselines).values(settings=None))
-    in_history(pinned, sa.update(tables.readings).values(settings=None))
-    found = reasons(configured(pinned, with_source('positive: ["1"]')))
-    assert {outcome for outcome, _, _ in found["ece-increase"]} == {"ok"}
-    assert "other settings" not in calmon(pinned, "check").stdout
 
 
 def test_a_replay_compares_each_week_with_a_baseline_of_its_own_outcome(world: World) -> None:

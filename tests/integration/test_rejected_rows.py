@@ -211,29 +211,6 @@ def test_a_week_that_was_rejected_is_never_pooled_with_the_next(tmp_path: Path) 
     assert not [v for v in overconfidences if v.outcome == "ok"]
 
 
-def test_the_verdicts_are_the_same_twice_and_come_back_once_the_view_is_fixed(tmp_path: Path) -> None:
-    url = write_duckdb(tmp_path / "w.duckdb", percent(frame()))
-    world = make_world(tmp_path, warehouse_url=url)
-    first, second = run(world), run(world)
-    assert [v.id for v in first.evaluated[0].verdicts] == [v.id for v in second.evaluated[0].verdicts]
-    write_duckdb(tmp_path / "w.duckdb", frame())
-    assert {v.outcome for v in run(world).evaluated[0].verdicts} >= {"breach"}
-    with world.opened(lambda: NOW) as monitor:
-        (incident,) = monitor.store.incidents(of_monitor=True)
-    assert incident.state == "resolved"
-
-
-def test_max_rejected_is_a_setting(tmp_path: Path) -> None:
-    rows = frame()
-    rows["actual"] = pd.Series([None if i % 20 == 0 else int(y) for i, y in rows["actual"].items()], dtype=object)
-    url = write_duckdb(tmp_path / "w.duckdb", rows)
-    strict = make_world(tmp_path, warehouse_url=url)
-    assert {v.reason.value for v in run(strict).evaluated[0].verdicts} == {"rejected_rows"}
-    lenient = CONFIG.replace("min_samples: 300}", "min_samples: 300, max_rejected: 0.1}", 1)
-    loose = make_world(tmp_path, config=lenient, warehouse_url=url)
-    assert "rejected_rows" not in {v.reason.value for v in run(loose).evaluated[0].verdicts}
-
-
 def test_rows_without_a_readable_label_stop_all_labels(tmp_path: Path) -> None:
     rows = frame()
     rows["label"] = [None if i % 10 == 0 else label for i, label in rows["label"].items()]

@@ -17,7 +17,7 @@ from monitor.context import ActMode
 from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.windows import day, week
 from monitor.operations.pin_baseline import pin
-from monitor.operations.replay.model import DifferenceCause, Replay
+from monitor.operations.replay.model import Replay
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.run import run_window
@@ -121,21 +121,6 @@ def test_twice_is_the_same_to_the_byte(world: World, words: tuple[str, ...]) -> 
     assert first.exit_code == 0, first.stderr
     assert first.stdout_bytes == second.stdout_bytes
     assert len(first.stdout_bytes) > 1_000
-
-
-def test_an_incident_that_one_file_has_alone_shows_first(world: World) -> None:
-    more = (
-        "  - {id: brier-high, metric: brier, condition: above, threshold: 0.001, severity: warning, actions: [slack]}\n"
-    )
-    incidents = document(world, rules=CONFIG.replace(OVERCONFIDENCE, more + OVERCONFIDENCE))["incidents"]
-    rows = [(each["in"], each["label"]) for each in incidents]
-    apart = [row for row in rows if row[0] != "both"]
-    assert rows[: len(apart)] == apart
-    assert ("proposed", "steady") in apart
-    assert ("both", "slipping") in rows
-    for each in incidents:
-        sides = [side for side in ("present", "proposed") if each[side] is not None]
-        assert sides == (["present", "proposed"] if each["in"] == "both" else [each["in"]])
 
 
 def test_a_textbook_rule_is_tried_on_the_days_that_were_run(world: World) -> None:
@@ -280,16 +265,3 @@ def test_a_baseline_pinned_later_is_not_used_for_the_weeks_that_were_judged_befo
     verdicts, _ = stored(world)
     assert {verdict.baseline_version for verdict in verdicts} == {1}
     assert (found.agreement.compared, found.agreement.differences) == (len(verdicts), ())
-
-
-def test_counts_that_were_read_again_since_are_named_as_the_cause(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    run_all(world, WEEKS[10:11], act="never")
-    with world.opened() as monitor:
-        store, window = monitor.store, week(WEEKS[10], monitor.config.zone)
-        calm = store.load_reading("weekly", week(WEEKS[9], monitor.config.zone).start, "tickets")
-        assert calm is not None
-        store.save_reading(window, calm, monitor.clock())  # as if its truths had come late
-    differences = replayed(world, weeks=2).agreement.differences
-    assert {(each.subject.label, each.given, each.replayed) for each in differences} == {("slipping", "breach", "ok")}
-    assert {each.cause for each in differences} == {DifferenceCause.OTHER_COUNTS}

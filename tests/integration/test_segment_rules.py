@@ -26,7 +26,7 @@ from monitor.context import Monitor
 from monitor.core.records import Verdict
 from monitor.core.windows import week
 from monitor.history.reader import SwitchReader
-from monitor.operations.change_switch import KeyReused, change_switch
+from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.operations.replay.model import LeftOut
 from monitor.operations.replay.plan import plan_of
@@ -274,15 +274,3 @@ def test_two_people_who_turn_off_two_segments_at_once_turn_off_both(tmp_path: Pa
         assert [each.value for each in state.segments] == values
         assert state.version == 1 + len(values)
         assert len(monitor.store.switch_events("tickets", "steady")) == 1 + len(values)
-
-
-def test_a_key_does_a_change_of_a_segment_once(tmp_path: Path) -> None:
-    made = make_world(tmp_path, config=BESIDE)
-    with made.opened(lambda: NOW) as monitor:
-        asked = {"enable": False, "by": "ana", "reason": "x", "key": "k1"}
-        said = [change_switch(monitor, "tickets", "steady", **asked, segment=("channel", "web")) for _ in range(2)]
-        assert said == ["channel = web turned off", "channel = web already turned off"]
-        with pytest.raises(KeyReused):
-            change_switch(monitor, "tickets", "steady", **asked, segment=("channel", "mail"))
-        with pytest.raises(KeyReused):
-            change_switch(monitor, "tickets", "steady", **asked)

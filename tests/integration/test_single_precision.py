@@ -93,16 +93,6 @@ def test_scores_in_percent_and_in_columns_of_labels_are_at_the_limit_too(load: L
         assert found(read(warehouse, config)) == automated(frame), engine
 
 
-def test_waiting_rows_at_the_limit_count_as_automated(load: Loader) -> None:
-    frame = rows().assign(predicted_at=INSIDE, resolved_at=None, actual=None)
-    made = records(frame)
-    config = source(unresolved=SourceConfig.OWN_RELATION)
-    for engine, warehouse in load(made, types=SINGLE).items():
-        waiting = warehouse.unresolved("tickets", config, WEEK).waiting
-        many = {label: int(counts.n[counts.automated].sum()) for label, counts in waiting.items()}
-        assert many == {label: n for label, (n, _) in automated(frame).items()}, engine
-
-
 def test_nan_and_scores_outside_of_the_range_are_rejected_in_single_precision(load: Loader) -> None:
     odd = [float("nan"), 1.5, -0.25, None, float("inf")]
     made = [
@@ -115,17 +105,6 @@ def test_nan_and_scores_outside_of_the_range_are_rejected_in_single_precision(lo
         nan = {"score_missing": 2} if engine == "sqlite" else {"score_missing": 1, "score_not_a_number": 1}
         assert bad == {**nan, "score_out_of_range": 3}, engine
         assert reading.rows == 1, engine
-
-
-def test_parquet_files_in_single_precision_are_read_as_in_double(tmp_path: Path) -> None:
-    frame = rows()
-    path = tmp_path / "tickets.parquet"
-    with duckdb.connect() as connection:
-        connection.register("frame", frame)
-        connection.execute(f"COPY (SELECT * REPLACE (score::FLOAT AS score) FROM frame) TO '{path}'")
-    config = source(relation=str(path))
-    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
-        assert found(read(warehouse, config)) == automated(frame)
 
 
 def parquet(frame: pd.DataFrame, path: Path, score: str, more: str = "") -> None:

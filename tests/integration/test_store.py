@@ -27,8 +27,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
-from sqlalchemy import event as sqlalchemy_event
-from sqlalchemy import select as sa_select
 from sqlalchemy.engine import make_url
 
 from monitor.core import windows
@@ -516,15 +514,6 @@ def test_names_as_long_as_they_may_be_are_kept_in_every_table(store: Store):
     assert found == [label] * 8
 
 
-def test_segments_of_other_scripts_are_shortened_by_bytes_and_two_stay_two(store: Store):
-    long = ("漢" * 200 + "a", "漢" * 200 + "b")
-    made = [replace(estimate(), subject=Subject("tickets", "billing", ("channel", value))) for value in long]
-    store.save_evaluation(week(), ["tickets"], made, [], [], NOW)
-    kept = {e.subject.segment for e in store.estimates(segments=True)}
-    assert len(kept) == 2
-    assert all(segment is not None and segment[1].startswith("漢" * 24 + "…") for segment in kept)
-
-
 def test_an_empty_label_is_refused_since_it_would_be_the_whole_source(store: Store):
     with pytest.raises(ValueError, match="empty label"):
         store.save_reading(week(), StoredReading("tickets", labels={"": counts_from_rows([], [])}), NOW)
@@ -543,31 +532,6 @@ def test_verdicts_estimates_and_shifts_come_back_as_they_were(store: Store):
     assert store.estimates() == [whole, estimate()]
     assert store.shifts("weekly", START, "tickets") == [shift]
     assert store.shifts(source="mail") == []
-
-
-def test_verdicts_come_back_also_several_of_one_rule_that_were_stored_at_once(store: Store):
-    made = [
-        verdict("0a", outcome="breach", actions=("slack", "disable_automation"), detail={"condition": "above"}),
-        verdict("0b"),  # the same subject and rule at the same moment: of another evaluation
-        verdict("0c", subject=Subject("tickets", None), rule="shift", p_value=1e-300, value=0.1 + 0.2, detail={"x": 1}),
-        verdict("0d", week(1), rules_revision="r2", threshold=1 / 3, baseline_version=None),
-    ]
-    store.save_evaluation(week(), ["tickets"], [], made[:3], [], NOW)
-    store.save_evaluation(week(1), ["tickets"], [], made[3:], [], NOW)
-    store.save_evaluation(week(), ["tickets"], [], made[1:3], [], NOW + WEEK)  # 0a is current no more
-
-    def shown() -> list[tuple[Any, ...]]:
-        with store._read() as connection:
-            columns = (tables.verdicts.c.id, tables.verdicts.c.current)
-            return list(connection.execute(sa_select(*columns).order_by(tables.verdicts.c.id)).tuples())
-
-    found = shown()
-    assert found == [("0a", False), ("0b", True), ("0c", True), ("0d", True)]
-    assert {each.id: each for each in store.verdicts(current_only=False)} == {each.id: each for each in made}
-    again = verdict("0e", week(1))
-    store.save_evaluation(week(1), ["tickets"], [], [again], [], NOW)
-    assert store.verdicts(window_start=week(1).start) == [again]
-    assert store.known_labels("tickets") == {None, "billing"}
 
 
 def test_verdicts_of_several_evaluations_of_a_window_are_counted_together(store: Store):
@@ -791,27 +755,6 @@ def test_a_failed_evaluation_leaves_everything_as_it_was(store: Store):
     with pytest.raises(TypeError, match="cannot be stored"):
         store.save_evaluation(week(), ["tickets"], [estimate("new", detail={"x": object()})], [], [], NOW)
     assert store.estimates() == [estimate()]
-
-
-def test_two_thousand_estimates_are_stored_with_a_handful_of_calls_of_the_database(store: Store):
-    many = [
-        estimate(f"label-{i}", metric=metric, where=where)
-        for i in range(80)
-        for metric in ("ece", "mce", "brier", "nll", "roc_auc", "accuracy", "overconfidence", "pr_auc")
-        for where in ("all", "predicted", "automated")
-    ]  # fmt: skip
-    verdicts = [verdict(f"v{i}", subject=Subject("tickets", f"label-{i}")) for i in range(80)]
-    calls: list[str] = []
-    listening = (store._engine, "before_cursor_execute", lambda *seen: calls.append(seen[2]))
-    sqlalchemy_event.listen(*listening)
-    store.save_evaluation(week(), ["tickets"], many, verdicts, [], NOW)
-    store.save_evaluation(week(), ["tickets"], many, verdicts, [], NOW)
-    sqlalchemy_event.remove(*listening)
-    # one more each for the numbers of the window and of the series, two for what does not fit into lines
-    # and each of the two transactions begins with the revision of the tables, on PostgreSQL after their lock
-    locks = 2 * (store._engine.dialect.name == "postgresql")
-    assert len(calls) <= 15 + 12 + locks, calls  # the first time new series get their places, one at a time
-    assert len(store.estimates()) == len(many) == 1920
 
 
 # Baselines

@@ -193,20 +193,6 @@ def test_a_date_that_python_does_not_have_is_left_out_of_the_range(load: Loader,
         assert len(dates) == 118, engine
 
 
-def test_a_relation_with_no_date_that_python_has_is_described(load: Loader) -> None:
-    data, then = rows(), ["UPDATE resolved_tickets SET resolved_at = 'infinity'"]
-    for engine, warehouse in load(data, then=then, engines=["duckdb", "postgresql"]).items():
-        assert described(warehouse).data == "120 rows, 2 labels, no date that can be read", engine
-
-
-def test_the_first_and_last_dates_that_python_has_are_in_the_range(load: Loader) -> None:
-    data = rows()
-    data[0] |= {"resolved_at": datetime(1, 1, 1, tzinfo=UTC)}
-    data[1] |= {"resolved_at": datetime(9999, 12, 31, tzinfo=UTC)}
-    for engine, warehouse in load(data).items():
-        assert " from 0001-01-01 to 9999-12-31, " in described(warehouse).data, engine
-
-
 def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> None:
     numbers = [row | {"predicted": 3.0, "deviation": 1.0, "actual": 2.5} for row in rows()]
     made = [row | {"token_logprobs": "[-0.1]"} for row in rows()]
@@ -215,14 +201,6 @@ def test_sources_of_numbers_and_of_made_scores_are_described(load: Loader) -> No
     for engine, warehouse in load(made).items():
         score = {"from": "token_logprobs", "method": "mean_probability"}
         assert described(warehouse, score=score).doubts == (), engine
-
-
-def test_many_labels_are_shown_by_their_volume(load: Loader) -> None:
-    data = [row | {"label": f"l{place % 30 * (place % 2):02}", "item": f"t{place}"} for place, row in enumerate(rows())]
-    found = described(load(data, engines=["duckdb"])["duckdb"])
-    assert found.window == (
-        "120 rows: l00 60, l01 4, l03 4, l05 4, l07 4, l09 4, l11 4, l13 4, and 8 more labels with 4 rows"
-    )
 
 
 def test_check_prints_what_it_found_and_where_the_history_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

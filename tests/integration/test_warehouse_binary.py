@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,7 +13,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.warehouse.dialects import Arrays, Dialect
+from monitor.warehouse.dialects import Arrays
 from monitor.warehouse.postgresql import BINARY, PostgreSQL
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import Loader
@@ -28,12 +25,6 @@ NOW = datetime(2026, 11, 17, tzinfo=UTC)
 LABELS = ("access", "büro", "☎ phone", "it's")
 LOADED_ALIKE = {"int2", "int4", "int8", "float8", "text", "varchar", "numeric"}
 """Types whose values psycopg gives alike, however they were sent."""
-
-
-class AsText(PostgreSQL):
-    """PostgreSQL, asked for text as every other driver is."""
-
-    arrays = Dialect.arrays
 
 
 def rows(number: int = 240) -> list[dict[str, Any]]:
@@ -73,28 +64,8 @@ def source(**settings: Any) -> SourceConfig:
     return SourceConfig(**{"relation": "resolved_tickets", "score_is": "probability_of_label"} | settings)
 
 
-def plain(value: Any) -> Any:
-    """A record with every array as its type and bytes, so that equal means equal to the bit."""
-    if dataclasses.is_dataclass(value):
-        return [plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
-    if isinstance(value, Mapping):
-        return [(plain(key), plain(each)) for key, each in value.items()]
-    if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, value.tobytes()
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else (type(value), repr(value))
-
-
 def read(warehouse: Warehouse, config: SourceConfig, window: Window = WEEK) -> Reading:
     return warehouse.read("tickets", config, window, now=NOW)
-
-
-@contextmanager
-def as_text(warehouse: Warehouse) -> Iterator[Warehouse]:
-    other = Warehouse(warehouse._url, None, AsText())
-    try:
-        yield other
-    finally:
-        other.close()
 
 
 SOURCES = {
@@ -107,28 +78,6 @@ SOURCES = {
     "odd types": source(relation="odd", segments=["channel"]),
     "a query": source(relation="SELECT item, label, score, actual, resolved_at FROM resolved_tickets"),
 }
-
-
-@pytest.mark.parametrize("of", sorted(SOURCES))
-def test_postgresql_sends_in_binary_what_it_sends_as_text(load_once: Loader, of: str) -> None:
-    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
-    found = read(warehouse, SOURCES[of])
-    assert found.rows > 50
-    with as_text(warehouse) as other:
-        assert plain(found) == plain(read(other, SOURCES[of]))
-
-
-def test_other_questions_have_the_same_answers_in_binary_and_as_text(load_once: Loader) -> None:
-    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
-    config = source(segments=["channel"], unresolved=SourceConfig.OWN_RELATION)
-
-    def answers(asked: Warehouse) -> list[Any]:
-        delays = asked.delays("tickets", config, (BEFORE, WEEK), now=NOW)
-        pairs = asked.label_pairs("tickets", config, WEEK, 3, now=NOW)
-        return [plain(each) for each in (delays, {name: found.tolist() for name, found in pairs.items()})]
-
-    with as_text(warehouse) as other:
-        assert answers(warehouse) == answers(other)
 
 
 def test_only_types_that_are_loaded_alike_are_asked_for_in_binary(
@@ -150,14 +99,3 @@ def test_only_types_that_are_loaded_alike_are_asked_for_in_binary(
     with warehouse._session("") as connection:
         names = sa.text("SELECT typname FROM pg_type WHERE oid = ANY(:oids)").bindparams(oids=sorted(seen))
         assert set(connection.execute(names).scalars()) <= LOADED_ALIKE
-
-
-def test_null_among_numbers_of_postgresql_stays_apart_from_zero(load_once: Loader) -> None:
-    warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
-    with warehouse._session("") as connection:
-        statement = sa.text("SELECT x::float8 AS f, x::int4 AS i, x::text AS t FROM (VALUES (1), (NULL)) AS v(x)")
-        found = warehouse._dialect.arrays(connection, statement)
-    assert found["f"].tolist()[0] == 1.0
-    assert np.isnan(found["f"][1])
-    assert found["i"].tolist() == [1, None]
-    assert found["t"].tolist() == ["1", None]

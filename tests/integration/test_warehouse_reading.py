@@ -189,14 +189,6 @@ def test_a_label_has_the_same_digest_on_every_engine(load: Loader) -> None:
 # --- rows set aside
 
 
-def test_a_score_that_is_not_a_number_is_set_aside(load: Loader) -> None:
-    rows = [row("a"), row("b", score=math.nan), row("c", score=0.2)]
-    readings = read_all(load(rows), source())
-    for engine, reading in readings.items():  # SQLite stores NaN as NULL
-        assert bad(reading) == {"score_missing" if engine == "sqlite" else "score_not_a_number": 1}, engine
-    assert {reading.rows for reading in readings.values()} == {2}
-
-
 def test_text_among_the_numbers_of_sqlite_is_never_read_as_zero(load: Loader) -> None:
     rows = [row("a"), row("b", score="high"), row("c", actual="yes"), row("d", weight="x"), row("e", predicted="no")]
     rows = [{"predicted": 1, "weight": 1.0} | r for r in rows]
@@ -204,13 +196,6 @@ def test_text_among_the_numbers_of_sqlite_is_never_read_as_zero(load: Loader) ->
     reasons = ("score_not_a_number", "outcome_out_of_range", "predicted_invalid", "weight_invalid")
     assert bad(reading) == dict.fromkeys(reasons, 1)
     assert reading.rows == 1
-
-
-def test_outcomes_weights_and_nan_in_them_are_out_of_range(load: Loader) -> None:
-    rows = [row("a", actual=math.nan, weight=1.0), row("b", weight=math.nan), row("c", weight=2.0)]
-    engines = [engine for engine in ENGINES if engine != "sqlite"]
-    for reading in read_all(load(rows, engines=engines), source()).values():
-        assert bad(reading) == {"outcome_out_of_range": 1, "weight_invalid": 1}
 
 
 def test_of_a_repeated_pair_the_latest_truth_counts_and_other_labels_are_no_repeats(load: Loader) -> None:
@@ -289,14 +274,6 @@ def test_of_very_many_labels_those_of_few_rows_count_in_the_whole_only(
         assert str(said.examples[0]["why"]).startswith("2 of 4 labels have fewer than 10 rows in this window")
 
 
-def test_values_of_other_windows_do_not_crowd_a_segment(load: Loader) -> None:
-    later = [row(f"u{index}", message_id=f"m{index}", resolved_at=WEEK.end) for index in range(300)]
-    rows = [row("t1", message_id="m1"), row("t2", message_id=None), *later]
-    for reading in read_all(load(rows), source(segments=("message_id",)), now=WEEK.end).values():
-        assert set(reading.segments) == {("message_id", "m1"), ("message_id", "(none)")}
-        assert reading.quality == ()
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_fingerprint_is_another_one_where_rows_have_changed(engine: str, load: Loader) -> None:
     config = source(segments=("channel",))
@@ -351,14 +328,6 @@ def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader, labels: 
                     assert (reading.labels["label 0"].ws.sum() < 1.5) == bool(duplicates)
 
 
-def test_rows_are_not_grouped_by_label_to_find_that_none_repeats(load: Loader) -> None:
-    (warehouse,) = load([row("t1"), row("t1", "access"), row("t2")], engines=("duckdb",)).values()
-    asked: list[str] = []
-    sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2]))
-    assert warehouse.read("tickets", source(), WEEK, now=NOW).rows == 3
-    assert not [statement for statement in asked if "GROUP BY sound.item, sound.label" in statement]
-
-
 def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None:
     config = source(window_on="predicted_at")
     rows = [row("t1", predicted_at=WEEK.start, resolved_at=WEEK.end + timedelta(days=3))]
@@ -398,30 +367,6 @@ def scans(asked: Sequence[str]) -> list[str]:
     return [each for each in read if not each.startswith("SELECT *") and "undated" not in each]
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"actual": "INTEGER"}, {"weight": "DOUBLE PRECISION"}], ids=["", "whole", "weights"]
-)
-def test_a_reading_is_three_scans_and_one_of_versions_where_no_row_repeats_and_none_is_set_aside(
-    load: Loader, more: Mapping[str, str]
-) -> None:
-    weights = {"weight": 2.0} if "weight" in more else {}
-    actual = 1 if "actual" in more else 1.0
-    rows = [row(f"t{n}", name, actual=actual, model_version="v1", **weights) for n in range(3) for name in "ab"]
-    for engine, warehouse in load(rows, types=dict(more)).items():
-        asked: list[str] = []
-        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        found = warehouse.read("tickets", source(), WEEK, now=NOW)
-        assert (found.rows, found.quality, found.versions) == (6, (), {"v1": 6})
-        assert len(scans(asked)) == 4, (engine, asked)
-
-
-def test_a_pair_that_repeats_thousands_of_times_ends_no_statement(load: Loader) -> None:
-    rows = [row("t1", score=0.0, resolved_at=WEEK.start + timedelta(seconds=n)) for n in range(4_000)]
-    engines = [engine for engine in ENGINES if engine != "snowflake"]  # fakesnow's NUMBER(38, 0) has 64 bits
-    for engine, reading in read_all(load(rows, engines=engines), source()).items():
-        assert (reading.rows, bad(reading)) == (1, {"duplicate": 3_999}), engine
-
-
 def test_sums_have_no_error_of_rounding_however_many_rows_a_score_has(load: Loader) -> None:
     rng = np.random.default_rng(5)
     score, actual = 0.7 + rng.random(3_000) * 1e-6, rng.random(3_000) < 0.7
@@ -437,23 +382,6 @@ def test_sums_have_no_error_of_rounding_however_many_rows_a_score_has(load: Load
             counts = reading.labels["billing"]
             assert counts.cell.tolist() == [7000]
             assert {name: getattr(counts, name)[0] * 2**40 for name in exact} == exact, (engine, kind)
-
-
-def test_a_session_of_postgresql_has_memory_for_the_sums_of_items_unless_its_owner_says_otherwise(
-    load: Loader, fresh_postgres_url: str
-) -> None:
-    import psycopg
-
-    def memory() -> str:
-        with Warehouse.from_url(fresh_postgres_url) as warehouse, warehouse._session("") as connection:
-            return str(connection.exec_driver_sql("SHOW work_mem").scalar_one())
-
-    assert memory() == "64MB"
-    url = sa.make_url(fresh_postgres_url)
-    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE \"{url.database}\" SET work_mem = '8MB'".encode())
-    assert memory() == "8MB"
 
 
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:
@@ -595,22 +523,6 @@ def test_the_whole_source_is_clustered_by_item_where_no_cluster_is_given(load: L
     for reading in read_all(load(rows), source()).values():
         assert reading.whole_design_effect == pytest.approx(4.0, rel=1e-9)
         assert {counts.design_effect for counts in reading.labels.values()} == {1.0}
-
-
-def test_rows_that_share_an_item_or_a_cluster_are_both_dependent(load: Loader) -> None:
-    rng = np.random.default_rng(11)
-    rows = []
-    for item in range(300):  # each label's texts are alike in threes, so that clusters cross the items
-        of_item = rng.random()
-        for number, label in enumerate(("billing", "spam", "refund")):
-            actual = float(np.clip(of_item + (item // 3 * (number + 7) % 11) / 11 - 0.5, 0, 1))
-            rows.append(row(f"i{item}", label, 0.5, actual, cluster=f"{label} {item // 3}"))
-    keys = ("item", "cluster", "both")
-    rows_of = [r | {"both": (r["item"], r["cluster"])} for r in rows]
-    by_item, by_cluster, by_both = (unclipped(rows_of, key) for key in keys)
-    assert min(by_item, by_cluster) > 1.2
-    for engine, reading in read_all(load(rows), source()).items():
-        assert reading.whole_design_effect == pytest.approx(by_item + by_cluster - by_both, rel=1e-9), engine
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -502,7 +502,7 @@ def test_what_does_not_fit_into_memory_is_still_spilled(tmp_path: Path) -> None:
 
 
 def test_sqlite_attaches_nothing_and_loads_no_extension(load: Loader, tmp_path: Path) -> None:
-    warehouse = load([row()])["sqlite"]
+    warehouse = load([row()], engines=("sqlite",))["sqlite"]
     for relation in ("ATTACH 'x.sqlite' AS x", "SELECT * FROM resolved_tickets; ATTACH 'x.sqlite' AS x"):
         assert warehouse.check("tickets", source(relation=relation))
     with pytest.raises(RelationError, match="not authorized"):
@@ -539,7 +539,7 @@ def documented_role(admin_url: str, role: str) -> str:
 
 
 def test_the_documented_role_reads_and_does_nothing_else(load: Loader, request: pytest.FixtureRequest) -> None:
-    admin = load([row("a"), row("b")])["postgresql"]
+    admin = load([row("a"), row("b")], engines=("postgresql",))["postgresql"]
     url = documented_role(admin._url.render_as_string(hide_password=False), "reader_one")
     with Warehouse.from_url(url) as warehouse:
         assert rows_read(warehouse, source()) == 2
@@ -563,10 +563,10 @@ def test_the_documented_role_reads_and_does_nothing_else(load: Loader, request: 
 
 
 def test_what_a_role_may_beyond_select_is_named(load: Loader) -> None:
-    admin = load([row("a")])["postgresql"]
+    admin = load([row("a")], engines=("postgresql",))["postgresql"]
     address = admin._url.render_as_string(hide_password=False)
     assert admin.beyond_select() == ["is a superuser"]
-    assert load([row("a")])["duckdb"].beyond_select() is None
+    assert load([row("a")], engines=("duckdb",))["duckdb"].beyond_select() is None
     url = documented_role(address, "reader_two")
     engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -587,7 +587,7 @@ def test_what_a_role_may_beyond_select_is_named(load: Loader) -> None:
 def test_check_warns_of_a_role_that_may_more_and_says_where_a_better_one_is(load: Loader) -> None:
     from monitor.cli.checks import _check_role
 
-    warehouses = load([row("a")])
+    warehouses = load([row("a")], engines=("duckdb", "postgresql"))
     (finding,) = _check_role(warehouses["postgresql"])
     assert (finding.what, finding.state) == ("warehouse role", "note")
     assert finding.text.startswith("the role is a superuser. ")

@@ -17,8 +17,6 @@ from scipy.special import expit
 from scipy.stats import entropy, gmean
 
 from monitor.config.model import ScoreMethod
-from monitor.core.counts import counts_from_rows
-from monitor.recalibration.compare_constructions import compare
 from monitor.warehouse.ragged import BadArray, ragged
 from monitor.warehouse.score_construction import CONSTRUCTIONS, label_entropy, log_margin, scores, vote_variance
 
@@ -125,20 +123,6 @@ def test_one_label_has_neither_margin_nor_entropy() -> None:
 def test_an_unknown_construction_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(ValueError, match="'median' is no construction; choose one of: sequence_probability"):
         scores("median", [])
-
-
-def test_the_construction_that_is_right_is_found_best_calibrated() -> None:
-    rng = np.random.default_rng(5)
-    truth = rng.uniform(0.3, 0.99, 20_000)
-    tokens = [[math.log(p) / 2, math.log(p) / 2] for p in truth.tolist()]  # the sequence probability is p
-    outcome = rng.random(len(truth)) < truth
-    names = ("geometric_mean_probability", "sequence_probability")
-    found = compare({name: counts_from_rows(scores(name, tokens).score, outcome) for name in names})
-    assert [one.name for one in found] == ["sequence_probability", "geometric_mean_probability"]
-    assert found[0].ece.value == pytest.approx(0, abs=0.01)
-    assert found[1].ece.low is not None
-    assert found[1].ece.low > 0.1
-    assert found[0].roc_auc.value == pytest.approx(found[1].roc_auc.value, abs=1e-3)  # the order is the same
 
 
 def test_the_page_has_a_section_for_every_construction_and_names_every_reason() -> None:
