@@ -62,7 +62,6 @@ OVERCONFIDENCE = "mean score minus accuracy"
 _AT = re.compile(r"(ece|ace|brier|nll|precision)_at_(\d)")
 #: Conditions of rules whose limit is the lowest allowed value.
 FLOORS = frozenset({"below", "decrease"})
-UNCONFIRMED = "above the limit, not confirmed"
 #: Not "automated items": a verdict does not say whether automation was on then.
 _ROWS = {
     "all": "all items",
@@ -519,9 +518,3 @@ def missing_part(verdict: Verdict) -> str:
 def renamed_since(verdict: Verdict) -> str:
     """What was renamed in the source since the baseline was pinned, which is still compared with; "" if nothing."""
     return clean(in_words(changes_from(verdict.detail.get("renamed", ()))), length=SETTINGS_LENGTH)
-
-
-def unconfirmed_words(verdict: Verdict) -> str:
-    """The outcome ``unconfirmed`` in words: on which side of the limit the value is, and that this is not confirmed."""
-    side = "below" if verdict.detail.get("condition") in FLOORS else "above"
-    return f"{side} the limit, not confirmed"

@@ -18,6 +18,7 @@ from monitor.core.records import ActionKind, Reason, RejectedRows, Verdict, Wher
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
 from monitor.core.wording import (
+    FLOORS,
     OVERCONFIDENCE,
     as_judged,
     changed_settings,
@@ -33,7 +34,6 @@ from monitor.core.wording import (
     renamed_since,
     segment_name,
     title,
-    unconfirmed_words,
     waits_for,
     who,
 )
@@ -209,6 +209,12 @@ def _direction(verdict: Verdict) -> str:
     """ "rise" or "fall" for a rule about a change since the baseline, else ""."""
     directions = {"increase": "rise", "decrease": "fall"}
     return "" if verdict.metric in TESTS else directions.get(_condition(verdict), "")
+
+
+def unconfirmed_words(verdict: Verdict) -> str:
+    """The outcome ``unconfirmed`` in words: on which side of the limit the value is, and that this is not confirmed."""
+    side = "below" if _condition(verdict) in FLOORS else "above"
+    return f"{side} the limit, not confirmed"
 
 
 def _is_accumulated(verdict: Verdict) -> bool:

@@ -15,9 +15,11 @@ from rich.text import Text
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import (
     IN_NO_WINDOW,
+    SEVERITY_RANK,
     Action,
     Estimate,
     Interval,
+    Outcome,
     RejectedRows,
     RejectReason,
     Subject,
@@ -29,11 +31,11 @@ from monitor.core.rejection_words import sentence
 from monitor.core.windows import series_of
 from monitor.core.wording import clean, count_of, maturity_words
 from monitor.evaluation.evaluate import Evaluated
-from monitor.evaluation.label_state import LabelState, State, state_of
 from monitor.report import expected, words
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData
 from monitor.report.element import Cell, Element
+from monitor.report.explanation import unconfirmed_words
 from monitor.report.figures.scale import Scale, level_of, scale_of
 from monitor.report.figures.sparkline import sparkline
 from monitor.report.shift_words import shift_sentence
@@ -50,13 +52,13 @@ _STORY = {
     DiagnosisState.CANNOT_TELL: "magenta",
     DiagnosisState.FINE: "green",
 }
-_STATES: Mapping[State, str] = {
-    State.BREACH: "bold red",
-    State.UNCONFIRMED: "yellow",
-    State.NOT_EVALUATED: "magenta",
-    State.OK: "green",
-    State.NO_RULE: "dim",
+_OUTCOMES: Mapping[Outcome, str] = {
+    "breach": "bold red",
+    "unconfirmed": "yellow",
+    "not_evaluated": "magenta",
+    "ok": "green",
 }
+"""The outcomes, worst first, with their styles."""
 _NAME_WIDTH, _RULES_WIDTH = 18, 9
 
 
@@ -64,7 +66,7 @@ _NAME_WIDTH, _RULES_WIDTH = 18, 9
 class HistoryRow:
     """One subject's trend of one metric: its values by window, oldest first, and the newest estimate.
 
-    ``state`` is the state by the rules on this metric in the newest estimate's window, ``limits`` are their levels.
+    ``verdicts`` are those of the rules on this metric in the newest estimate's window, ``limits`` are their levels.
     """
 
     subject: Subject
@@ -73,7 +75,7 @@ class HistoryRow:
     windows: tuple[str, ...]
     values: tuple[float | None, ...]
     last: Estimate
-    state: LabelState
+    verdicts: tuple[Verdict, ...] = ()
     limits: tuple[float, ...] = ()
 
     @property
@@ -254,12 +256,12 @@ def _history_row(
     key: Series, series: Mapping[Window, Estimate], shown: Sequence[Window], verdicts: Sequence[Verdict]
 ) -> HistoryRow:
     newest = max(series)
-    now = [v for v in verdicts if v.window.start == newest.start]
+    now = tuple(v for v in verdicts if v.window.start == newest.start)
     limits = {v.rule: level_of(v) for v in verdicts}  # the newest of each rule
     names = tuple(window.name for window in shown)
     values = tuple(series[window].interval.value if window in series else None for window in shown)
     levels = tuple(level for level in limits.values() if level is not None)
-    return HistoryRow(*key, names, values, series[newest], state_of(now), levels)
+    return HistoryRow(*key, names, values, series[newest], now, levels)
 
 
 def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[RenderableType]:
@@ -273,19 +275,19 @@ def _history_cells(row: HistoryRow, scale: Scale, *, several: bool) -> Sequence[
         words.number(row.change, sign=True),
         words.interval(interval.low, interval.high).replace(" to ", "–"),
         f"{row.last.n:,}",
-        _rules(row.state),
+        _rules(row.verdicts),
     )
 
 
-def _rules(found: LabelState) -> Text:
-    """The worst state by the rules on one metric, with the number of windows where they were pooled."""
-    if found.state is State.NO_RULE:
+def _rules(verdicts: Sequence[Verdict]) -> Text:
+    """The worst outcome of the rules on one metric, with the number of windows where they were pooled."""
+    if not verdicts:
         return Text("no rule")
-    worst = (found.breaches or found.unconfirmed or found.not_evaluated or found.ok)[0]
-    state_words = found.clauses[0].what
-    if found.state is State.NOT_EVALUATED:
-        state_words += f" ({', '.join(dict.fromkeys(words.reason_text(v) for v in found.not_evaluated))})"
-    text = Text(_lines([state_words], _RULES_WIDTH), style=_STATES[found.state])
+    worst = min(verdicts, key=lambda v: (list(_OUTCOMES).index(v.outcome), SEVERITY_RANK[v.severity], v.rule))
+    said = {"breach": f"{worst.severity} breach", "unconfirmed": unconfirmed_words(worst), "ok": "ok"}
+    unjudged = dict.fromkeys(words.reason_text(v) for v in verdicts if v.outcome == "not_evaluated")
+    shown = said.get(worst.outcome, f"not evaluated ({', '.join(unjudged)})")
+    text = Text(_lines([shown], _RULES_WIDTH), style=_OUTCOMES[worst.outcome])
     pooled = words.pooled(worst.windows, worst.window.unit)
     return text.append("\n" + _lines([pooled], _RULES_WIDTH), style="dim") if pooled else text
 

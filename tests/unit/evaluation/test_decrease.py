@@ -14,11 +14,12 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Reason, Subject, Verdict, Window
-from monitor.core.wording import plain_words, unconfirmed_words
+from monitor.core.wording import plain_words
 from monitor.evaluation.comparisons import RuleInput, compare
 from monitor.evaluation.verdicts import decide
 from monitor.inference.change import mover
 from monitor.inference.levels import decrease_detectable, decrease_test, increase_test, interval
+from monitor.report.explanation import unconfirmed_words
 from monitor.report.figures.scale import level_of
 from monitor.report.figures.trend import trend_data
 

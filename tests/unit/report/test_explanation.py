@@ -24,7 +24,7 @@ from monitor.core.rejection_records import Rejection, RejectionCause, Why
 from monitor.evaluation.comparisons import RuleInput, compare, gates
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain
-from monitor.report.explanation import Check, Explanation, document, explain, lines
+from monitor.report.explanation import Check, Explanation, document, explain, lines, unconfirmed_words
 
 CASES = Path(__file__).parents[2] / "cases" / "explain"
 REVISION = "3c0ffee00aa1"
@@ -435,6 +435,14 @@ def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> No
 def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none() -> None:
     text = text_of(judged(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, baseline_version=None)))
     assert "Is the window outside the baseline's own time? Yes: no pinned baseline is used." in text
+
+
+def test_what_is_not_confirmed_is_on_the_side_of_the_limit_where_it_is() -> None:
+    verdict = judged(AUC, level(AUC, value=0.75, p_value=0.2, detail=behind(900, 0.5, 0.4)))
+    assert unconfirmed_words(verdict) == "below the limit, not confirmed"
+    lasting = replace(verdict, metric="accuracy", detail=verdict.detail | {"condition": "accumulated"})
+    assert unconfirmed_words(lasting) == "below the limit, not confirmed"
+    assert unconfirmed_words(replace(lasting, metric="overconfidence")) == "above the limit, not confirmed"
 
 
 # --- the chain is the decision
