@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -13,9 +13,10 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.selective import threshold_for
-from monitor.report.figures.curves import Curve, precision_recall_data, risk_coverage_data, roc_data
+from monitor.metrics.discrimination import precision_recall_curve, roc_curve
+from monitor.metrics.selective import risk_coverage as curve_of_risk
 from monitor.report.figures.png import BLUE, GREY, VERMILION
 from monitor.report.figures.reliability import reliability_data
 
@@ -49,31 +50,47 @@ def reliability(axes: Axes) -> None:
 
 
 def roc(axes: Axes) -> None:
-    """The ROC curve of the example, with the present threshold."""
-    _curve(axes, roc_data(example(), threshold=0.5))
+    """The ROC curve of the example beside the diagonal of a blind classifier, with the present threshold."""
+    curve = roc_curve(example())
+    assert curve is not None
+    _curve(axes, (curve.fpr, curve.tpr), ([0, 1], [0, 1]), "blind", (curve.threshold, 0.5))
+    axes.set(xlabel="false-positive rate", ylabel="true-positive rate", title="ROC")
 
 
 def precision_recall(axes: Axes) -> None:
-    """The precision-recall curve of the example."""
-    _curve(axes, precision_recall_data(example(), threshold=0.5))
+    """The precision-recall curve of the example beside the prevalence, the precision of a blind classifier."""
+    curve = precision_recall_curve(example())
+    assert curve is not None
+    level = [curve.prevalence] * 2
+    _curve(axes, (curve.recall, curve.precision), ([0, 1], level), "blind", (curve.threshold, 0.5))
+    axes.set(xlabel="recall", ylabel="precision", title="precision-recall")
 
 
 def risk_coverage(axes: Axes) -> None:
-    """The risk-coverage curve of the example, with the threshold that meets an accuracy of .8."""
-    found = threshold_for(example(), 0.8)
-    _curve(axes, risk_coverage_data(example(), threshold=found.threshold))
+    """The risk-coverage curve of the example beside the oracle, which ranks every wrong row last.
+
+    The marked threshold meets an accuracy of .8.
+    """
+    curve, chosen = curve_of_risk(example()), threshold_for(example(), 0.8).threshold
+    assert curve is not None
+    assert chosen is not None
+    overall = float(curve.risk[-1])
+    coverage = np.linspace(1 - overall, 1, 33)  # the oracle bends at coverage 1 - risk
+    oracle = [0.0, *coverage], [0.0, *(1 - (1 - overall) / coverage)]
+    _curve(axes, (curve.coverage, curve.risk), oracle, "oracle", (curve.threshold, chosen))
+    axes.set(xlabel="share that acts alone", ylabel="share of it that is wrong", title="risk-coverage")
 
 
-def _curve(axes: Axes, curve: Curve | None) -> None:
-    if curve is None:
-        raise ValueError("the example has no such curve")
-    axes.plot(*zip(*curve.reference, strict=True), color=GREY, linestyle="--", linewidth=1, label=curve.reference_name)
-    axes.plot([p.x for p in curve.points], [p.y for p in curve.points], color=BLUE, label="curve")
-    if curve.chosen is not None:
-        axes.plot(
-            [curve.chosen.x], [curve.chosen.y], "D", color=VERMILION, label=f"score ≥ {curve.chosen.threshold:.2f}"
-        )
-    axes.set(xlabel=curve.x_title, ylabel=curve.y_title, title=curve.name)
+def _curve(
+    axes: Axes, curve: tuple[Floats, Floats], reference: tuple[Sequence[float], Sequence[float]], name: str,
+    decision: tuple[Floats, float],
+) -> None:  # fmt: skip
+    """A curve, what to compare it with, and the decision "score >= threshold" on it."""
+    axes.plot(*reference, color=GREY, linestyle="--", linewidth=1, label=name)
+    axes.plot(*curve, color=BLUE, label="curve")
+    thresholds, threshold = decision
+    at = np.flatnonzero(thresholds >= threshold)[-1]
+    axes.plot(curve[0][at], curve[1][at], "D", color=VERMILION, label=f"score ≥ {thresholds[at]:.2f}")
     axes.legend(frameon=False, fontsize=8)
 
 

@@ -12,7 +12,6 @@ from monitor.core.records import Estimate
 from monitor.metrics.class_tables import ClassTables
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
-from monitor.report.figures.curves import Curve
 from monitor.report.run_document import estimate_row, label_row, maturity_row, quality_row, verdict_row
 from monitor.story.window import counts_words
 
@@ -74,7 +73,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
     return {
         "automate_at": detail.automate_at,
         "threshold": point and asdict(point) | {"to_people": point.to_people},
-        "risk_coverage": _curve(detail.risk_coverage),
+        "risk_coverage": detail.risk_coverage and asdict(detail.risk_coverage),
         "scores": asdict(detail.boxes),
         "recalibration": methods,
         "top_k": {str(k): [asdict(point) for point in one.points] for k, one in detail.ranks.items()},
@@ -97,10 +96,3 @@ def classes_document(tables: ClassTables) -> dict[str, Any]:
         "classes": [asdict(one) for one in tables.classes],
         "certainty": [asdict(one) for one in tables.certainty],
     }
-
-
-def _curve(curve: Curve | None) -> dict[str, Any] | None:
-    if curve is None:
-        return None
-    points, chosen = [asdict(point) for point in curve.points], curve.chosen and asdict(curve.chosen)
-    return {"x": curve.x_title, "y": curve.y_title, "area": curve.area, "chosen": chosen, "points": points}

@@ -234,11 +234,13 @@ def risk_coverage(detail: Detail) -> Element:
     curve = detail.risk_coverage
     if curve is None:
         return Element("", (), ())
-    at = {next((p for p in curve.points if p.x >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
+    at = {next((p for p in curve.points if p.coverage >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
     rows = []
-    for point in sorted(at if curve.chosen is None else at | {curve.chosen}, key=lambda point: point.x):
+    for point in sorted(at if curve.chosen is None else at | {curve.chosen}, key=lambda point: point.coverage):
         least = "–" if point.threshold is None else f"{point.threshold:.4f}"
-        rows.append((least, words.share(point.x), words.share(point.y), "chosen" if point == curve.chosen else ""))
+        rows.append(
+            (least, words.share(point.coverage), words.share(point.risk), "chosen" if point == curve.chosen else "")
+        )
     head = ("from score", "acts alone", "of it wrong", "")
     note = "Rows from the highest score down."
     note += "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."

@@ -1,9 +1,6 @@
-"""The data and the drawings of ROC, precision-recall and risk-coverage curves, and the matrices by label."""
+"""The risk-coverage curve of a report, and the matrices by label."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,16 +8,9 @@ import pytest
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_ece, gap_matrix
 from monitor.metrics.cost import Costs
-from monitor.metrics.discrimination import factor_correlations, point_biserial, pr_auc, roc_auc
+from monitor.metrics.discrimination import factor_correlations, point_biserial
 from monitor.metrics.selective import aurc
-from monitor.report.figures.curves import Curve, curve_svg, precision_recall_data, risk_coverage_data, roc_data
-
-Data = Callable[..., Curve | None]
-CURVES: dict[str, tuple[Data, Callable[[Counts], float | None]]] = {
-    "roc": (roc_data, roc_auc),
-    "precision-recall": (precision_recall_data, pr_auc),
-    "risk-coverage": (risk_coverage_data, aurc),
-}
+from monitor.report.figures.curves import risk_coverage_data
 
 
 def many(n: int = 5000) -> Counts:
@@ -29,53 +19,31 @@ def many(n: int = 5000) -> Counts:
     return counts_from_rows(score, rng.random(n) < score)
 
 
-@pytest.mark.parametrize("name", CURVES)
-def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points(name: str) -> None:
-    data, metric = CURVES[name]
-    thin, full = data(many()), data(many(), points=10_000)
+def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points() -> None:
+    thin, full = risk_coverage_data(many()), risk_coverage_data(many(), points=10_000)
     assert thin is not None
     assert full is not None
     assert len(thin.points) <= 200 < len(full.points)
     assert (thin.points[0], thin.points[-1]) == (full.points[0], full.points[-1])
     assert set(thin.points) <= set(full.points)
-    drawn, whole = (np.trapezoid([p.y for p in c.points], [p.x for p in c.points]) for c in (thin, full))
+    drawn, whole = (np.trapezoid([p.risk for p in c.points], [p.coverage for p in c.points]) for c in (thin, full))
     assert drawn == pytest.approx(whole, abs=0.002)
-    assert thin.area == metric(many())
+    assert thin.area == aurc(many())
 
 
-@pytest.mark.parametrize("name", CURVES)
-def test_a_drawn_curve_has_its_points_its_reference_and_its_threshold(name: str) -> None:
-    data, _ = CURVES[name]
-    for counts, threshold in ((many(), 0.8), (counts_from_rows([0.9, 0.6, 0.2], [1, 0, 1]), None)):
-        curve = data(counts, threshold=threshold)
-        assert curve is not None
-        drawn = curve_svg(curve, "a curve")
-        (line,) = re.findall(r'class="value" d="([^"]*)"', drawn)
-        assert line.count("L") == len(curve.points) - 1
-        assert drawn.count('class="base"') == 1
-        chosen = [] if curve.chosen is None else [f"{curve.chosen.threshold:.4f}"]
-        assert re.findall("<title>score ≥ ([0-9.]+):", drawn) == chosen
-        assert bool(chosen) == (threshold is not None)
-
-
-@pytest.mark.parametrize("name", CURVES)
-def test_without_rows_there_is_no_curve(name: str) -> None:
-    assert CURVES[name][0](counts_from_rows([], [])) is None
+def test_without_rows_there_is_no_curve() -> None:
+    assert risk_coverage_data(counts_from_rows([], [])) is None
 
 
 def test_the_marked_threshold_is_the_decision_in_force() -> None:
     counts = counts_from_rows([0.9, 0.7, 0.7, 0.4], [1, 1, 0, 0])
-    curve = roc_data(counts, threshold=0.5)
+    curve = risk_coverage_data(counts, threshold=0.5)
     assert curve is not None
     assert curve.chosen is not None
-    assert (curve.chosen.threshold, curve.chosen.x, curve.chosen.y) == (0.7, 0.5, 1.0)
-
-
-def test_the_oracle_s_curve_is_flat_until_only_wrong_ones_are_left_and_ends_at_the_risk() -> None:
-    curve = risk_coverage_data(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 1]))
-    assert curve is not None
-    assert curve.reference[:2] == ((0.0, 0.0), (0.75, 0.0))
-    assert curve.reference[-1] == pytest.approx((1.0, 0.25))
+    assert (curve.chosen.threshold, curve.chosen.coverage, curve.chosen.risk) == (0.7, 1.0, pytest.approx(1 / 3))
+    unmarked = risk_coverage_data(counts)
+    assert unmarked is not None
+    assert unmarked.chosen is None
 
 
 def test_a_matrix_of_gaps_has_a_row_a_label_and_nothing_where_no_row_is() -> None:
