@@ -102,7 +102,7 @@ check-style: $(VENV)/.installed
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 	$(BIN)/hadolint deployments/Dockerfile
 
-# OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into docs/statistics.md
+# OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into benchmarks/results/statistics.md
 simulate: install ## the statistical study: coverage, false alarms, power (more than an hour; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.accumulated $(filter --quick --write-docs,$(OPTIONS))
@@ -112,7 +112,7 @@ simulate: install ## the statistical study: coverage, false alarms, power (more 
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.newest $(filter --quick --write-docs,$(OPTIONS))
 
-# OPTIONS="--quick": a look in a minute; "--write-docs": into docs/scale.md and docs/gate.md.
+# OPTIONS="--quick": a look in a minute; "--write-docs": into benchmarks/results/.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'
 bench: install ## speed against peers, runs, replays, the gate, in one run (minutes; OPTIONS=--quick)
 	$(BIN)/python -m benchmarks.bench $(OPTIONS)

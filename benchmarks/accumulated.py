@@ -47,7 +47,7 @@ CELLS = (
 QUIET = ((20, 0.0), (100, 0.0), (300, 0.0), (20, MARGIN), (100, MARGIN), (300, MARGIN))
 """(automated rows a week, overconfidence): calibrated labels, and labels exactly at the allowed overconfidence."""
 ALPHAS = (0.05, 0.01)
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 Floats = npt.NDArray[np.float64]
 First = int | None
@@ -203,7 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accumulated", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--runs", type=int, default=200, help="runs a line (default 200)")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
+    )
     given = parser.parse_args(arguments)
     if given.runs < 1 or (given.quick and given.write_docs):
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")

@@ -33,7 +33,7 @@ LEVEL = CONFIG.evaluation.false_discovery_rate / (LABELS * CONFIG.decision_rules
 LAST = week("2027-W52", CONFIG.zone)
 WINDOWS = [*reversed(before(LAST, 103, CONFIG.zone)), LAST]
 SUBJECT = Subject("mail", "label")
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 Rates = Callable[[int], float]
 """The hit rate of the automated rows in a week, counted from 1 where the fault begins; 0 and less: the weeks before."""
 
@@ -201,7 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.acting", description=str(__doc__).split("\n")[0])
     parser.add_argument("--runs", type=int, default=100, help="runs a line (default 100)")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
+    )
     given = parser.parse_args(arguments)
     if given.runs < 1:
         parser.error("--runs must be at least 1")

@@ -21,7 +21,7 @@ from benchmarks.size import QUICK, Size
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh, timed
 
-DOCS = ROOT / "docs" / "scale.md"
+DOCS = ROOT / "benchmarks" / "results" / "scale.md"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb")
 PARTS = {
     "intervals beside peers": race.tables,
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small data: does it run, not how fast it is")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/scale.md and docs/gate.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into benchmarks/results/")
     given = parser.parse_args(arguments)
     if given.quick and given.write_docs:
         parser.error("--quick is a look only: its tables do not belong into the docs")

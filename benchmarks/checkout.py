@@ -1,4 +1,4 @@
-"""The paths of the docs, and the commit of a checkout."""
+"""Where tables of measurements are kept, and the commit of a checkout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 
 def commit_of(root: Path) -> str:

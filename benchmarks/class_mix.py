@@ -29,7 +29,7 @@ SHAPE = (0.6, 1.4)
 SHARES = (0.15, 0.2, 0.38, 0.45)
 ROWS = (1_000, 3_000, 10_000)
 BASELINE_ROWS = 40_000
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 Floats = npt.NDArray[np.float64]
 FAULTS: dict[str, Callable[[Floats], Floats]] = {
@@ -100,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.class_mix", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--runs", type=int, default=100, help="runs a cell (default 100)")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
+    )
     given = parser.parse_args(arguments)
     if given.runs < 1 or (given.quick and given.write_docs):
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")

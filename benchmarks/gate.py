@@ -25,7 +25,7 @@ from monitor.automation.gate.sources import StoreSource
 from monitor.core.records import SwitchState
 from monitor.history.store import Store
 
-DOCS = ROOT / "docs" / "gate.md"
+DOCS = ROOT / "benchmarks" / "results" / "gate.md"
 LABELS = 200
 WANTED = 200_000
 Item = tuple[str, str, float]
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gate", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few questions: does it run, not how fast it is")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/gate.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/gate.md")
     given = parser.parse_args(arguments)
     if given.quick and given.write_docs:
         parser.error("--quick is a look only: its table does not belong into the docs")

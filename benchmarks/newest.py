@@ -27,7 +27,7 @@ BASELINE_ROWS = 10_000
 AT_MOST = (1e-2, 1e-3, 1e-4, 2.5e-5)
 DRAWN = 10
 """Windows of each label for one draw of its baseline."""
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 
 @cache
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.newest", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
     if given.quick and given.write_docs:
         parser.error("--write-docs takes the whole benchmark, not --quick")

@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tell", action="store_true", help="what was told of each world")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
     if given.tell:
         for kind, seed in ((kind, seed) for kind in given.only for seed in range(given.seeds)):

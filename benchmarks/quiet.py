@@ -673,7 +673,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
     if given.years < 1 or (given.quick and given.write_docs):
         parser.error("--years must be at least 1, and --write-docs takes the whole study, not --quick")

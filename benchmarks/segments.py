@@ -42,7 +42,7 @@ LASTING = Rule(
     min_samples=30,
 )  # fmt: skip
 IN_SEGMENTS = LASTING.model_copy(update={"id": "lasting-segments", "scope": "segments", "segments": ("all",)})
-DOCS = ROOT / "docs" / "statistics.md"
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -254,7 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.segments", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--runs", type=int, default=100, help="runs a line (default 100)")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
+    )
     given = parser.parse_args(arguments)
     if given.runs < 1 or (given.quick and given.write_docs):
         parser.error("--runs must be at least 1, and --write-docs takes the whole benchmark, not --quick")

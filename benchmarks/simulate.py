@@ -82,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/statistics.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
+    )
     given = parser.parse_args(arguments)
     parts = [part for part in given.only.split(",") if part] or list(PARTS)
     if set(parts) - set(PARTS):

@@ -33,7 +33,7 @@ from benchmarks.postgres import postgres_url
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import ONE_THREAD, fresh, number
 
-DOCS = ROOT / "docs" / "scale.md"
+DOCS = ROOT / "benchmarks" / "results" / "scale.md"
 ROWS = {
     "duckdb": (1_000_000, 10_000_000, 100_000_000),
     "postgresql": (400_000, 2_000_000, 20_000_000),
@@ -297,7 +297,7 @@ def table_of(found: Sequence[Whole], rounds: int) -> Table:
 
 
 def written(engine: str, found: Sequence[Whole], rounds: int) -> None:
-    """Put an engine's table into docs/scale.md, between its markers."""
+    """Put an engine's table into benchmarks/results/scale.md, between its markers."""
     day = datetime.now(UTC).date().isoformat()
     more = "" if rounds == ROUNDS else f"--rounds {rounds} "
     command = f"python -m benchmarks.whole_run --engines {engine} {more}--write-docs"
@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["duckdb"])
     parser.add_argument("--rows", nargs="+", type=int, help="Of each table. Default: three sizes.")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="Scans and runs in turns, whose medians count.")
-    parser.add_argument("--write-docs", action="store_true", help="Put it into docs/scale.md.")
+    parser.add_argument("--write-docs", action="store_true", help="Put it into benchmarks/results/scale.md.")
     options = parser.parse_args()
     for engine in options.engines:
         found = []

@@ -240,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--years", type=int, default=10, help="years a line (default 10)")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows a label-week (default {ROWS})")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/statistics.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
     if min(given.years, given.rows) < 1 or (given.quick and given.write_docs):
         parser.error("--years and --rows must be at least 1, and --write-docs takes the whole benchmark, not --quick")

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import typer.rich_utils  # here, not below: it keeps for good how wide the terminal is when it is imported
-from typer.testing import CliRunner
 
 from monitor.cli import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands
 
-Made from the commands' own `--help` by `python -m tests.write_commands`; a test fails when it is out of date.
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only with `--exit-code`).
+Made from the commands' own help by `python -m tests.write_commands`; a test fails when it is out of date. `--help`
+shows types and examples too. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only with `--exit-code`).
 """
+COMMANDS: Any = typer.main.get_command(app)
 
 
 def commands() -> list[tuple[str, ...]]:
@@ -25,28 +24,52 @@ def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = [()]
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
-        for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        for name in command.list_commands(None) if is_group(command) else ():
             found.append((*words, name))
             walk(command.get_command(None, name), (*words, name))
 
-    walk(typer.main.get_command(app), ())
+    walk(COMMANDS, ())
     return found
 
 
-def help_of(words: tuple[str, ...]) -> str:
-    """The help of one command, as a terminal 100 columns wide without colours shows it."""
-    runner = CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"})
-    text = runner.invoke(app, [*words, "--help"], prog_name="calmon", terminal_width=100).output
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    return "\n".join(line.rstrip() for line in plain.splitlines()).strip()
+def is_group(command: Any) -> bool:
+    return hasattr(command, "list_commands")
+
+
+def command_of(words: tuple[str, ...]) -> Any:
+    command = COMMANDS
+    for word in words:
+        command = command.get_command(None, word)
+    return command
 
 
 def page() -> str:
-    return HEAD + "".join(section(words) for words in commands())
+    return HEAD + "".join(section(words) for words in commands() if not is_group(command_of(words)))
 
 
 def section(words: tuple[str, ...]) -> str:
-    return f"\n## calmon {' '.join(words)}".rstrip() + f"\n\n```text\n{help_of(words)}\n```\n"
+    """The heading of a command, what it does, and a line for each of its arguments and options."""
+    command = command_of(words)
+    parameters = [line for each in command.params if (line := parameter(each))]
+    said = "\n".join(joined(part) for part in str(command.help).split("\n\n"))
+    return (
+        f"\n## calmon {' '.join(words)}\n\n{said}\n"
+        + "".join(f"\n- {line}" for line in parameters)
+        + "\n" * bool(parameters)
+    )
+
+
+def parameter(each: Any) -> str:
+    """An argument or option in one line; "" for what every command has."""
+    if "--help" in each.opts:
+        return ""
+    names = ", ".join(f"`{name}`" for name in (*each.opts, *each.secondary_opts))
+    default = "" if each.default in (None, False, ()) or callable(each.default) else f" [{each.default}]"
+    return joined(f"{names}{' (required)' if each.required else ''}: {each.help or ''}{default}")
+
+
+def joined(text: str) -> str:
+    return " ".join(re.sub(r"[\b]", "", text).split())
 
 
 if __name__ == "__main__":

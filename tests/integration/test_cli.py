@@ -46,7 +46,8 @@ def test_the_commands_page_says_what_the_help_says() -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help_and_every_leaf_an_example(words: tuple[str, ...]) -> None:
-    text = write_commands.help_of(words)
+    terminal = CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+    text = terminal.invoke(app, [*words, "--help"], prog_name="calmon").output
     assert "Usage: calmon" in text
     if "COMMAND [ARGS]" not in text:
         assert "Example" in text

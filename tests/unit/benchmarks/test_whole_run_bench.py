@@ -29,7 +29,7 @@ def test_of_several_rounds_the_median_counts_with_the_highest_peak() -> None:
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINES))
-def test_what_the_page_says_of_whole_runs_follows_from_its_figures(engine: str) -> None:
+def test_what_the_table_says_of_whole_runs_follows_from_its_figures(engine: str) -> None:
     (block,) = re.findall(f"<!-- whole-{engine}:begin -->\n(.*?)<!-- whole-{engine}:end -->", DOCS.read_text(), re.S)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "---:" not in line]
     found = [row for row in rows if row[0] == engine]
