@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 #: A page of the site -> its file in the root of the project.
 OF_THE_ROOT = {"index.md": "README.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
-FOR_OTHERS = "Explanations"
+FOR_OTHERS = "Method"
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(`{3,}|~{3,})")
 ITEM = re.compile(r"^(?:[-*]|\d+\.) ")

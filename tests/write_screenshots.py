@@ -9,7 +9,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
@@ -21,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 COLOURS = 256
 """A page has few: a picture with a palette takes a third of the bytes."""
-PHONE = (390, 844)
 
 
 @dataclass(frozen=True)
@@ -31,28 +29,21 @@ class Screenshot:
     name: str
     address: str
     size: tuple[int, int] = (1280, 960)
-    scheme: Literal["light", "dark"] = "light"
     at: str | None = None
 
 
 SCREENSHOTS = (
     Screenshot("overview-light", ""),
-    Screenshot("overview-dark", "", scheme="dark"),
-    Screenshot("overview-phone", "", PHONE),
     Screenshot("label-light", "label/tickets/billing"),
-    Screenshot("label-dark", "label/tickets/billing", scheme="dark"),
-    Screenshot("label-phone", "label/tickets/billing", PHONE),
     Screenshot("automation-light", "automation", (1280, 900), at="#work"),
-    Screenshot("automation-dark", "automation", (1280, 900), "dark", "#work"),
     Screenshot("compare-light", "compare?a=version:2.0&b=version:2.2&label=billing"),
-    Screenshot("monitor-phone", "monitor", PHONE),
 )
 
 
 def taken(browser: Browser, base: str, wanted: Screenshot, to: Path) -> None:
-    """Open the page in the wanted colours and size, and write its picture."""
+    """Open the page in the wanted size, and write its picture."""
     width, height = wanted.size
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=wanted.scheme)
+    page = browser.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(PATIENCE_MS)
     page.goto(f"{base}/{wanted.address}", wait_until="networkidle")
     if wanted.at is not None:

@@ -10,21 +10,20 @@ _HERE = Path(__file__).parents[1]
 _PLACES = (_HERE / "docs", _HERE.parent / "docs")
 
 
-OTHERS = "Explanations"
-#: Heading -> its documents in order, as on the site (mkdocs.yml); documents of no group are among the explanations.
+OTHERS = "Method"
+#: Heading -> its documents in order, as on the site (mkdocs.yml); documents of no group are of the method.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Tutorial": ("tutorial",),
-    "How-to": (
-        "own-data", "shapes", "engines", "warehouse-roles", "operations", "watching", "alerts", "gate", "http",
-        "examples", "replay", "recalibration", "confidence",
-    ),
-    "Reference": ("reference", "commands", "configuration", "problems", "metrics", "bad-rows", "glossary"),
+    "Start": ("tutorial", "own-data", "shapes", "demo"),
+    "Run": ("operations", "watching", "http", "engines", "warehouse-roles", "scale"),
+    "Decide": ("switch", "gate", "replay", "recalibration", "confidence"),
     "Rules": (),
-    OTHERS: (),
-    "Runbooks": (),
-    "Development": ("architecture", "first-change"),
-}  # fmt: skip
-FOLDERS = {"rules": "Rules", "runbook": "Runbooks"}
+    "Read": ("alerts", "dashboard", "diagnosis", "report", "explain", "examples", "annotations", "history"),
+    "Reference": ("reference", "commands", "configuration", "problems", "metrics", "bad-rows", "glossary"),
+    OTHERS: ("statistics",),
+    "Runbook": (),
+    "Development": ("architecture",),
+}
+FOLDERS = {"rules": "Rules", "runbook": "Runbook"}
 
 
 @cache

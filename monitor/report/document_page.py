@@ -58,10 +58,10 @@ def index_html(titles: Mapping[str, str], search: str = "") -> str:
 
 
 def groups_of(names: Iterable[str]) -> dict[str, list[str]]:
-    """The names by the heading of their group, in the order of :data:`documents.GROUPS`; the others are explanations.
+    """The names by the heading of their group, in the order of :data:`documents.GROUPS`; the others are of the method.
 
-    >>> groups_of(["metrics", "tutorial", "runbook/b", "scale"])
-    {'Tutorial': ['tutorial'], 'Reference': ['metrics'], 'Explanations': ['scale'], 'Runbooks': ['runbook/b']}
+    >>> groups_of(["metrics", "tutorial", "runbook/b", "shift"])
+    {'Start': ['tutorial'], 'Reference': ['metrics'], 'Method': ['shift'], 'Runbook': ['runbook/b']}
     """
     listed = {name: heading for heading, members in documents.GROUPS.items() for name in members}
     order = [name for members in documents.GROUPS.values() for name in members]

@@ -39,7 +39,6 @@ NOT_RUN = {
     "export ": "sets a variable of the reader's shell",
     "set -a": "sets variables of the reader's shell",
     "sh deployments/secrets.sh": "run by test_deployments.py",
-    "CALMON_TEST_WRITE_CASES=1 ": "writes the golden files of the tests",
     ".venv/bin/python -m tests.": "a server that does not end; the tests of Slack use it",
     "pip install 'calibration-monitor[dask]'": "needs a registry: make test-engines installs the extra",
     "dask ": "servers of a cluster, which do not end: tests/engines/test_cluster.py starts them",

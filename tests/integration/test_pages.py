@@ -255,7 +255,7 @@ def test_the_baseline_of_a_source_has_the_automated_rows_of_the_present_automate
 def test_documents_are_grouped_and_found_by_their_titles(asked: ServiceClient) -> None:
     page = asked.get("/docs/").text
     headings = re.findall(r"<h2>([^<]+)</h2>", page)
-    assert headings == ["Tutorial", "How-to", "Reference", "Rules", "Explanations", "Runbooks", "Development"]
+    assert headings == ["Start", "Run", "Decide", "Rules", "Read", "Reference", "Method", "Runbook", "Development"]
     found = asked.get("/docs/?q=GATE").text
     assert 'href="gate"' in found
     assert 'href="tutorial"' not in found
