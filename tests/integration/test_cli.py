@@ -495,24 +495,6 @@ def test_commands_that_only_read_the_history_leave_no_file_behind(
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_a_warehouse_of_a_kind_that_is_not_known_makes_no_history(fresh: World) -> None:
-    found = calmon(fresh, "run", "weekly", "--week", WEEKS[8], CALMON_WAREHOUSE_URL="mysql://host/database")
-    assert found.exit_code == 2
-    assert "cannot be of kind 'mysql'" in found.stderr
-    assert not (fresh.folder / "history.sqlite").exists()
-
-
-def test_a_misspelt_variable_is_named_once_and_fails_nothing(fresh: World) -> None:
-    note = "CALMON_STORE_ULR is set, but nothing reads it: is CALMON_STORE_URL meant?"
-    found = calmon(fresh, "history", "--format", "json", CALMON_STORE_ULR="sqlite:///secret-place", CALMON_PORT="x")
-    assert (found.stderr.count(note), found.stderr.count("CALMON_PORT")) == (1, 0)
-    assert "secret-place" not in found.output
-    found = calmon(fresh, "check", "--offline", CALMON_STORE_ULR="sqlite:///secret-place")
-    assert found.exit_code == 0
-    assert re.search(r"environment +note +CALMON_STORE_ULR is set", found.stdout)
-    assert "note:" not in calmon(fresh, "check", "--offline").stderr
-
-
 def test_a_wrong_address_is_a_wrong_configuration_also_for_check(fresh: World) -> None:
     for settings in ({"CALMON_STORE_URL": "mysql://host/history"}, {"CALMON_WAREHOUSE_URL": "mysql://host/database"}):
         found = calmon(fresh, "check", **settings)

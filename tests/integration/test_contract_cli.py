@@ -191,18 +191,6 @@ def test_a_damaged_history_is_one_plain_message(tmp_path: Path, words: tuple[str
     assert "does not answer: file is not a database" in re.sub(r"[│\s]+", " ", found.output)
 
 
-def test_a_filter_that_leaves_nothing_is_not_an_empty_history(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    calmon(world, "run", "weekly", "--week", WEEKS[4])
-    assert "the history has nothing of that" in calmon(world, "history", "--label", "typo").stdout
-    for nothing in ("baseline", "annotations"):
-        assert "yet" in calmon(world, nothing, "list", "--label", "typo").stdout
-    assert calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5]).exit_code == 0
-    assert calmon(world, "annotations", "add", "--source", "tickets", "--label", "rare", "x").exit_code == 0
-    for words in (("baseline", "list", "--label", "typo"), ("annotations", "list", "--label", "typo")):
-        assert "no such" in calmon(world, *words).stdout
-
-
 def test_a_report_of_a_window_that_was_never_evaluated_says_so_in_every_form(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     words = ["report", "--week", WEEKS[4]]

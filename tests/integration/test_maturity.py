@@ -25,8 +25,6 @@ from monitor.operations import act as acting
 from monitor.operations import restate
 from monitor.operations.collect import collect_one
 from monitor.operations.pin_baseline import pin
-from monitor.operations.write_report import report_of
-from monitor.report.document import report_document
 from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
 from tests.fakes.late_truths import LateTruths, late_truths
@@ -286,16 +284,3 @@ def test_a_window_whose_delays_could_not_be_read_is_judged_again_once_they_can(
         assert Reason.UNRESOLVED_FAILED not in {v.reason for v in restated.verdicts}
         with judged.opened() as monitor:
             assert monitor.store.quality("weekly", restated.window.start) == []
-
-
-def test_report_and_terminal_show_it(waiting: Judged) -> None:
-    window = week_of(waiting, LAST)
-    with waiting.opened() as monitor:
-        data = report_of(monitor, window)
-        document = report_document(data, [])
-    assert all(label["maturity"]["state"] == "provisional" for label in document["labels"])
-    assert all(report.maturity is not None for report in data.subjects)
-    arguments = ["report", "--week", window.name]
-    shown = CliRunner().invoke(app, arguments, env=waiting.world.environment("waiting", MATURE)).output
-    assert "Label maturity" in shown
-    assert "provisional" in shown

@@ -65,25 +65,6 @@ def test_stability_shows_all_rows_beside_their_parts(world: World) -> None:
     assert (refused.exit_code, "--more is about one label" in refused.stderr) == (2, True)
 
 
-def test_which_labels_come_together_is_that_of_the_rows(world: World) -> None:
-    pairs = tables(world, "mails", "*")["P(a | b)"]
-    assert {(a, b) for a, b, *_ in pairs} == {(a, b) for a in LABELS for b in LABELS if a != b}
-    assert {(items, truth) for _, _, items, truth, *_ in pairs} == {(f"{ITEMS:,}", "0.0%")}, (
-        "one label of an item is true"
-    )
-
-
-def test_the_cheapest_threshold_of_a_label_takes_its_costs(world: World) -> None:
-    present, cheapest, _ = tables(world, "mails", "phishing")["Cheapest threshold"]
-    frame = scored()
-    mine = frame[frame["label"] == "phishing"]
-    told = mine["score"] >= float(cheapest[1])
-    cost = (20 * ((mine["actual"] == 1) & ~told) + ((mine["actual"] == 0) & told)).mean()
-    assert float(cheapest[2]) == pytest.approx(cost, abs=6e-4)
-    assert float(cheapest[2]) <= float(present[2])
-    assert "A miss costs 20" in " ".join(ask(world, "report", "--label", "phishing", "--more").stdout.split())
-
-
 def test_the_cheapest_decisions_of_classes_take_what_a_miss_of_each_label_costs(world: World) -> None:
     always, *_, cheapest = tables(world, "mails", "*")["Cost of an item"]
     probability = scored()["score"].to_numpy().reshape(ITEMS, 4)

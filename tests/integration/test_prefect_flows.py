@@ -326,27 +326,6 @@ def test_where_no_route_takes_what_is_critical_the_first_gets_it(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_a_mistake_in_computing_is_not_tried_again() -> None:
-    from prefect import flow, task
-
-    from flows.stages import IO
-
-    tries: list[int] = []
-
-    @task(**IO)
-    def wrong() -> None:
-        tries.append(1)
-        raise ZeroDivisionError
-
-    @flow
-    def once() -> None:
-        wrong()
-
-    assert once(return_state=True).is_failed()
-    assert len(tries) == 1
-
-
-@pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("text", [BROKEN, CONFIG + "\n  - [unclosed"], ids=["a wrong rule", "not even YAML"])
 def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_reported_once(
     text: str, world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
@@ -931,16 +910,3 @@ def test_serve_ends_in_order_wherever_it_is_asked_to_and_mistakes_are_shown(
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
     assert ("Traceback" in done.stderr) is (code == 1)
     assert "it was waited for" not in done.stdout
-
-
-def test_serve_starts_nothing_with_a_broken_configuration(world: World, tmp_path: Path) -> None:
-    (world.folder / "alerts.yaml").write_text(BROKEN, "utf-8")
-    environment = clean_environment() | world.environment | {"PREFECT_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.serve"], cwd=ROOT, env=environment, capture_output=True, text=True,
-        timeout=PATIENCE,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "eec" in done.stderr
-    assert not (tmp_path / "home").exists()

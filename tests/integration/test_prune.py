@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from monitor.cli import app, database
+from monitor.cli import database
 from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
@@ -257,28 +257,6 @@ def test_dates_are_those_of_the_zone_in_which_windows_begin() -> None:
     found = Pruned(Removed(), keep, dry_run=True, before=0, after=0)
     line = next(database.pruned_lines(found, ZoneInfo("Asia/Kolkata")))
     assert line.count("2026-11-09") == 4
-
-
-def test_a_trend_says_that_estimates_may_have_been_removed(judged: World, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/history.sqlite"
-    archive.restore(url, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
-    environment = judged.environment | {"CALMON_STORE_URL": url}
-
-    def said(*options: str) -> str:
-        done = CliRunner().invoke(app, ["history", *options], env=environment, catch_exceptions=False)
-        assert done.exit_code == 0
-        return " ".join(done.stderr.split())
-
-    assert said("--metric", "precision") == ""
-    with opened(judged, url, LATER) as monitor:
-        prune(monitor.store, RULES, LATER)
-        until = monitor.store.removed_until("weekly")
-    assert until is not None
-    began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
-    words = f"No estimate of precision {began}: `calmon db prune` may have removed it."
-    assert said("--metric", "precision") == words
-    assert said("--metric", "precision", "--last", "1") == ""
-    assert said("--metric", "ece") == ""
 
 
 def test_a_time_that_is_too_short_for_evidence_is_refused() -> None:

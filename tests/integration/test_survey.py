@@ -109,21 +109,6 @@ def test_scores_and_outcomes_that_rounding_took_out_of_their_range_count_as_its_
         assert (lost.reason, lost.rows) == ("score_out_of_range", 1), engine
 
 
-def test_text_dates_of_another_form_are_doubted_with_an_example(load: Loader) -> None:
-    data = [row | {"resolved_at": f"{1 + place % 28:02}.11.2026"} for place, row in enumerate(rows())]
-    for engine, (doubt, *_) in first_doubts(
-        load(data, types={"resolved_at": "TEXT"}, engines=["duckdb", "sqlite"])
-    ).items():
-        remedy = {
-            "duckdb": "make dates of them in a view or a SELECT: strptime(resolved_at, '%d.%m.%Y')",
-            "sqlite": "write resolved_at as 2026-11-17 14:30:00 where the table is filled, since SQLite cannot read "
-            "another form",
-        }
-        assert doubt == (
-            f"120 of 120 dates (28.11.2026) are written as %d.%m.%Y, and these rows are rejected: {remedy[engine]}"
-        ), engine
-
-
 def test_dates_that_do_not_fit_the_pattern_in_types_are_said_not_to_fit_it(tmp_path: Path) -> None:
     path = tmp_path / "tickets.csv"
     lines = [f"t{n},refund,0.{n},1,{day}" for n, day in enumerate(("10.11.2026", "11.11.2026", "31.11.2026", "n/a"))]

@@ -83,12 +83,6 @@ def test_help_shows_every_command_below_a_task_with_an_example(folder: Path) -> 
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("task", Commands.tasks)
-def test_the_example_of_a_task_is_a_command_of_it(task: str) -> None:
-    name = task.partition(": calmon ")[2].split()[0]
-    assert name in Commands.tasks[task]
-
-
 def test_words_are_completed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"_CALMON_COMPLETE": "complete_bash", "COMP_WORDS": "calmon ba", "COMP_CWORD": "1"}
     found = CliRunner(env=asked).invoke(app, [], prog_name="calmon")

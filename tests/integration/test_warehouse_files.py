@@ -210,13 +210,6 @@ def test_the_number_of_an_unreadable_line_counts_line_breaks_in_quotes(
     assert [line for line, _ in set_aside(reading)] == [f"line {at} of {path}" for at in numbers]
 
 
-def test_fields_beyond_the_names_that_are_empty_are_ignored(tmp_path: Path) -> None:
-    rows = [f"{row}{',' * (place % 4)}" for place, row in enumerate(GOOD)]
-    assert (read(written(tmp_path / "tickets.csv", rows)).rows, len(rows)) == (200, 200)
-    reading = read(written(tmp_path / "short.csv", [*rows, "t1,refund", f"{GOOD[0]},,x"]))
-    assert (reading.rows, bad(reading)) == (200, {"line_unreadable": 1, "date_missing": 1})
-
-
 def test_text_after_a_closing_quote_is_set_aside_and_a_quote_within_a_value_is_text(tmp_path: Path) -> None:
     odd = ['t1,"refund"x,0.9,1,2026-11-10', 't2,5" disk,0.9,1,2026-11-10', "t3,refund"]
     path = written(tmp_path / "tickets.csv", [*GOOD, 't0,"a, b",0.9,1,2026-11-10', *odd])
@@ -266,16 +259,6 @@ def test_a_file_may_end_within_a_quoted_value(tmp_path: Path) -> None:
     assert (reading.rows, bad(reading)) in [(200, {"date_missing": 1}), (200, {"date_malformed": 1})]
 
 
-@pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])
-def test_a_file_of_which_most_lines_have_more_fields_than_names_is_refused(tmp_path: Path, good: list[str]) -> None:
-    path = written(tmp_path / "tickets.csv", [f"{at},{row}" for at, row in enumerate(good)])  # as R and pandas number
-    said = problem(path)
-    assert f"most lines of {path} have more fields than its line of names, {HEAD}: the first is line 2" in said
-    assert "name all columns" in said
-    path = written(tmp_path / "later.csv", [*good, *[LONG] * (len(good) + 1)])
-    assert f"most lines of {path} have more fields than its line of names, {HEAD}: the first is line " in problem(path)
-
-
 def test_unreadable_lines_of_truths_and_of_open_items_are_counted_too(tmp_path: Path) -> None:
     rows = ["t1,refund,0.9,2026-11-09", "t2,refund,0.8,2026-11-09", "t3,a,b,0.9,2026-11-09"]
     scores = written(tmp_path / "scores.csv", rows, "ticket,label,score,predicted_at")
@@ -286,17 +269,6 @@ def test_unreadable_lines_of_truths_and_of_open_items_are_counted_too(tmp_path: 
     reading = read(scores, **settings, unresolved=str(more))
     assert (reading.rows, bad(reading)) == (1, {"line_unreadable": 4})
     assert reading.unresolved is not None
-
-
-def test_unreadable_lines_are_counted_where_scores_are_made_and_where_there_are_numbers(tmp_path: Path) -> None:
-    rows = [*(f'{n},refund,"[-0.1, -0.2]",1,2026-11-10' for n in range(5)), "6,refund,[-0.1, -0.2],1,2026-11-10"]
-    path = written(tmp_path / "tokens.csv", rows, "item,label,token_logprobs,actual,resolved_at")
-    made = read(path, score={"from": "token_logprobs", "method": "mean_probability"})
-    assert (made.rows, bad(made)) == (5, {"line_unreadable": 1})
-    head = "item,predicted,deviation,actual,resolved_at"
-    path = written(tmp_path / "hours.csv", [*["1,2.5,0.5,2,2026-11-10"] * 3, "2,2,5,0,5,2,2026-11-10"], head)
-    numbers = read(path, kind="regression")
-    assert (numbers.rows, bad(numbers)) == (1, {"line_unreadable": 1, "duplicate": 2})
 
 
 def test_lines_that_were_corrected_are_no_longer_counted(tmp_path: Path) -> None:
@@ -349,14 +321,6 @@ def test_a_file_that_begins_with_a_row_is_refused_with_what_it_begins_with(tmp_p
     assert said.count("\n") == 0
 
 
-def test_a_column_that_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
-    path = written(tmp_path / "tickets.csv", ["t1,refund,0.9,0.1,1,2026-11-10"], HEAD.replace("score", "score,Score"))
-    assert "column score is missing; " in problem(path)
-    assert "there are: item, label, score (1), Score (2), actual, resolved_at" in problem(path)
-    reading = read(path, columns={"score": "Score (2)"})
-    assert found(reading) == {"refund": (1, pytest.approx(0.1), 1.0)}
-
-
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst"])
 @pytest.mark.parametrize(("first", "then"), [("\n", "\r\n"), ("\r\n", "\n"), ("\r", "\r")])
 def test_line_ends_may_be_of_any_kind_and_of_two_kinds(tmp_path: Path, first: str, then: str, ending: str) -> None:
@@ -378,51 +342,12 @@ def test_two_kinds_of_line_ends_and_quotes_say_what_to_do(tmp_path: Path) -> Non
         assert f"{path} has line ends of two kinds, those of Windows and of Unix; write all" in problem(path)
 
 
-def test_files_that_are_packed_badly_or_cannot_be_opened_say_so(tmp_path: Path) -> None:
-    whole = gzip.compress("\n".join([HEAD, *MANY, LONG]).encode())
-    path = tmp_path / "tickets.csv.gz"
-    for content in (whole[: len(whole) // 2], b"item,label", whole[:-2000] + bytes(500) + whole[-1500:]):
-        path.write_bytes(content)
-        assert str(path) in problem(path)
-        assert "write the file again" in problem(path)
-    (tmp_path / "folder.csv").mkdir()
-    assert f"{tmp_path}/folder.csv cannot be opened: Is a directory" in problem(tmp_path / "folder.csv")
-    assert "is no file of this machine; download it first" in problem("https://example.com/x.csv")
-
-
 def test_a_name_with_brackets_is_a_file_and_no_pattern(tmp_path: Path) -> None:
     written(tmp_path / "tickets1.csv", ["other,refund,0.9,1,2026-11-10"])
     for name in ("tickets[1].csv", "tickets (1).csv", "100% [of] ?.csv"):
         assert read(written(tmp_path / name)).rows == 4
         assert read(written(tmp_path / name, [*ROWS, LONG])).rows == 4
     assert read(tmp_path / "tickets*.csv").rows == 5
-
-
-@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what this process reads, which Linux says")
-def test_a_file_is_read_once(tmp_path: Path) -> None:
-    rows = [f"t{n},refund,0.{n % 9999:04},1,2026-11-10 09:00" for n in range(500_000)]
-    path = written(tmp_path / "tickets.csv", rows)
-    config = SourceConfig(relation=str(path), score_is="probability_of_label")
-
-    def bytes_read() -> int:
-        return int(Path("/proc/self/io").read_text().split()[1])
-
-    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
-        before = bytes_read()
-        assert warehouse.check("tickets", config) == []
-        assert bytes_read() - before < 1.3 * path.stat().st_size
-
-
-@pytest.mark.parametrize("good", [GOOD, MANY], ids=["few", "many"])
-@pytest.mark.parametrize("short", [(), ("t2,refund",)], ids=["alone", "beside a short line"])
-def test_a_file_that_is_not_in_utf8_is_said_to_be_so(tmp_path: Path, good: list[str], short: tuple[str, ...]) -> None:
-    path = tmp_path / "tickets.csv"
-    for head in (HEAD, f"{HEAD},größe"):
-        rows = [head, *good, "t1,rückgabe,0.9,1,2026-11-10", *short, *good]
-        path.write_bytes("\n".join(rows).encode("latin-1"))
-        said = problem(path)
-        assert f"line {len(good) + 2 if head == HEAD else 1} of {path} is not in UTF-8" in said
-        assert "iconv -f latin1 -t utf-8" in said
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst"])
@@ -533,19 +458,6 @@ def test_no_database_is_needed_where_all_relations_are_files(tmp_path: Path) -> 
     assert not (tmp_path / "none.duckdb").exists()
     with pytest.raises(WarehouseFailed, match="is not there"):
         read("tickets", url=address)
-
-
-def test_only_the_files_that_are_named_are_opened(tmp_path: Path) -> None:
-    path, other = written(tmp_path / "tickets.csv"), written(tmp_path / "secret.csv")
-    config = SourceConfig(relation=str(path), score_is="probability_of_label")
-    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
-        assert warehouse.check("tickets", config) == []
-        computed = SourceConfig(
-            relation=f"SELECT * FROM read_csv('{tmp_path}/sec' || 'ret.csv')", score_is="probability_of_label"
-        )
-        (problem,) = warehouse.check("other", computed)
-        assert "DuckDB may not open that" in problem.message
-        assert other.exists()
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])

@@ -20,7 +20,6 @@ import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.warehouse import csv_lines
 from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed, WarehouseTimeout
 from monitor.warehouse.relation import WrongWarehouseAddress
@@ -613,36 +612,6 @@ def opened(warehouse: Warehouse) -> list[object]:
     found: list[object] = []
     sa.event.listen(warehouse._engine, "connect", lambda connection, _: found.append(connection))
     return found
-
-
-def test_duckdb_is_opened_once_for_readings_in_a_row_and_free_afterwards(tmp_path: Path) -> None:
-    with Warehouse.from_url(tickets_in(tmp_path)) as warehouse:
-        connected = opened(warehouse)
-        with warehouse.kept_open(), warehouse.kept_open():
-            assert [rows_read(warehouse, source()) for _ in range(2)] == [1, 1]
-            with pytest.raises(RelationError):
-                warehouse.read("tickets", source(relation="nothing_there"), WEEK, now=NOW)
-            assert rows_read(warehouse, source()) == 1
-        # one that failed is not used again, and one is opened anew for a relation that it does not know
-        assert len(connected) == 3
-        with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:  # a writer
-            connection.execute("DELETE FROM resolved_tickets")
-        assert rows_read(warehouse, source()) == 0
-
-
-@pytest.mark.parametrize(("limit", "times"), [(2**20, 0), (0, 2 * 6)])
-def test_once_csv_files_are_copied_no_statement_reads_their_text_unless_they_are_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, times: int
-) -> None:
-    monkeypatch.setattr(csv_lines, "COPIED_BYTES", limit)
-    tickets_in(tmp_path)
-    path = (tmp_path / "more.csv").rename(tmp_path / "it's a 100% : #1.csv")
-    asked: list[str] = []
-    with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
-        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *it: asked.append(it[2]))
-        with warehouse.kept_open():
-            assert [rows_read(warehouse, source(relation=str(path))) for _ in range(2)] == [1, 1]
-    assert sum("read_csv(" in statement for statement in asked) == times
 
 
 def test_what_a_pattern_stands_for_is_looked_up_for_each_reading(tmp_path: Path) -> None:

@@ -257,17 +257,6 @@ def test_scores_in_percent_give_the_estimates_of_those_in_shares(load: Loader, l
     assert same_readings(load(percents, types=TYPES), config, long_form(rows, source())) == EVERY
 
 
-def test_text_among_percents_is_set_aside_as_no_number(load: Loader) -> None:
-    rows = probabilities(10)
-    rows[0] |= {"score": "high"}
-    shaped = load(
-        [row | {"score": row["score"] if row["score"] == "high" else row["score"] * 100} for row in rows],
-        engines=["sqlite"],
-    )
-    reading = read(shaped["sqlite"], source(score_scale=100))
-    assert [(q.reason, q.rows) for q in reading.quality] == [("score_not_a_number", 1)]
-
-
 @pytest.mark.parametrize("negative", [[], ["no", "n"]])
 def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, long_form: LongForm, negative: list[str]) -> None:
     rows = probabilities(60)
@@ -286,31 +275,6 @@ def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given
         strict = read(warehouse, source(positive=["yes"], negative=["no"]))
         assert [(q.reason, q.rows) for q in strict.quality] == [("outcome_out_of_range", 1)], engine
         assert read(warehouse, source(positive=["yes"])).quality == (), engine
-
-
-def test_true_is_also_how_engines_keep_a_boolean(load: Loader, long_form: LongForm) -> None:
-    rows = probabilities(30)
-    said = [row | {"actual": bool(row["actual"])} for row in rows]
-    assert (
-        same_readings(
-            load(said, types={"actual": "BOOLEAN"}), source(positive=["yes", "true"]), long_form(rows, source())
-        )
-        == EVERY
-    )
-
-
-def test_decisions_in_words_are_read_like_truths(load: Loader, long_form: LongForm) -> None:
-    rows = [row | {"predicted": int(row["score"] > 0.7)} for row in probabilities(40)]
-    said = [row | {name: ("no", "yes")[row[name]] for name in ("actual", "predicted")} for row in rows]
-    config = source(positive=["yes"], score_is="confidence_in_prediction")
-    assert (
-        same_readings(
-            load(said, types={"actual": "TEXT", "predicted": "TEXT"}),
-            config,
-            long_form(rows, source(score_is="confidence_in_prediction")),
-        )
-        == EVERY
-    )
 
 
 def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given(
@@ -390,21 +354,6 @@ def test_wide_tables_may_have_a_decision_a_label(load: Loader, long_form: LongFo
         )
         == EVERY
     )
-
-
-def test_labels_of_a_wide_table_may_be_named(load: Loader, long_form: LongForm) -> None:
-    rows = [row for row in probabilities(30) if row["label"] in LABELS[:2]]
-    config = source(wide=WIDE | {"labels": list(LABELS[:2])})
-    assert same_readings(load(wide_of(probabilities(30)), types=WIDE_TYPES), config, long_form(rows, source())) == EVERY
-
-
-def test_many_labels_of_a_wide_table_are_read(load: Loader) -> None:
-    names = [f"l{number}" for number in range(120)]
-    row = {"item": "t1", "resolved_at": INSIDE, "channel": "mail"}
-    row |= {f"{kind}_{name}": value for name in names for kind, value in (("p", 0.5), ("is", 1))}
-    types = {f"{kind}_{name}": "DOUBLE PRECISION" for name in names for kind in ("p", "is")}
-    for engine, warehouse in load([row], types=types).items():
-        assert read(warehouse, source(wide=WIDE)).rows == 120, engine
 
 
 def test_what_a_wide_table_lacks_is_named(load: Loader) -> None:
@@ -558,11 +507,3 @@ def test_a_column_of_latest_by_that_is_missing_is_named(load: Loader) -> None:
         with pytest.raises(RelationError, match="column changed_at is missing, which latest_by names"):
             read(warehouse, single(latest_by=["changed_at"]))
         assert engine
-
-
-def test_features_are_sampled_from_any_shape(load: Loader) -> None:
-    rows = [row | {"body length": place, "resolved_at": INSIDE} for place, row in enumerate(wide_of(probabilities(20)))]
-    config = source(wide=WIDE, features=["body length", "channel"])
-    for engine, warehouse in load(rows, types=WIDE_TYPES | {"body length": "INTEGER"}).items():
-        frame = warehouse.feature_sample("tickets", config, WEEK, limit=50)
-        assert sorted(frame["body length"]) == list(range(20)), engine

@@ -7,7 +7,6 @@ import logging
 import re
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -172,27 +171,6 @@ def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and
     )
 
 
-@pytest.mark.parametrize("between", ["failed", "rejected"])
-def test_rows_are_said_to_be_gone_also_where_the_last_reading_failed_or_rejected_all_of_them(
-    world: World, between: str
-) -> None:
-    file, frame = world.folder / "warehouse.duckdb", rows()
-    write_duckdb(file, frame.drop(columns="actual") if between == "failed" else frame.assign(score=2.0))
-    with world.opened(clock=lambda: judged_at(10)) as monitor:
-        window = week(WEEKS[10], monitor.config.zone)
-        for _ in range(2):  # also after a second such reading
-            run_window(monitor, window)
-        kept = monitor.store.load_reading("weekly", window.start, "tickets")
-        assert kept is not None
-        assert (kept.rows, kept.last_read is not None and kept.last_read.rows) == (0, 1_800)
-        assert "rows_gone" not in {q.reason for q in kept.quality}
-    write_duckdb(file, of_week(frame, 9))
-    with world.opened(clock=lambda: judged_at(10)) as monitor:
-        run_window(monitor, window)
-        notes = collect_report(monitor.store, monitor.config, window, judged_at(10)).notes
-    assert "tickets had 1,800 rows of this window when it was read before, and 0 when it was read last" in notes
-
-
 def of_week(frame: pd.DataFrame, index: int) -> pd.DataFrame:
     return frame[frame["item"].str.startswith(WEEKS[index])]
 
@@ -320,16 +298,6 @@ def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_wind
         two = CONFIG.replace("  tickets:", "  b: {relation: b, score_is: probability_of_label}\n  a:")
         shown = gather(store, parse_config(two), now)
     assert {(v.subject.source, v.window.name) for v in shown.verdicts} == {("a", "2026-W45"), ("b", "2026-W44")}
-
-
-def test_prometheus_is_given_messages_without_reading_them(world: World):
-    with world.opened(clock=lambda: judged_at(11) + timedelta(hours=7)) as monitor:
-        watch_monitor(monitor)
-        stored = Counter(each.state for each in monitor.store.deliveries())
-        assert monitor.store.delivery_counts() == stored
-        found = numbers(exposition(monitor.store, monitor.config, judged_at(11)).decode())
-    assert {row["state"]: value for row, value in found["calmon_deliveries"]} == stored
-    assert stored["pending"] >= 1
 
 
 def test_the_service_answers_prometheus_and_asks_others_for_a_token(tmp_path: Path):

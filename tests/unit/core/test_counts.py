@@ -79,22 +79,6 @@ def test_a_cell_is_in_the_bin_of_its_middle_row(rows: list[tuple[float, int]], b
     assert equal_frequency_edges(counts, bins) == (*sorted(last.values())[:-1], CELLS)
 
 
-def test_groups_by_cell_are_added_only_where_a_cell_has_two() -> None:
-    apart = counts_from_rows([0.2, 0.2, 0.9], [0, 1, 1], predicted=[False, True, True])
-    together = apart.by_cell()
-    assert (together.cell.tolist(), together.n.tolist(), together.wy.tolist()) == ([2000, 9000], [2, 1], [1.0, 1.0])
-    assert not together.predicted.any()
-    assert together.by_cell() is together
-
-
-def test_bins_of_distinct_scores_are_equally_full() -> None:
-    score = np.arange(1500) / 1500
-    table = bin_counts(
-        counts_from_rows(score, score > 0.5), equal_frequency_edges(counts_from_rows(score, score > 0.5), 15)
-    )
-    assert table.n.tolist() == [100] * 15
-
-
 @given(ROWS, ROWS)
 def test_pooling_is_counting_all_rows_at_once(one: list[tuple[float, int]], two: list[tuple[float, int]]) -> None:
     def of(rows: list[tuple[float, int]]) -> tuple[list[float], list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from monitor.core import windows
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import PLANTED, SOURCES, WEEKS
-from tests.fakes.demo_truth import carried_over, truth
+from tests.fakes.demo_truth import truth
 
 UTC_ZONE = ZoneInfo("UTC")
 END = windows.week("2026-W46", UTC_ZONE)
@@ -92,23 +92,6 @@ def test_each_week_has_one_malformed_row_of_each_kind(source: str, wrong: str, r
     assert one(rows, f"SELECT count(*) FROM {source} WHERE {wrong}") == (WEEKS,)
 
 
-def test_the_summary_counts_what_is_in_the_file(summary: DemoSummary, rows: duckdb.DuckDBPyConnection) -> None:
-    for source in SOURCES:
-        n, distinct = one(rows, f"SELECT count(*), count(DISTINCT (item, label)) FROM {source}")
-        good = one(rows, f"SELECT count(*) FROM good_{source}")[0]
-        assert summary.rows[source] == n
-        assert summary.duplicates[source] == int(str(n)) - int(str(distinct)) > 0
-        assert summary.malformed[source] == int(str(distinct)) - int(str(good)) == 7 * WEEKS
-
-
-def test_some_items_were_predicted_in_the_week_before_as_often_as_the_truth_assumes(
-    rows: duckdb.DuckDBPyConnection,
-) -> None:
-    week_of = "date_trunc('week', {})"
-    late = f"avg(CAST({week_of.format('predicted_at')} < {week_of.format('resolved_at')} AS INTEGER))"
-    assert float(str(one(rows, f"SELECT {late} FROM good_tickets")[0])) == pytest.approx(carried_over(), abs=0.004)
-
-
 @pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
 def test_outcomes_come_true_as_often_as_the_truth_says(
     source: str, label: str, rows: duckdb.DuckDBPyConnection
@@ -122,68 +105,11 @@ def test_outcomes_come_true_as_often_as_the_truth_says(
     assert abs(z.sum()) / np.sqrt(WEEKS) < 4
 
 
-def plain_ece(score: np.ndarray, actual: np.ndarray, edges: np.ndarray) -> float:
-    """Textbook ECE over the bins (edges[k - 1], edges[k]]."""
-    place = np.searchsorted(edges, score, side="left")
-    gaps = [abs(np.sum(score[place == k] - actual[place == k])) for k in range(len(edges) + 1)]
-    return float(np.sum(gaps) / len(score))
-
-
-@pytest.mark.parametrize(("source", "label"), EVERY_LABEL)
-def test_the_ece_of_the_rows_follows_the_truth(source: str, label: str, rows: duckdb.DuckDBPyConnection) -> None:
-    found = rows.execute(f"SELECT week, score, actual FROM good_{source} WHERE label = '{label}'").fetchnumpy()
-    week, score, actual = (np.asarray(found[name], dtype=float) for name in ("week", "score", "actual"))
-    edges = np.unique(np.quantile(score[week <= 8], np.arange(1, 15) / 15))
-    for first, last in ((1, 8), (23, 26)):
-        inside = (week >= first) & (week <= last)
-        seen = plain_ece(score[inside], actual[inside], edges)
-        true = truth(source, label, last).ece
-        assert -0.012 < seen - true < 0.015  # the textbook value is biased upwards where the truth is near 0
-
-
-@pytest.mark.parametrize("change", PLANTED, ids=lambda change: change.label)
-def test_a_planted_change_leaves_the_scores_as_they_were(change: object, rows: duckdb.DuckDBPyConnection) -> None:
-    from scipy import stats
-
-    source, label = getattr(change, "source"), getattr(change, "label")  # noqa: B009 - parametrised
-    found = rows.execute(f"SELECT week, score FROM good_{source} WHERE label = '{label}'").fetchnumpy()
-    before, last = found["score"][found["week"] <= 8], found["score"][found["week"] == WEEKS]
-    assert stats.ks_2samp(before, last).statistic < 0.06
-
-
 def test_the_same_seed_writes_the_same_rows_and_another_seed_others(summary: DemoSummary, tmp_path: Path) -> None:
     write_demo(tmp_path / "again.duckdb", END)
     write_demo(tmp_path / "other.duckdb", END, seed=7)
     assert content(tmp_path / "again.duckdb") == content(summary.path)
     assert content(tmp_path / "other.duckdb") != content(summary.path)
-
-
-def test_a_failure_half_way_leaves_the_file_that_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "demo.duckdb"
-    path.write_text("the old one")
-
-    def interrupt(done: int, _total: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_demo(path, END, progress=interrupt)
-    assert path.read_text() == "the old one"
-    assert [p.name for p in tmp_path.iterdir()] == ["demo.duckdb"]
-
-
-def test_a_day_is_refused_as_the_last_week(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="2026-11-15 is not a week"):
-        write_demo(tmp_path / "demo.duckdb", windows.day("2026-11-15", UTC_ZONE))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_progress_counts_every_step_up_to_the_last(
-    summary: DemoSummary,
-    told: list[tuple[int, int]],
-) -> None:
-    assert len(told) > len(summary.rows) * WEEKS  # writing the summary's file is what filled `told`
-    assert told == [(done, len(told) - 1) for done in range(len(told))]
 
 
 def test_the_documentation_names_every_planted_change_and_its_weeks() -> None:

@@ -159,9 +159,3 @@ def test_a_rule_looks_only_at_the_columns_that_it_names_and_is_not_about_sources
     known = data(*[{**FINE, "web": 0.65}] * 6)
     assert verdicts(known, segments=("score_band",))["label 0"].detail["segment"][0] == "score_band"
     assert verdicts(known, segments=("language",)) == {}
-
-
-def test_a_verdict_has_one_id_a_label_which_changes_with_the_rows_of_any_segment() -> None:
-    base, other = data(FINE, FINE), data(FINE, {**FINE, "post": 0.8})
-    assert verdicts(base)["label 0"].id == verdicts(data(FINE, FINE))["label 0"].id
-    assert verdicts(base)["label 0"].id != verdicts(other)["label 0"].id

@@ -32,16 +32,6 @@ def test_any_counts_come_back_to_the_bit(groups: list[tuple[float, ...]]) -> Non
     assert bits_of(counts_file.from_bytes(counts_file.to_bytes({(): counts}))[()]) == bits_of(counts)
 
 
-def test_segments_come_back_each_with_its_own_rows_and_effects() -> None:
-    web = counts_from_rows([0.2, 0.9, 0.9], [0, 1, 0], weight=[1, 2, 3], automate_at=0.8)
-    none = counts_from_rows([], [])
-    parts = {("channel", "web"): replace(web, design_effect=1.5), ("channel", "ü"): none, ("band", "web"): web}
-    again = counts_file.segments(counts_file.of_segments({"a": parts, None: {("channel", "web"): web}, "b": {}}))
-    assert {name: bits_of(part) for name, part in again["a"].items()} == {n: bits_of(part) for n, part in parts.items()}
-    assert {label: list(of) for label, of in again.items()} == {"a": list(parts), None: [("channel", "web")]}
-    assert counts_file.segments(counts_file.of_segments({})) == {}
-
-
 @pytest.mark.parametrize("changed", [None, "ws", "score_is", "rows"])
 def test_the_whole_comes_back_to_the_bit_whether_its_labels_give_it_or_not(changed: str | None) -> None:
     rng = np.random.default_rng(1)

@@ -55,15 +55,6 @@ def test_no_rows_have_no_box() -> None:
     assert score_boxes(counts_from_rows([], [])).named == ()
 
 
-@pytest.mark.parametrize("width", [18, 32, 60])
-def test_a_box_of_characters_has_its_marks_where_the_scores_are(width: int) -> None:
-    box = FiveNumbers(0.2, 0.4, 0.5, 0.7, 0.9, 5)
-    text = box_text(box, width)
-    assert len(text) == width
-    marks = [text.index("├"), text.index("▒"), text.index("┃"), text.rindex("▒"), text.index("┤")]
-    assert marks == [round(score * (width - 1)) for score in box.scores]
-
-
 def test_a_box_of_one_score_is_one_mark() -> None:
     assert box_text(FiveNumbers(0.98, 0.98, 0.98, 0.98, 0.98, 3), 18).strip() == "┃"
 
@@ -81,14 +72,3 @@ def test_fences_and_outliers_are_those_of_matplotlib(seed: int) -> None:
     assert (box.least, box.largest) == (expected["whislo"], expected["whishi"])
     assert box.outlying == 88 - len(inside)
     assert set(box.outliers) == set(score) - set(inside)
-
-
-def test_tied_scores_have_no_outliers_and_of_many_fifty_are_drawn() -> None:
-    tied = score_boxes(counts_from_rows([0.7] * 9, [1] * 9)).right
-    assert tied is not None
-    assert (tied.fences, tied.outliers, tied.outlying) == ((0.7, 0.7), (), 0.0)
-    far = np.round(np.linspace(0.5001, 0.56, 400), 4)
-    many = score_boxes(counts_from_rows(np.concatenate((np.full(4_000, 0.9), far)), np.ones(4_400))).right
-    assert many is not None
-    assert (len(many.outliers), many.outlying) == (50, 400)
-    assert (many.outliers[0], many.outliers[-1]) == (far.min(), far.max())

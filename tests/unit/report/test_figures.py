@@ -15,7 +15,7 @@ from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
 from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
-from monitor.report.figures.scale import Scale, level_of, scale_of
+from monitor.report.figures.scale import Scale, level_of
 from monitor.report.figures.sparkline import BARS, sparkline
 from monitor.report.figures.trend import Trend, trend_data
 from tests.fakes.report_data import RULES, STORIES, Story, history, windows
@@ -54,31 +54,8 @@ def test_a_sparkline_shows_what_is_missing_or_not_a_number_as_a_dot() -> None:
     assert sparkline([0.0, None, float("nan"), 1.0], UNIT) == "▁··█"
 
 
-def test_a_sparkline_of_nothing_is_empty_and_of_one_value_is_one_bar() -> None:
-    assert sparkline([], UNIT) == ""
-    assert sparkline([None], UNIT) == "·"
-    assert sparkline([0.3], UNIT) == "▃"
-
-
 def test_a_sparkline_on_a_given_scale_clips_what_lies_outside() -> None:
     assert sparkline([-1.0, 0.0, 2.0], UNIT) == "▁▁█"
-
-
-def test_two_labels_on_one_scale_can_be_compared() -> None:
-    on = scale_of("ece", [0.004, 0.103], [0.08])
-    assert (on.low, on.high) == (0.0, 0.16)
-    assert sparkline([0.004], on) < sparkline([0.079], on) < sparkline([0.103], on)
-    assert sparkline([0.004, 0.004], on) == "▁▁"
-
-
-def test_a_scale_goes_from_the_best_value_to_twice_the_farthest_limit_or_to_what_is_drawn() -> None:
-    assert scale_of("ece", [0.01], [0.02, 0.031]) == Scale(0.0, 0.062, (0.02, 0.031))
-    assert scale_of("ece", [0.5], [0.02]) == Scale(0.0, 0.5, (0.02,))
-    assert scale_of("roc_auc", [0.97], [0.8]).low == pytest.approx(0.6)
-    assert scale_of("roc_auc", [0.5], [0.8]) == Scale(0.5, 1.0, (0.8,))
-    assert scale_of("overconfidence", [-0.02, 0.01], [0.05]) == Scale(-0.02, 0.1, (0.05,))
-    assert scale_of("ece", [None, float("nan")]) == Scale(0.0, 1.0)
-    assert scale_of("no metric of ours", [3.0, 5.0], [4.0]) == Scale(3.0, 5.0, (4.0,))
 
 
 def test_the_level_of_an_increase_is_above_the_baseline_of_its_verdict() -> None:
@@ -116,12 +93,6 @@ def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
     wanted = {v.window.name: (v.id,) for v in verdicts if v.metric == "ece" and v.outcome == "breach"}
     assert wanted
     assert {point.window: point.verdicts for point in trend.points if point.breach} == wanted
-
-
-def test_a_trend_without_windows_is_drawn_empty_and_not_an_error() -> None:
-    trend = trend_data("ece", "all", [], [], windows=[])
-    assert trend.empty
-    assert trend.last is None
 
 
 def test_reliability_points_are_bin_means_with_exact_binomial_intervals() -> None:

@@ -139,15 +139,6 @@ def test_windows_inside_the_baseline_are_grey_with_their_reason(store: Store) ->
     assert increase.reason is Reason.IN_BASELINE
 
 
-def test_only_as_many_windows_as_asked_for_are_shown(store: Store) -> None:
-    data = collect_report(store, CONFIG, SPANS[-1], NOW, history=3)
-    assert [p.window for r in data.subjects[:1] if r.trend for p in r.trend.points] == [
-        "2026-W44",
-        "2026-W45",
-        "2026-W46",
-    ]
-
-
 def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store) -> None:
     notes = collect_report(store, CONFIG, SPANS[-1], NOW).notes
     assert notes == (
@@ -161,11 +152,6 @@ def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store
     data = collect_report(store, CONFIG, earlier, NOW)
     assert data.subjects == ()
     assert "Nothing of this window is in the history." in html_report(data)
-
-
-def test_the_report_of_an_empty_history_is_empty() -> None:
-    with Store.from_url("sqlite://") as empty:
-        assert collect_report(empty, CONFIG, SPANS[-1], NOW).subjects == ()
 
 
 def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(store: Store) -> None:

@@ -14,7 +14,6 @@ import duckdb
 import pytest
 from rich.console import Console, RenderableType
 
-from monitor.config.model import AutomationConfig, Config, SourceConfig
 from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
 from monitor.core.windows import week
 from monitor.report import export, words
@@ -24,12 +23,6 @@ from monitor.report.terminal import history_rows, history_table, history_view, r
 from tests.fakes.report_data import HOSTILE, STORIES, Story, history, report_data, windows
 
 SPANS = windows(26)
-CONFIG = Config(
-    version=1,
-    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-    rules=(),
-    automation=AutomationConfig(when_not_evaluated="keep"),
-)
 
 
 def drawn(renderable: RenderableType, width: int = 200) -> str:
@@ -126,32 +119,6 @@ def test_a_metric_of_which_one_rule_was_not_evaluated_is_not_shown_as_ok() -> No
     assert drawn(history_table(ece, fine)) != drawn(history_table(ece, [*fine, *silent]))
 
 
-def test_labels_of_one_table_share_a_scale_over_the_windows_that_are_drawn() -> None:
-    many = [e for story in (STORIES[0], STORIES[1]) for e in past(story)[0] if e.metric == "ece"]
-    text = drawn(history_table(many, past()[1]))
-    lines = {name: next(x for x in text.splitlines() if f"tickets/{name} " in x) for name in ("account", "billing")}
-    assert "█" in lines["billing"]
-    assert "█" not in lines["account"]
-    before = [e for e in many if e.window.start < SPANS[22].start]
-    alone = drawn(history_table([e for e in before if e.subject.label == "account"]))
-    assert "█" in alone  # the scale is of what is drawn
-    assert "one scale for all labels, 0 to " in text
-
-
-def test_a_narrow_table_draws_the_newest_windows_and_its_title_first_and_change_are_of_those() -> None:
-    estimates, verdicts = past()
-    ece = [e for e in estimates if e.metric == "ece"]
-    text = drawn(history_table(ece, verdicts), width=80)
-    title = next(line for line in text.splitlines() if "ECE" in line)
-    shown = int(re.findall(r"the newest (\d+) of 26 windows", title)[0])
-    line = next(line for line in text.splitlines() if "tickets/billing" in line)
-    assert len(re.findall(r"[▁▂▃▄▅▆▇█·]", line)) == shown < 26
-    assert f"{SPANS[-shown].name} to 2026-W46" in title
-    first = next(e for e in ece if e.window == SPANS[-shown]).interval.value
-    assert first is not None
-    assert f"{first:.3f}" in line
-
-
 def test_windows_that_were_asked_for_are_all_drawn_however_narrow_the_terminal() -> None:
     estimates, verdicts = past()
     text = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts, requested=True), width=80)
@@ -167,12 +134,6 @@ def test_windows_of_two_time_zones_are_two_series_and_said_to_be() -> None:
     assert "2026-W41 to 2026-W46" in text
     assert "Windows of another time zone, 2026-W21 to 2026-W40: a series of its own" in text
     assert text.count("tickets/billing") == 2
-
-
-def test_segments_stay_out_of_the_history_table() -> None:
-    estimates, _ = past()
-    segment = replace(estimates[0], subject=Subject("tickets", "billing", ("channel", "web")))
-    assert len(history_rows([segment, *estimates])) == len(history_rows(estimates)) == 4
 
 
 def test_the_history_table_shows_trend_values_and_outcome() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +17,11 @@ from monitor.config.relation import CsvFiles, ParquetFiles, Query, RelationSynta
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import BITS, LABELS_BY_BITS, Dialect
-from monitor.warehouse.duckdb import DuckDB, duckdb_kind
+from monitor.warehouse.dialects import Dialect
+from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.postgresql import PostgreSQL
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.sqlite import SQLite, microseconds, sqlite_kind
+from monitor.warehouse.sqlite import SQLite, microseconds
 from monitor.warehouse.statements import Statements
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -153,70 +152,6 @@ def test_names_are_quoted_and_labels_are_bound_in_every_statement(engine: str) -
     assert label in built.groups(latest=False).compile(dialect=postgresql.dialect()).params.values()
 
 
-def test_rows_are_ranked_only_where_some_repeat() -> None:
-    assert "row_number()" in sql(statements().groups(latest=True))
-    assert "row_number()" not in sql(statements().groups(latest=False))
-
-
-def test_without_weights_nothing_is_multiplied_by_one() -> None:
-    assert "facts.w" not in sql(statements().groups(latest=False)).split("FROM", 1)[0]
-
-
-def test_without_weights_the_sums_of_weights_are_counts() -> None:
-    for made in (statements().of_items(latest=False), statements().dependence("item", latest=False)):
-        of_items = sql(made).partition("FROM (")[2].partition("FROM (")[0]
-        assert of_items.count("1099511627776.0e0 + 0.5") == 2  # of r and of r^2
-
-
-def test_the_rows_that_count_are_asked_for_so_that_postgresql_expects_many() -> None:
-    made = sql(statements().groups(latest=False))
-    assert "WHERE judged.sound IS NOT NULL" in made
-    assert "reason IS NULL" not in made
-
-
-def test_a_reason_that_is_a_case_of_a_later_one_is_asked_for_only_where_the_reason_is_wanted() -> None:
-    sound, reasons = sql(statements().groups(latest=False)), sql(statements().rejected())
-    for narrower in ('the label" IS NULL', 'the score" IS NULL', 'the actual" IS NULL', "NaN"):
-        assert narrower not in sound
-    assert reasons.count("IS NULL") >= 4
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, BITS])
-def test_each_label_has_a_bit_of_its_own_that_few_comparisons_find(count: int) -> None:
-    names = ["ä", "Z", "a", "", "b'", "é", *(f"label {n}" for n in range(BITS))][:count]
-    repeats = PostgreSQL().repeats(sa.column("label"), names)
-    made = repeats.compile(dialect=postgresql.dialect())
-    bits = re.findall(r"CAST\((\d+) AS BIGINT\)", str(made))
-    assert {int(bit) for bit in bits} == {1 << place for place in range(count)}
-    assert len(bits) == count
-    order = sorted(made.params, key=lambda key: str(made).index(f"%({key})s"))
-    assert {made.params[key] for key in order} == set(sorted(names, key=str.encode)[1:])
-
-
-@pytest.mark.parametrize("engine", ["postgresql", "duckdb"])
-@pytest.mark.parametrize(("count", "numbers"), [(BITS, 1), (BITS + 1, 2), (LABELS_BY_BITS, 4)])
-def test_many_labels_are_bits_of_several_numbers(engine: str, count: int, numbers: int) -> None:
-    names = [f"label {n:03}" for n in range(count)]
-    made = DIALECTS[engine].repeats(sa.column("label"), names)
-    assert str(made.compile(dialect=postgresql.dialect())).count("bit_or") == numbers
-
-
-def test_examples_of_every_reason_within_the_window_are_one_scan() -> None:
-    made = sql(statements().examples([RejectReason.SCORE_MISSING, RejectReason.LABEL_MISSING]))
-    assert made.count("FROM tickets") == 1
-
-
-def test_the_whole_relation_is_searched_for_odd_dates_but_only_the_window_for_other_reasons() -> None:
-    inside, outside = sql(statements().rejected()), sql(statements().undated())
-    assert re.search(r'WHERE relation\."the resolved_at" >= \S+ AND relation\."the resolved_at" <', inside)
-    assert '"the score" IS NULL' not in outside
-
-
-def test_a_source_cannot_be_changed_after_its_statements_are_built() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        statements().window = WEEK  # type: ignore[misc]
-
-
 # --- small arithmetic
 
 
@@ -240,24 +175,6 @@ def test_an_instant_is_an_iso_date_or_seconds_since_1970(value: object, seconds:
 )  # fmt: skip
 def test_anything_else_is_no_instant(value: object) -> None:
     assert microseconds(value) is None
-
-
-@pytest.mark.parametrize(
-    ("declared", "kind"),
-    [("VARCHAR(5)", "text"), ("nvarchar", "text"), ("CHARINT", "number"), ("real", "number"), ("BOOLEAN", "number"),
-     ("DATETIME", "unknown"), ("", "unknown"), ("BLOB", "unknown")],
-)  # fmt: skip
-def test_a_declared_type_of_sqlite_has_a_kind(declared: str, kind: str) -> None:
-    assert sqlite_kind(declared) == kind
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("UBIGINT", "number"), ("FLOAT", "float32"), ("TIMESTAMP_NS", "timestamp"), ("ENUM('a', 'b')", "text"),
-     ("DOUBLE[]", "other"), ("STRUCT(a INTEGER)", "other"), ("INTERVAL", "other"), ("UNION(a INTEGER)", "other")],
-)  # fmt: skip
-def test_a_type_of_duckdb_has_a_kind(name: str, kind: str) -> None:
-    assert duckdb_kind(name) == kind
 
 
 # --- documentation
