@@ -269,7 +269,7 @@ def test_without_a_token_the_message_is_stored_as_not_sent_and_stays_so(
     store: Store, slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.add_delivery(message())
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         (done,) = run(store, None)
     assert (done.state, done.error) == ("not_sent", "no token")
     assert "not sent: no token" in caplog.text

@@ -167,7 +167,7 @@ class _Drain:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
             return None
         if self.sender is None:
-            log.warning("not sent: no token (%s to %s)", taken.kind, taken.channel)
+            log.info("not sent: no token (%s to %s)", taken.kind, taken.channel)
             return self._settle(taken, "not_sent", error=NO_TOKEN)
         return self._send(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
 
@@ -228,7 +228,7 @@ class _Drain:
         error = f"its message was not sent: {root.error or root.state}"
         if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
             return None
-        log.warning("delivery %s (%s): %s", delivery.id, delivery.operation, error)
+        log.info("delivery %s (%s): %s", delivery.id, delivery.operation, error)
         return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
 
     def _is_waited_for(self, root: str | None) -> bool:
