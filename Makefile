@@ -49,7 +49,7 @@ SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flo
 
 # Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
 test: install ## all tests but those of the whole system, of other engines, and the statistical and scale suites
-	TEST_ENGINES=duckdb $(PYTEST) $(addprefix --ignore=,$(STUDIES) $(SYSTEM) tests/engines)
+	TEST_ENGINES=duckdb $(PYTEST) $(addprefix --ignore=,$(STUDIES) $(SYSTEM) tests/engines tests/properties/test_odd_data.py)
 
 test-system: install ## Prefect, the service, the demo, wheels, a browser, what compose starts: real processes, some of them killed
 	$(PYTEST) $(SYSTEM)
@@ -67,7 +67,7 @@ QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionW
 READING := tests/integration/test_warehouse_reading.py
 WAREHOUSE := $(READING) $(addprefix tests/integration/test_,reading_plan.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 LOADED := $(WAREHOUSE) $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
-  date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py)
+  date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py) tests/properties/test_odd_data.py
 
 # Spark's tests end before code that Java optimises slowly is ever faster.
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

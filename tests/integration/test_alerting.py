@@ -397,17 +397,6 @@ def test_a_switch_that_another_process_turned_edits_the_message_once(world: Aler
     assert f"Automation is off{of} since Mon 2026-01-19 07:05 UTC: turned off by ben" in read_edit(world)
 
 
-def test_a_segment_that_a_person_turned_shows_in_the_message(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [fine(BILLING)])
-    world.evaluate("2026-W03", [BILLING])
-    change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="looked at it")
-    for enable in (False, True):
-        world.clock.now += timedelta(minutes=1)
-        web = ("channel", "web")
-        change_switch(world.monitor, "tickets", "billing", enable=enable, by="ana", reason="a form", segment=web)
-        assert ("but not for channel = web" in read_edit(world)) is not enable
-
-
 def test_what_was_said_by_a_clock_that_was_behind_is_edited_when_it_is_right(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [fine(BILLING)])
     world.evaluate("2026-W03", [BILLING])

@@ -132,29 +132,6 @@ def test_versions_pins_rules_and_thresholds_are_on_the_timeline_by_themselves(st
     assert [e.kind for e in store.timeline(since=MONDAY, until=MONDAY + WEEK)] == ["baseline", "thresholds"]
 
 
-def test_labels_that_were_pinned_together_are_one_event(store: Store) -> None:
-    counts = counts_from_rows([0.2, 0.8], [0, 1])
-
-    def pin(label: str | None, version: int, after: timedelta) -> None:
-        span = MONDAY, MONDAY + WEEK, "2026-W30", "2026-W35"
-        store.save_baselines([Baseline("tickets", label, version, *span, counts, {}, MONDAY + after, "ana", "go")])
-
-    for label in ("billing", "legal", None):
-        pin(label, 1, timedelta())
-    every = store.timeline(since=MONDAY, until=NOW)
-    assert [(e.at, e.label, e.text) for e in every] == [
-        (MONDAY, None, "baseline 2026-W30 to 2026-W35 pinned of 2 labels: go")
-    ]
-    of_one = store.timeline("tickets", "legal", since=MONDAY, until=NOW)
-    assert [(e.label, e.text) for e in of_one] == [("legal", "baseline 2026-W30 to 2026-W35 pinned: go")]
-    without = store.timeline("tickets", "rare", since=MONDAY, until=NOW)
-    of_source = "baseline 2026-W30 to 2026-W35 pinned of the source as a whole: go"
-    assert [(e.label, e.text) for e in without] == [(None, of_source)]
-    pin("legal", 2, timedelta(seconds=9))  # the same weeks once more, and an hour later
-    pin("legal", 3, timedelta(hours=1))
-    assert len(store.timeline("tickets", "legal", since=MONDAY, until=NOW)) == 3
-
-
 def calmon(world: World, *words: str) -> Result:
     return CliRunner(env=world.environment).invoke(app, list(words))
 

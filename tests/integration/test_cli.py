@@ -248,13 +248,6 @@ def test_explain_of_a_label_tells_its_story_then_the_checks_of_its_newest_verdic
     assert calmon(world, "explain", "slipping", "--source", "nope").exit_code == 2
 
 
-def test_history_knows_which_metric_and_rows_a_rule_is_about(world: World) -> None:
-    rows = calmon(world, "history", "--rule", "automated-overconfidence", "--format", "csv").stdout.splitlines()
-    assert {tuple(row.split(",")[3:5]) for row in rows[1:]} == {("overconfidence", "automated")}
-    unknown = calmon(world, "history", "--rule", "nope")
-    assert (unknown.exit_code, "alerts.yaml has no rule 'nope'; it has: " in unknown.stderr) == (2, True)
-
-
 def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
     document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
     verdict = next(v for v in document["verdicts"] if v["rule"] == "ece-increase" and v["label"] == "steady")
@@ -387,14 +380,6 @@ def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> No
     assert "[/red]" in status
     assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d\. Times are in", status)
     assert "[/] why" in calmon(fresh, "automation", "history").stdout
-
-
-def test_check_prints_a_relation_with_brackets_as_it_is(tmp_path: Path) -> None:
-    relation = "SELECT *, [1, 2] AS pair, '[/red]' AS colour FROM tickets"
-    config = worlds.CONFIG.replace("relation: tickets", f'relation: "{relation}"')
-    found = calmon(make_world(tmp_path, config=config), "check")
-    assert found.exit_code == 0, (found.output, found.exception)
-    assert "'[/red]' AS colour" in found.stdout
 
 
 WRONG = [

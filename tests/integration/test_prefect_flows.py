@@ -498,17 +498,6 @@ def test_a_backfill_evaluates_every_window_and_neither_switches_nor_sends(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_a_new_baseline_is_a_new_version_with_its_reason(world: World) -> None:
-    from flows.rebaseline import rebaseline
-
-    found = rebaseline("recalibrated", WEEKS[1], WEEKS[6], anyway=True)
-    assert found["pinned"][-1] == "tickets/None v2"
-    with world.opened() as monitor:
-        newest = monitor.store.latest_baselines("tickets")["steady"]
-    assert (newest.version, newest.reason, newest.first_window) == (2, "recalibrated", WEEKS[1])
-
-
-@pytest.mark.usefixtures("prefect")
 def test_a_source_that_cannot_be_read_fails_the_rebaseline_only_after_the_others_are_pinned(world: World) -> None:
     from flows.rebaseline import rebaseline
 

@@ -598,11 +598,6 @@ def test_numbers_come_back_to_the_last_bit(store: Store):
     assert store.verdicts()[0].p_value == 1e-300
 
 
-def test_numpy_numbers_are_stored_as_numbers(store: Store):
-    store.save_evaluation(week(), ["tickets"], [estimate(n=np.int64(7))], [verdict(n=np.int64(9))], [], NOW)
-    assert (store.estimates()[0].n, store.verdicts()[0].n) == (7, 9)
-
-
 def test_instants_of_any_zone_come_back_in_utc_and_naive_ones_are_refused(store: Store):
     berlin = NOW.astimezone(timezone(timedelta(hours=1)))
     store.begin_run(week(), ["tickets"], run="r", acts=True, rules_revision="x", now=berlin)
@@ -1009,17 +1004,6 @@ def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Stor
     reading = store.load_reading("weekly", START, "tickets")
     assert reading is not None
     assert len(reading.labels) == 20
-
-
-def test_a_time_that_many_rows_have_is_read_once_and_has_its_zone(store: Store):
-    for number in range(3):
-        before = store.switch("tickets", f"label {number}")
-        store.apply_switch(before, before, event(f"k{number}", label=before.label, lease_until=None))
-    steps = store.switch_steps("tickets")
-    assert [(step.at, step.at.tzinfo, step.lease_until) for step in steps] == [(NOW, UTC, None)] * 3
-    assert len({id(step.at) for step in steps}) == 1
-    store.apply_switch(before, before, event("later", label=before.label, at=NOW + WEEK))
-    assert store.switch_steps("tickets")[-1].at == NOW + WEEK
 
 
 def test_pages_read_the_verdicts_estimates_and_switches_of_many_windows_at_once(store: Store):

@@ -135,10 +135,3 @@ def test_every_query_of_the_grafana_dashboard_runs_on_postgresql(store: Store) -
             assert found or name in empty, name
             if "AS metric" in statement:
                 assert {"time", "metric", "value"} == set(found[0] if found else {"time", "metric", "value"})
-
-
-def test_the_grafana_dashboard_names_its_data_source_once() -> None:
-    (source,) = GRAFANA["__inputs"]
-    uids = {panel["datasource"]["uid"] for panel in GRAFANA["panels"]}
-    assert uids == {f"${{{source['name']}}}"}
-    assert len({panel["id"] for panel in GRAFANA["panels"]}) == len(GRAFANA["panels"])

@@ -13,14 +13,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import RejectReason, ScorePlace, Window
 from monitor.operations.collect import with_whole
-from monitor.warehouse.dialects import BITS, LABELS_BY_BITS
 from monitor.warehouse.reader import Reading, Warehouse
 from tests.conftest import ENGINES, Loader
 
@@ -301,33 +299,6 @@ def test_a_fingerprint_is_another_one_where_rows_have_changed(engine: str, load:
     assert len(set(others)) == len(others)
 
 
-@pytest.mark.parametrize("labels", [BITS, BITS + 1, LABELS_BY_BITS, LABELS_BY_BITS + 1])
-def test_repeats_are_found_whether_labels_are_few_or_many(load: Loader, labels: int) -> None:
-    plain, repeated = (windows.week(name, ZoneInfo("UTC")) for name in ("2026-W45", "2026-W46"))
-    rows = [
-        row(item, f"label {place}", resolved_at=week.start)
-        for week in (plain, repeated)
-        for item, count in (("t1", labels), ("t2", 3))
-        for place in range(count)
-    ]
-    again = repeated.start + timedelta(hours=1)
-    rows += [row("t1", f"label {labels - 1}", 0.4, resolved_at=again), row("t2", "label 0", 0.4, resolved_at=again)]
-    for engine, warehouse in load(rows).items():
-        asked: list[str] = []
-        sa.event.listen(warehouse._engine, "before_cursor_execute", lambda *seen, to=asked: to.append(seen[2]))
-        with warehouse.kept_open():
-            for week, duplicates in ((plain, 0), (repeated, 2)):
-                for whole in (True, False):
-                    asked.clear()
-                    reading = warehouse.read("tickets", source(), week, now=NOW, whole=whole)
-                    assert {each.reason: each.rows for each in reading.quality} == (
-                        {"duplicate": duplicates} if duplicates else {}
-                    )
-                    assert reading.rows == labels + 3
-                    assert duplicates or len(scans(asked)) == (4 if labels > LABELS_BY_BITS else 3), engine
-                    assert (reading.labels["label 0"].ws.sum() < 1.5) == bool(duplicates)
-
-
 def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None:
     config = source(window_on="predicted_at")
     rows = [row("t1", predicted_at=WEEK.start, resolved_at=WEEK.end + timedelta(days=3))]
@@ -359,12 +330,6 @@ def test_every_engine_has_fingerprints(load: Loader) -> None:
         assert found[0] != found[1] == found[2], engine
         reading = warehouse.read("tickets", source(segments=("channel",)), WEEK, now=NOW)
         assert reading.fingerprint == found[1]
-
-
-def scans(asked: Sequence[str]) -> list[str]:
-    """The statements about rows of the window: not those for the names of columns, or for odd dates elsewhere."""
-    read = (statement for statement in asked if "resolved_tickets" in statement)
-    return [each for each in read if not each.startswith("SELECT *") and "undated" not in each]
 
 
 def test_sums_have_no_error_of_rounding_however_many_rows_a_score_has(load: Loader) -> None:

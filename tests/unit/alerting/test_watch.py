@@ -20,13 +20,11 @@ from monitor.alerting.health.issues import (
     findings,
     not_heard,
 )
-from monitor.alerting.health.message import View
 from monitor.alerting.health.watchdog import automation_line
 from monitor.core import windows
 from monitor.core.records import (
     Delivery,
     Identity,
-    Incident,
     Mark,
     Note,
     Operation,
@@ -158,21 +156,6 @@ def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
 
 ACTS = SwitchState("tickets", "billing", "on", lease_until=MONDAY + timedelta(days=9))
 """A label that acts now: what cannot be judged of its source is critical then."""
-
-
-def test_one_row_is_no_rows():
-    single = [
-        replace(reading(0), undated=1),
-        replace(reading(1, 45), before=2, left=1),
-        reading(900, 44),
-        reading(800, 43),
-    ]
-    (found,) = findings(seen(readings=single), MONDAY)
-    assert " In no window lies 1 row of it, whose date" in found.text
-    assert " Of 2026-W45 2 rows were read before, and 1 is left:" in found.text
-    lost = [reading(0), replace(reading(0, 45), before=1), reading(900, 44), reading(800, 43)]
-    (found,) = findings(seen(readings=lost), MONDAY)
-    assert " Of 2026-W45 1 row was read before, and none is left:" in found.text
 
 
 def test_a_newest_window_whose_rows_are_gone_says_so_and_not_that_nothing_was_resolved():
@@ -422,16 +405,6 @@ def test_labels_that_one_command_enabled_are_one_finding_although_each_was_enabl
     assert findings(seen(switches=on), end + timedelta(seconds=1))[0].reason == "lease_ending"  # c is on still
 
 
-def test_each_lease_is_warned_of_twice_and_then_said_to_have_ended():
-    on = [SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=60))]
-    keys = [
-        finding.key
-        for hour in range(0, 72)
-        for finding in findings(seen(switches=on, scheduled=()), MONDAY + timedelta(hours=hour))
-    ]
-    assert len(dict.fromkeys(keys)) == 3
-
-
 def test_a_lease_that_the_next_weekly_run_renews_in_time_is_warned_of_only_once_that_is_late():
     lease, end = timedelta(days=9), WEEK.end + timedelta(days=9)  # a Wednesday, 41 hours after the next weekly run
     on = [SwitchState("tickets", "a", "on", lease_until=end)]
@@ -517,18 +490,6 @@ def test_while_every_gate_is_closed_no_automation_is_said_to_end(closing: Identi
         usual = findings(seen(switches=[on], identity=Identity(Mark("h", 1, 1), confirmed=True)), MONDAY)
         assert [(each.reason, each.key, each.gates_closed) for each in usual] == [(found.reason, found.key, False)]
         assert usual[0].text.startswith("Automation of tickets ends by itself" if hours > 0 else "The lease of tickets")
-
-
-def test_the_title_of_a_lease_says_of_closed_gates_no_automation_that_ends():
-    on = SwitchState("tickets", "a", "on", lease_until=MONDAY + timedelta(hours=20))
-    titles = []
-    for confirmed in (True, False):
-        found = findings(seen(switches=[on], identity=Identity(Mark("h", 1, 1), confirmed=confirmed)), MONDAY)
-        incident = Incident(
-            "i", "monitor", "tickets", None, "critical", "open", "daily", MONDAY, "", "", "", MONDAY, 1, "lease_ending"
-        )
-        titles.append(View(incident, found[-1:], "", MONDAY).title)
-    assert titles == ["Monitor: automation of tickets is about to end", "Monitor: the lease of tickets is about to end"]
 
 
 def test_what_is_off_has_no_lease_to_warn_of():

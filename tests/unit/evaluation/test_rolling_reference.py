@@ -13,7 +13,7 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict, Window
 from monitor.core.wording import plain_words
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
 from monitor.report.explanation import explain
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -99,16 +99,6 @@ def test_scores_are_compared_with_those_of_the_weeks_before() -> None:
     data = source(0.0, 0.0, 0.0, now=moved)
     again = replace(data, earlier=(WindowCounts(window(1), {"billing": pool([moved])}),))
     assert judged(MOVED, again).outcome == "ok"
-
-
-def test_a_run_reads_the_weeks_that_a_rule_compares_with_and_pools_no_more_than_before() -> None:
-    assert windows_needed(CONFIG, window(0)) == 5
-    long = CONFIG.model_copy(update={"rules": (STEP.model_copy(update={"reference_weeks": 8}), PINNED)})
-    assert windows_needed(long, window(0)) == 9
-    few = [WindowCounts(window(back), {"billing": rows(60, 0.0, back)}) for back in range(9)]
-    data = replace(source(0.0), current=few[0], earlier=tuple(few[1:]))
-    (found,) = verdicts_of(PINNED, data, long, ())
-    assert found.windows == 4
 
 
 def test_the_worst_score_range_is_compared_with_the_weeks_before() -> None:

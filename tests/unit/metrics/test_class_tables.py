@@ -46,16 +46,6 @@ def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> 
     )
 
 
-def test_the_paper_s_answer_is_among_the_measures() -> None:
-    scores = [[0.9, 0.1, 0], [0.8, 0, 0.2], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1], [0, 0.9, 0.1]]
-    found = tables_of(rows_of(scores, [0, 0, 0, 1, 1, 2], labels=["A", "B", "C"]))
-    (accuracy,) = (one for one in found.certainty if one.measure == "top1_accuracy")
-    digits = [accuracy.hard, accuracy.soft, accuracy.certain, accuracy.ratio]
-    assert digits == pytest.approx([0.667, 0.583, 0.705, 0.738], abs=5e-4)
-    assert found.soft.round(1).tolist() == [[2.3, 0.2, 0.5], [0.5, 1.1, 0.4], [0.0, 0.9, 0.1]]
-    assert len(found.certainty) == 10
-
-
 def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
     found = tables_of(rows_of([[0.7, 0.3]] * 3, [0, 0, 0], labels=["a", "b"]))
     assert found.hard.tolist() == [[3, 0], [0, 0]]

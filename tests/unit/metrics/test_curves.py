@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
-from monitor.metrics.calibration import ace, ace_bins, ece, equal_width_ece, gap_matrix
+from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.cost import Costs
-from monitor.metrics.discrimination import factor_correlations, point_biserial
+from monitor.metrics.discrimination import factor_correlations
 from monitor.metrics.selective import aurc
 from monitor.report.figures.curves import risk_coverage_data
 
@@ -60,30 +60,6 @@ def test_a_matrix_of_gaps_has_a_row_a_label_and_nothing_where_no_row_is() -> Non
 def test_a_matrix_of_no_label_is_empty() -> None:
     assert gap_matrix({}).gap.shape == (0, 0)
     assert factor_correlations("channel", {}).correlation.shape == (0, 0)
-
-
-def test_correlations_by_factor_are_those_of_the_rows_of_each_value() -> None:
-    rng = np.random.default_rng(2)
-    parts = {
-        label: {
-            value: counts_from_rows(s := rng.random(200).round(2), rng.random(200) < s) for value in ("web", "mail")
-        }
-        for label in ("billing", "spam")
-    }
-    found = factor_correlations("channel", parts)
-    assert (found.labels, found.values) == (("billing", "spam"), ("web", "mail"))
-    for i, label in enumerate(found.labels):
-        for j, value in enumerate(found.values):
-            assert found.correlation[i, j] == point_biserial(parts[label][value])
-            assert found.rows[i, j] == 200
-
-
-def test_adaptive_and_equal_width_errors_are_the_ece_over_their_own_bins() -> None:
-    counts = many(2000)
-    assert ace(counts) == ece(ace_bins(counts))
-    assert len(ace_bins(counts).n) == 15
-    assert ace_bins(counts).n.max() - ace_bins(counts).n.min() <= 4  # equal up to ties
-    assert equal_width_ece(counts) == ece(bin_counts(counts, equal_width_edges(15)))
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])

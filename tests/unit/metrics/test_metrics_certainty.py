@@ -83,17 +83,6 @@ def test_every_tied_maximum_counts_as_certain() -> None:
     assert found.uncertain.round(12).tolist() == [[0, 0, 0.2], [0, 0, 0], [0, 0, 0]]
 
 
-@given(rows=any_rows(soft=True))
-def test_one_hot_scores_make_the_ordinary_confusion_matrix_and_leave_nothing_uncertain(rows: ProbabilityRows) -> None:
-    sure = np.eye(3)[rows.probability.argmax(axis=1)]
-    found = certainty(ProbabilityRows(rows.labels, sure, rows.truth, rows.weight, rows.items))
-    assert found.expected == pytest.approx(found.predicted, abs=1e-12)
-    assert not found.uncertain.any()
-    assert (found.share, found.divergence) == pytest.approx((1.0, 0.0), abs=1e-12)
-    assert found.of_uncertain is None
-    assert found.ratio == (1.0 if found.of_certain else None)
-
-
 def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:
     """The area by the paper's steps: distances in order, through the middles of widths by class, then trapezia."""
     near = 1 - np.sqrt(((np.eye(score.shape[1])[label] - np.sqrt(score)) ** 2).sum(axis=1) / 2)
@@ -120,14 +109,6 @@ def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: Pro
     assert POINTS["imcp_area"](rows) == pytest.approx(np.mean(classes), abs=1e-7)
     bare = ProbabilityRows(rows.labels, rows.probability / 2, rows.truth, rows.weight, rows.items)
     assert POINTS["imcp_area"](bare) == pytest.approx(POINTS["imcp_area"](rows), abs=1e-7)  # made to add up to 1
-
-
-def test_the_imcp_area_is_one_of_confident_scores_nothing_of_wrong_ones_and_leaves_out_what_is_not_there() -> None:
-    nan = np.nan
-    assert POINTS["imcp_area"](rows_of(np.eye(2), [0, 1])) == 1.0
-    assert POINTS["imcp_area"](rows_of(np.eye(2), [1, 0])) == 0.0
-    halves = POINTS["imcp_area"](rows_of([[0.5, 0.5, 0.0], [nan, nan, nan]], [0, 1]))
-    assert halves == pytest.approx(1 - np.sqrt(1 - np.sqrt(0.5)))
 
 
 def test_without_items_nothing_is_defined() -> None:

@@ -29,16 +29,6 @@ def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows) -> None:
 
 
 @settings(max_examples=60)
-@given(rows=any_rows(soft=True))
-def test_mutual_information_of_classes_is_the_divergence_of_the_table_from_independence(rows: ProbabilityRows) -> None:
-    table = hard_confusion(rows, 1)[0]
-    apart = np.outer(table.sum(axis=1), table.sum(axis=0))
-    held = apart > 0
-    expected = stats.entropy(table[held], apart[held])
-    assert POINTS["class_mutual_information"](rows) == pytest.approx(expected, abs=1e-9)
-
-
-@settings(max_examples=60)
 @given(rows=any_rows(whole_weights=True))
 def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: ProbabilityRows) -> None:
     expected = sk.mutual_info_score(None, None, contingency=hard_confusion(rows, 1)[0])
@@ -93,21 +83,6 @@ def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: Probabili
         assert weighted is None
     else:
         assert weighted == pytest.approx(np.average(loss, weights=uncertain), rel=1e-6, abs=1e-9)
-
-
-def test_known_log_losses_of_classes() -> None:
-    rows = rows_of([[0.5, 0.5], [0.9, 0.1]], [0, 1])
-    sure, half = stats.entropy([0.9, 0.1]), math.log(2)
-    assert POINTS["class_nll"](rows) == pytest.approx((math.log(2) + math.log(10)) / 2)
-    expected = (half * math.log(2) + sure * math.log(10)) / (half + sure)
-    assert POINTS["entropy_weighted_nll"](rows) == pytest.approx(expected)
-    wrong = rows_of([[1.0, 0.0]], [1])
-    assert POINTS["class_nll"](wrong) == pytest.approx(-math.log(1e-15))
-    assert POINTS["entropy_weighted_nll"](wrong) is None, "no item is uncertain"
-    unscored = rows_of([[np.nan, np.nan], [1.0, 0.0]], [0, 0])
-    assert POINTS["class_nll"](unscored) == 0.0
-    halves = rows_of([[1.6, 0.4]], [0])
-    assert POINTS["class_nll"](halves) == pytest.approx(-math.log(0.8)), "scores are made to add up to 1"
 
 
 def test_without_rows_nothing_is_defined() -> None:

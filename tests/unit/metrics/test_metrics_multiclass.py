@@ -13,7 +13,7 @@ from sklearn import metrics as sk
 
 from monitor.core.rows import ProbabilityRows
 from monitor.metrics import multiclass
-from monitor.metrics.multiclass import area_estimates, class_areas, measures_of
+from monitor.metrics.multiclass import area_estimates, class_areas
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.whole_rows import any_rows, as_plain_items, classifier, rows_of
 
@@ -49,24 +49,6 @@ def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: Pro
         assert expected.pop("multiclass_mcc") == 0
         found.pop("multiclass_mcc")
     assert found == pytest.approx(expected, abs=1e-12)
-
-
-@settings(max_examples=50)
-@given(rows=any_rows(soft=True))
-def test_the_confusion_matrix_and_its_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
-    label, score, weight = as_plain_items(rows)
-    told = score.argmax(axis=1)
-    assert hard_confusion(rows, 1)[0] == pytest.approx(
-        sk.confusion_matrix(label, told, sample_weight=weight), abs=1e-12
-    )
-    expected = sk.precision_recall_fscore_support(
-        label, told, sample_weight=weight, labels=[0, 1, 2], zero_division=np.nan
-    )
-    for index, found in enumerate(measures_of(rows.labels, hard_confusion(rows, 1)[0])):
-        assert found.label == rows.labels[index]
-        for value, wanted in zip((found.precision, found.recall, found.f1), expected, strict=False):
-            assert value == pytest.approx(wanted[index], abs=1e-12) if value is not None else np.isnan(wanted[index])
-        assert found.support == pytest.approx(expected[3][index])
 
 
 @settings(max_examples=40)

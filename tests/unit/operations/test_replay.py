@@ -61,9 +61,6 @@ def verdict(
     )  # fmt: skip
 
 
-BREACHES: tuple[Outcome, ...] = ("breach",) * 7
-
-
 def weekly(*outcomes: Outcome, **more: Any) -> list[tuple[Window, list[Verdict]]]:
     return [(window(n), [verdict(outcome, window(n), **more)]) for n, outcome in enumerate(outcomes)]
 
@@ -107,12 +104,6 @@ def test_a_window_is_held_against_the_baseline_of_its_time(at: int, used: int | 
 # --- incidents
 
 
-def test_breaches_in_a_row_are_one_incident_from_the_first_to_the_window_that_ends_it() -> None:
-    (found,) = incidents_of(config(), weekly("ok", "breach", "breach", "not_evaluated", "ok", "ok"))
-    assert (found.incident.opened_window, found.incident.resolved_window) == ("2026-W03", "2026-W06")
-    assert (found.start, found.end) == (window(1).start, window(4).start)
-
-
 def test_an_incident_that_comes_back_soon_is_the_same_one_and_open_at_the_end() -> None:
     (found,) = incidents_of(config(), weekly("breach", "ok", "breach"))
     assert (found.incident.reopened, found.end, found.incident.resolved_window) == (1, None, None)
@@ -145,16 +136,6 @@ def test_what_a_verdict_does_to_automation(
     assert switched_by(found) == expected
 
 
-def test_an_incident_says_the_strongest_thing_that_its_breaches_did() -> None:
-    acts = ("slack", "block_scores")
-    said = [
-        (window(n), [verdict("breach", window(n), actions=acts, detail={"blocked": ranges})])
-        for n, ranges in enumerate(([], [[0.8, 0.9]]))
-    ]
-    assert [each.switch for each in incidents_of(config(), said[1:])] == ["blocked"]
-    assert [each.switch for each in incidents_of(config(), said)] == ["off"]
-
-
 # --- side by side
 
 
@@ -170,20 +151,6 @@ def test_incidents_that_overlap_are_one_pair_and_what_is_in_one_file_only_comes_
     after = only(incidents_of(config(), weekly("not_evaluated", "not_evaluated", "breach", label="refund")))
     pairs = side_by_side([early, long_ago], [later, after])
     assert [(pair.present, pair.proposed) for pair in pairs] == [(None, after), (long_ago, None), (early, later)]
-
-
-def test_the_same_trouble_is_paired_once() -> None:
-    broken = incidents_of(config(), weekly("breach", "ok", "ok", "ok", "ok", "ok", "breach"))
-    whole = only(incidents_of(config(), weekly(*BREACHES)))
-    assert len(broken) == 2
-    assert [(p.present, p.proposed) for p in side_by_side(broken, [whole])] == [(broken[1], None), (broken[0], whole)]
-
-
-def test_an_incident_that_ended_in_the_week_in_which_another_began_is_another_one() -> None:
-    first = only(incidents_of(config(), weekly("breach", "ok")))
-    second = only(incidents_of(config(), weekly("ok", "breach")))
-    assert not first.overlaps(second)
-    assert not second.overlaps(first)
 
 
 def test_a_week_shows_the_worst_of_its_days() -> None:
@@ -229,13 +196,6 @@ def test_of_one_label_only_its_own_verdicts_agree_or_differ() -> None:
 
 def test_an_unconfirmed_week_opens_no_incident_of_a_replay() -> None:
     assert incidents_of(config(), weekly("unconfirmed", "unconfirmed")) == []
-
-
-def test_a_replayed_ok_is_another_outcome_than_unconfirmed() -> None:
-    present = config()
-    given = [replace(verdict("unconfirmed", window(0)), rules_revision=present.revision)]
-    found = agreement_of(present, given, [replace(given[0], outcome="ok")])
-    assert [(d.given, d.replayed) for d in found.differences] == [("unconfirmed", "ok")]
 
 
 # --- as it was given
