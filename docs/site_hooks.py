@@ -1,6 +1,6 @@
 """What MkDocs does beside its own work, so that the documents stay as GitHub shows them.
 
-README.md, CONTRIBUTING.md and CHANGELOG.md become pages; a fence such as "```csv long form" is one of csv; a list may
+README.md, CONTRIBUTING.md and CHANGELOG.md become pages, and so does the help of all commands; a fence such as "```csv long form" is one of csv; a list may
 follow a line of text without an empty line between.
 """
 
@@ -17,6 +17,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 #: A page of the site -> its file in the root of the project.
 OF_THE_ROOT = {"index.md": "README.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+COMMANDS = "commands.md"
 FOR_OTHERS = "Method"
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(`{3,}|~{3,})")
@@ -49,7 +50,10 @@ def _filled(entry: Any, pages: list[str], named: set[str]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are kept in the root of the project."""
+    """Add the pages that are kept in the root of the project, and the one that is made of the commands' help."""
+    from tests.command_page import page as commands  # here: the program is imported only where a site is built
+
+    files.append(File.generated(config, COMMANDS, content=commands()))
     for page, file in OF_THE_ROOT.items():
         text = (ROOT / file).read_text("utf-8")
         files.append(File.generated(config, page, content=LINK.sub(_from_the_root, text)))

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md, every name on one page, from program and pages: ``python -m tests.write_reference``."""
+"""Writes docs/reference.md, rules and reasons with their pages: ``python -m tests.write_reference``."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from monitor.alerting.health.issues import WatchReason
-from monitor.automation.state import GateReason
 from monitor.config.load import parse_config
 from monitor.config.model import Rule
-from monitor.config.problems import PROBLEMS
-from monitor.config.settings import Settings, variable
-from monitor.core.records import Reason, RejectReason
-from monitor.metrics.registry import METRICS
-from tests.write_commands import command_of, commands, is_group
+from monitor.core.records import Reason
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGE = DOCS / "reference.md"
 HEAD = """# Reference
 
-Every name that the program knows, and the page that says what it means. Made by `python -m tests.write_reference`; a test
-fails when it is out of date. The keys of alerts.yaml are in [configuration.md](configuration.md#the-file), for editors in
-[alerts.schema.json](alerts.schema.json); the HTTP service in [openapi.json](openapi.json).
+Rules and reasons, each with its page. Made by `python -m tests.write_reference`; a test fails when it is out of date. What
+else has a name: [metrics](metrics.md), [keys and variables](configuration.md), [problems of alerts.yaml](problems.md),
+[reasons of the gate](gate.md#reasons), [reasons for rejecting a row](bad-rows.md); commands: `calmon --help`. For editors
+there is [alerts.schema.json](alerts.schema.json), for programs [openapi.json](openapi.json).
 """
 
 
@@ -33,14 +29,8 @@ def page() -> str:
     parts = {
         "Rules": "Those of the shipped `alerts.yaml`; a # says that it is only proposed there. Overconfidence is\n"
         "mean score minus accuracy.\n\n" + table("rule", "fires when", "of", "severity", of_rules()),
-        "[Commands](commands.md)": names(of_commands()),
-        "[Settings](configuration.md#environment)": names(variable(name) for name in Settings.model_fields),
-        "[Metrics](metrics.md)": names(METRICS),
-        "[Reasons of the gate](gate.md#reasons)": names(each.value for each in GateReason),
-        "[Reasons for rejecting a row](bad-rows.md)": names(each.value for each in RejectReason),
         "Reasons of verdicts": pages(each.value for each in Reason),
         "Health issues of the monitor itself": pages(each.value for each in WatchReason),
-        "[Problems of alerts.yaml](problems.md)": "".join(f"- {id} {title}\n" for id, title in PROBLEMS.items()),
     }
     return HEAD + "".join(f"\n## {title}\n\n{body}" for title, body in parts.items())
 
@@ -52,18 +42,9 @@ def table(*given: Any) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def names(every: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in every) + ".\n"
-
-
 def pages(reasons: Iterable[str]) -> str:
     """Each reason with its page in the runbook."""
     return ", ".join(f"[`{reason}`](runbook/{reason}.md)" for reason in reasons) + ".\n"
-
-
-def of_commands() -> list[str]:
-    """Commands that do something, not their groups."""
-    return [" ".join(("calmon", *words)) for words in commands() if not is_group(command_of(words))]
 
 
 def of_rules() -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The command line: exit codes, plain errors, and a page that says what the help says."""
+"""The command line: exit codes, plain errors, help with examples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 from monitor.cli import app
 from monitor.config.settings import variables
 from monitor.context import utc_now
-from tests import write_commands
+from tests import command_page
 from tests.fakes import slack
 from tests.fakes import world as worlds
 from tests.fakes.world import BASELINE, WEEKS, World, make_world
 
-COMMANDS = write_commands.commands()
+COMMANDS = command_page.commands()
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,6 @@ def fresh(tmp_path: Path) -> World:
 
 def calmon(world: World, *words: str, **environment: str) -> Result:
     return CliRunner(env=world.environment | environment).invoke(app, list(words))
-
-
-def test_the_commands_page_says_what_the_help_says() -> None:
-    assert write_commands.PAGE.read_text("utf-8") == write_commands.page()
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

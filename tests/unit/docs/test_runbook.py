@@ -11,7 +11,7 @@ from monitor.alerting.health.issues import WatchReason
 from monitor.core.records import Reason
 
 RUNBOOK = Path(__file__).parents[3] / "docs" / "runbook"
-HEADINGS = ["What it means", "Why it was said", "What to do now", "How to check"]
+HEADINGS = ["What it means", "What to do"]
 
 
 @pytest.mark.parametrize("reason", [*Reason, *WatchReason])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import write_reference
+from tests import command_page, write_reference
 
 ROOT = Path(__file__).parents[3]
 FETCHED = re.compile(r'<(?:link|script|img|iframe|source)\b[^>]*?\b(?:href|src)="((?:https?:)?//[^"]+)"')
@@ -34,6 +34,17 @@ def test_every_document_is_a_page_of_the_site(site: Path) -> None:
     home = (site / "index.html").read_text("utf-8")
     assert [page for page in pages if f'href="{page.as_posix()}/"' not in home] == []  # in the navigation
     assert (site / "alerts.schema.json").is_file()
+
+
+def test_the_page_on_commands_has_every_command_with_its_options(site: Path) -> None:
+    page = (site / "commands" / "index.html").read_text("utf-8")
+    for words in command_page.commands():
+        command = command_page.command_of(words)
+        if not command_page.is_group(command):
+            assert f'id="calmon-{"-".join(words)}"' in page
+            assert [
+                o for each in command.params for o in each.opts if o != "--help" and f"<code>{o}</code>" not in page
+            ] == []
 
 
 def test_no_page_asks_another_machine_for_anything(site: Path) -> None:

@@ -1,20 +1,18 @@
-"""Writes docs/commands.md from the commands' own help: ``python -m tests.write_commands``."""
+"""The page on commands, made from their own help: ``make docs`` puts it into the site (``docs/site_hooks.py``)."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from monitor.cli import app
 
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands
 
-Made from the commands' own help by `python -m tests.write_commands`; a test fails when it is out of date. `--help`
-shows types and examples too. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a breach (only with `--exit-code`).
+Made from the commands' own help; `--help` shows types and examples too. Exit codes: 0 done, 1 failed, 2 wrong usage or
+configuration, 3 a breach (only with `--exit-code`).
 """
 COMMANDS: Any = typer.main.get_command(app)
 
@@ -70,7 +68,3 @@ def parameter(each: Any) -> str:
 
 def joined(text: str) -> str:
     return " ".join(re.sub(r"[\b]", "", text).split())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
