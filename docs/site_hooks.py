@@ -1,7 +1,7 @@
 """What MkDocs does beside its own work, so that the documents stay as GitHub shows them.
 
-README.md, CONTRIBUTING.md and CHANGELOG.md become pages, and so does the help of all commands; a fence such as "```csv long form" is one of csv; a list may
-follow a line of text without an empty line between.
+README.md, CONTRIBUTING.md and CHANGELOG.md become pages, and so does the help of all commands; a fence such as
+"```csv long form" is one of csv; a list may follow a line of text without an empty line between.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from tests.command_page import page as commands
 
 ROOT = Path(__file__).parents[1]
 #: A page of the site -> its file in the root of the project.
@@ -51,8 +53,6 @@ def _filled(entry: Any, pages: list[str], named: set[str]) -> Any:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are kept in the root of the project, and the one that is made of the commands' help."""
-    from tests.command_page import page as commands  # here: the program is imported only where a site is built
-
     files.append(File.generated(config, COMMANDS, content=commands()))
     for page, file in OF_THE_ROOT.items():
         text = (ROOT / file).read_text("utf-8")

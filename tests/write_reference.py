@@ -17,10 +17,11 @@ DOCS = ROOT / "docs"
 PAGE = DOCS / "reference.md"
 HEAD = """# Reference
 
-Rules and reasons, each with its page. Made by `python -m tests.write_reference`; a test fails when it is out of date. What
-else has a name: [metrics](metrics.md), [keys and variables](configuration.md), [problems of alerts.yaml](problems.md),
-[reasons of the gate](gate.md#reasons), [reasons for rejecting a row](bad-rows.md); commands: `calmon --help`. For editors
-there is [alerts.schema.json](alerts.schema.json), for programs [openapi.json](openapi.json).
+Rules and reasons, each with its page. Made by `python -m tests.write_reference`; a test fails when it is out of date.
+What else has a name: [metrics](metrics.md), [keys and variables](configuration.md),
+[problems of alerts.yaml](problems.md), [reasons of the gate](gate.md#reasons),
+[reasons for rejecting a row](bad-rows.md); commands: `calmon --help`. For editors there is
+[alerts.schema.json](alerts.schema.json), for programs [openapi.json](openapi.json).
 """
 
 
