@@ -6,7 +6,7 @@ A monitor that has stopped reports nothing, and neither does one without new dat
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -229,10 +229,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class HealthIssue:
-    """One problem of the monitor. ``key`` is the same as long as it is the same problem.
-
-    ``until`` is when a lease ends or has ended; ``gates_closed``: nothing acts now anyway, whatever the leases.
-    """
+    """One problem of the monitor. ``key`` is the same as long as it is the same problem."""
 
     reason: WatchReason
     severity: Severity
@@ -241,8 +238,6 @@ class HealthIssue:
     do_now: str
     source: str = ""
     channel: str = ""
-    until: datetime | None = None
-    gates_closed: bool = False
 
     @property
     def is_unhealthy(self) -> bool:
@@ -625,9 +620,9 @@ def _judged(observed: Observed) -> Iterable[HealthIssue]:
 def _rejected(each: JudgedSeen) -> tuple[str, str]:
     """Why rows were rejected, and what to do."""
     gravest, again = each.lost.gravest, _again(each.schedule, each.window_name)
-    if gravest is None:  # stored by a version that kept no causes
+    if gravest is None:  # removed, as old counts are
         why = "too many of their rows were rejected, so what is left may not be typical"
-        return why, f"`calmon explain` a verdict shows the reasons; fix the rows at their source, then {again}"
+        return why, f"fix the rows at their source, then {again}"
     items = f" (for example {', '.join(each.examples)})" if each.examples else ""
     return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {again}"
 
@@ -669,9 +664,8 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     stuck = [
         d for d in observed.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK
     ]
-    refused = [d for d in observed.deliveries if d.state == "dead" and not d.is_of_deleted]
-    recent = [d for d in refused if now - d.created_at <= RECENT]
-    dead = [d for d in recent if not d.ended_with_its_message]
+    recent = [d for d in observed.deliveries if d.state == "dead" and now - d.created_at <= RECENT]
+    dead = [d for d in recent if not d.is_of_deleted and not d.ended_with_its_message]
     fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
     look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
     for reason, group, one, many, what, do_now in (
@@ -681,37 +675,12 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         for channel in sorted({d.channel for d in group}):
             waiting = [d for d in group if d.channel == channel]
             error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
-            messages = f"{_counted(waiting)} to {channel} {one if len(waiting) == 1 else many}"
+            messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
             nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
             severity: Severity = "critical" if nobody else "warning"
             text = f"{messages} {what}: {error}{_nothing_since(observed) if nobody else ''}"
             yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
-    yield from _changes_of_refused(recent, {d.channel for d in dead}, look)
     yield from _not_sent(observed, now)
-
-
-def _counted(deliveries: Sequence[Delivery]) -> str:
-    """``2 messages and 1 change of a message``: what edits a message in place is not one of its own."""
-    edits = sum(each.operation == "edit" for each in deliveries)
-    messages = [count_of(len(deliveries) - edits, "message")] * (edits < len(deliveries))
-    changes = [f"{count_of(edits, 'change')} of {'a message' if edits == 1 else 'messages'}"] * (edits > 0)
-    return " and ".join(messages + changes)
-
-
-def _changes_of_refused(dead: Sequence[Delivery], reported: Collection[str], look: str) -> Iterable[HealthIssue]:
-    """What was to change a message that Slack had refused earlier; in ``reported`` channels that is said already."""
-    for channel in sorted({d.channel for d in dead} - {*reported}):
-        mine = [d for d in dead if d.channel == channel]
-        what = count_of(len(mine), "change")
-        verb = "was" if len(mine) == 1 else "were"
-        yield HealthIssue(
-            WatchReason.DELIVERY_REFUSED,
-            "warning",
-            channel,
-            f"{what} of messages to {channel} {verb} not sent, since Slack has refused these messages for good.",
-            look,
-            channel=channel,
-        )
 
 
 def _nothing_since(observed: Observed) -> str:
@@ -742,7 +711,7 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for channel in sorted({d.channel for d in lost}):
         mine = [d for d in lost if d.channel == channel]
         nobody = max(d.created_at for d in mine) > last
-        messages = f"{_counted(mine)} to {channel} {'was' if len(mine) == 1 else 'were'}"
+        messages = f"{count_of(len(mine), 'message')} to {channel} {'was' if len(mine) == 1 else 'were'}"
         yield HealthIssue(
             WatchReason.DELIVERY_NOT_SENT,
             "critical" if nobody else "warning",
@@ -788,7 +757,8 @@ def _has_just_come_back(looked: Note | None) -> bool:
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    closed = _gates_closed(observed, now)
+    if _gates_closed(observed, now):
+        return  # nothing acts, whatever the leases
     off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
     off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
     # the end of an operator's enable is reported in the thread of the incident that it was against
@@ -813,24 +783,20 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
                 WatchReason.LEASE_ENDED,
                 "info" if rare or judged_since else "warning" if planned else "critical",
                 f"{source}:{minute.isoformat()}",
-                # not "automation ended then": every gate may have been closed before
                 f"The lease of {source} ended at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation renewed it, so "
                 "automation is off.",
                 "`calmon explain` the newest verdict of the label shows why no rule was judged",
                 source,
-                until=until,
-                gates_closed=closed,
             )
         elif band is not None:
             yield HealthIssue(
                 WatchReason.LEASE_ENDING,
                 "info" if rare else "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{minute.isoformat()}:{band}",
-                _ending(source, until, band, names, closed=closed),
+                f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
+                f"{names}, unless an evaluation renews its lease.",
                 "check that the next run takes place and can judge an acting rule of these labels",
                 source,
-                until=until,
-                gates_closed=closed,
             )
 
 
@@ -849,14 +815,6 @@ def _lost(observed: Observed) -> Iterable[HealthIssue]:
             f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
             source,
         )
-
-
-def _ending(source: str, until: datetime, hours: int, names: str, *, closed: bool) -> str:
-    """That a lease ends; ``closed``: every gate is closed, so that no automation could end with it."""
-    when = f"at {until:%Y-%m-%d %H:%M} UTC, in less than {hours} hours, for {names}, unless an evaluation renews"
-    if closed:
-        return f"The lease of {source} ends {when} it. Every gate is closed: automation is off already."
-    return f"Automation of {source} ends by itself {when} its lease."
 
 
 def _gates_closed(observed: Observed, now: datetime) -> bool:

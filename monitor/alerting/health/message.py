@@ -59,10 +59,6 @@ _TITLES: dict[WatchReason, str] = {
     _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
     _R.TURNED_OFF: "automation of {} was turned off",
 }  # fmt: skip
-_CLOSED_TITLES: dict[WatchReason, str] = {
-    _R.LEASE_ENDING: "the lease of {} is about to end", _R.LEASE_ENDED: "the lease of {} ended",
-}  # fmt: skip
-"""Titles while every gate is closed, so that no automation could end."""
 
 
 def title_of(reason: str, source: str) -> str:
@@ -105,10 +101,9 @@ class View:
             return f"Monitor: nothing is wrong since {moment(self.since or self.incident.resolved_at or self.now)}"
         first = self.findings[0] if self.findings else None
         reason = WatchReason(self.incident.reason) if first is None else first.reason
-        titles = _TITLES | _CLOSED_TITLES if first is not None and first.gates_closed else _TITLES
         subject = "" if first is None else first.source or first.channel
         more = f", and {len(self.findings) - 1} more" if len(self.findings) > 1 else ""
-        return f"Monitor: {titles[reason].format(clean(subject))}{more}"
+        return f"Monitor: {_TITLES[reason].format(clean(subject))}{more}"
 
 
 def automation_now(switches: Iterable[SwitchState], now: datetime, source: str = "") -> str:
