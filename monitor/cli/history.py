@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -80,28 +81,22 @@ def history(
     Without --last, --from or --to the table draws as many of the newest windows as there is room for.
     """
     with cli.plain_errors():
-        span = span_of(schedule, first_window, last_window, last)
-    metric = metric_named(metric)
-    with cli.plain_errors():
+        span, metric = span_of(schedule, first_window, last_window, last), metric_named(metric)
         if rule is not None:
             metric, where, schedule = _of_rule(rule)
-    with cli.store() as store:
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
-        found = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
-        if not found:
-            cli.check_stored_source(store, source)
         at = cli.moment(as_of, cli.configuration()) if as_of is not None else None
-        found = found if at is None else known_at(store, found, at)
-        found = within([e for e in found if label is None or e.subject.label == label], span)
-        if at is None:
-            verdicts = store.verdicts(schedule=schedule, source=source)
-        else:
-            verdicts = store.verdicts_at(schedule, at, source=source)
-        until = store.removed_until(schedule)
-    is_kept = metric in CONTRACT and schedule == "weekly"
-    if until is not None and not is_kept and span.reaches(until):
-        _say_what_may_be_removed(metric, found, until)
+    with cli.store() as store:
+        stored = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
+        if not stored:
+            cli.check_stored_source(store, source)
+        known = stored if at is None else known_at(store, stored, at)
+        found = within([e for e in known if label is None or e.subject.label == label], span)
+        of_schedule = store.verdicts if at is None else partial(store.verdicts_at, at=at)
+        verdicts = of_schedule(schedule=schedule, source=source)
+        if metric not in CONTRACT or schedule != "weekly":
+            _say_what_may_be_removed(metric, found, span, store.removed_until(schedule))
     nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
     _write_history(found, verdicts, format, output, requested=span.requested, nothing=nothing)
 
@@ -144,8 +139,8 @@ def _of_rule(name: str) -> tuple[str, Where, Schedule]:
     return rule.metric, rule.where, rule.schedule
 
 
-def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
-    if not any(estimate.window.start <= until for estimate in found):
+def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], span: Span, until: datetime | None) -> None:
+    if until is not None and span.reaches(until) and not any(each.window.start <= until for each in found):
         began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
         cli.err.print(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
 
