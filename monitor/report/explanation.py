@@ -236,7 +236,6 @@ def _than(verdict: Verdict, *, passed: bool | None) -> str:
 
 # --- facts
 
-Answer = tuple[str, str]
 _ROWS = {
     "all": "all rows of {}",
     "predicted": "the rows of {} that the classifier gave this label",
@@ -248,7 +247,7 @@ _OF_TRUTHS = {
 }
 
 
-def _rule(verdict: Verdict, passed: bool | None) -> Answer:
+def _rule(verdict: Verdict, passed: bool | None) -> str:
     detail, limit, name = verdict.detail, number(verdict.threshold), title(verdict.metric)
     then = f"that of {reference(verdict)}" if "reference" in detail else "the baseline's"
     direction = _direction(verdict)
@@ -263,16 +262,16 @@ def _rule(verdict: Verdict, passed: bool | None) -> Answer:
         grown = "evidence has accumulated, over all windows together, that " if _is_accumulated(verdict) else ""
         asks = f"whether {grown}{name} is {_condition(verdict)} {limit}"
     parts = [
-        asks,
+        f"{verdict.rule} ({verdict.severity}) asks {asks}",
         "in any of its segments" if "segment" in detail else "",
         "by its textbook value" if detail.get("judged") == "plug_in" else "",
         "significant or not (certainty: none)" if detail.get("certainty") == "none" else "",
         f"in each of {detail.get('asks')} windows or groups of windows in a row" if detail.get("asks", 1) > 1 else "",
     ]
-    return f"What does {verdict.rule} ask ({verdict.severity})?", ", ".join(part for part in parts if part)
+    return ", ".join(part for part in parts if part)
 
 
-def _subject(verdict: Verdict, passed: bool | None) -> Answer:
+def _subject(verdict: Verdict, passed: bool | None) -> str:
     window, rows = verdict.window, _ROWS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
     rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
     if rank is not None:
@@ -282,10 +281,10 @@ def _subject(verdict: Verdict, passed: bool | None) -> Answer:
     answer = rows.format(f"{clean(verdict.subject.name)} in {window.name} ({window.schedule})")
     if verdict.detail.get("before_truth"):
         answer += ", of those whose truth was not known at the end of the window: an estimate"
-    return "Which rows does it look at?", answer
+    return answer
 
 
-def _windows(verdict: Verdict, passed: bool | None) -> Answer:
+def _windows(verdict: Verdict, passed: bool | None) -> str:
     """Why several windows were put together, or why not."""
     detail, answers, asks = verdict.detail, [], verdict.detail.get("asks", 1)
     if verdict.windows > 1:
@@ -317,7 +316,7 @@ def _windows(verdict: Verdict, passed: bool | None) -> Answer:
             f"not with the {before} before it that held rows, since older windows may not hide what the newest shows "
             f"by itself (together they show {shown}, from {count_of(together['n'], 'row')}{place(verdict)}{p_value})"
         )
-    return "Which windows are put together?", "; ".join(answers)
+    return "; ".join(answers)
 
 
 def _since_words(verdict: Verdict) -> str:
@@ -327,76 +326,65 @@ def _since_words(verdict: Verdict) -> str:
     return f"the rule is about lasting evidence, and nothing was suspected since {since}"
 
 
-def _segments(verdict: Verdict, passed: bool | None) -> Answer:
+def _segments(verdict: Verdict, passed: bool | None) -> str:
     """For a rule on segments: which one the numbers are about, how many were judged, which are named."""
-    detail, question = verdict.detail, "Which segment are the numbers of?"
+    detail = verdict.detail
     if detail.get("segment") is None or "segments_judged" not in detail:
-        return question, ""
-    segment, p_value = segment_name(*detail["segment"]), detail.get("segment_p")
-    parts = [segment, f"{detail['segments_judged']} of {detail['segments']} could have shown what matters"]
+        return ""
+    parts = [segment_name(*detail["segment"])]
+    parts.append(f"{detail['segments_judged']} of {detail['segments']} could have shown what matters")
     if "segment_evidence" in detail:
-        own = f"its own evidence is {size(detail['segment_evidence'])}, that of the label the mean of all"
-        parts.append(f"{own} {detail['segments']}")
-        named = [
-            f"{segment_name(column, value)} (hit rate {percent(kept)}, mean score {percent(promised)}, "
-            f"{count_of(rows, 'row')}, evidence {size(evidence)})"
-            for column, value, rows, promised, kept, evidence in detail["segments_named"]
-        ]
-    else:
-        alone = "is not beyond the threshold" if (p_value or 0) >= 1 else f"has {equals('p', p_value or 0)}"
-        parts += [] if p_value is None else [f"it {alone}"]
-        named = [
-            f"{segment_name(column, value)} ({number(measured)}, {count_of(rows, 'row')}, {equals('p', chance)})"
-            for column, value, rows, measured, chance in detail["segments_named"]
-        ]
-    return question, "; ".join([*parts, *([f"named: {', '.join(named)}"] if named else [])])
+        parts.append(f"its own evidence is {size(detail['segment_evidence'])}, that of the label the mean of all")
+    elif (p_value := detail.get("segment_p")) is not None:
+        parts.append(f"it has {equals('p', p_value)}" if p_value < 1 else "it is not beyond the threshold")
+    named = [f"{segment_name(*line[:2])} ({count_of(line[2], 'row')})" for line in detail["segments_named"]]
+    return "; ".join([*parts, f"named: {', '.join(named)}"] if named else parts)
 
 
-def _small_labels(verdict: Verdict, passed: bool | None) -> Answer:
+def _small_labels(verdict: Verdict, passed: bool | None) -> str:
     """For a rule on small labels: how many there are, and which are most likely to be overconfident."""
-    detail, question = verdict.detail, "Which labels are judged together?"
+    detail = verdict.detail
     if "likeliest" not in detail:
-        return question, ""
+        return ""
     named = ", ".join(
         f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {count_of(rows, 'row')}, "
         f"{probability:.0%})"
         for label, rows, promised, kept, probability in detail["likeliest"]
     )
     likeliest = f"likeliest, by empirical Bayes, and no proof: {named}" if named else "none differs from the others"
-    return question, f"{detail['small_labels']:,} that have too few rows to be judged alone; {likeliest}"
+    return f"{detail['small_labels']:,} that have too few rows to be judged alone; {likeliest}"
 
 
 # --- what is asked before anything is measured
 
 
-def _readable(verdict: Verdict, passed: bool | None) -> Answer:
+def _readable(verdict: Verdict, passed: bool | None) -> str:
     failures = {
         Reason.RELATION_ERROR: "the relation of the source is not what alerts.yaml says",
         Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
         Reason.UNRESOLVED_FAILED: f"the counts of the source were read, but not {missing_part(verdict)}",
     }
-    answer = failures.get(verdict.reason, f"{clean(verdict.subject.source)} was read for {verdict.window.name}")
-    return "Could the source be read?", answer
+    return failures.get(verdict.reason, f"{clean(verdict.subject.source)} was read for {verdict.window.name}")
 
 
-def _accepted(verdict: Verdict, passed: bool | None) -> Answer:
+def _accepted(verdict: Verdict, passed: bool | None) -> str:
     facts = fact(from_detail(verdict.detail["rejected"]))
-    return "Were the rows accepted?", f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
+    return f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
 
 
-def _mature(verdict: Verdict, passed: bool | None) -> Answer:
-    return "Are enough truths known?", waits_for(verdict.detail["maturity"])
+def _mature(verdict: Verdict, passed: bool | None) -> str:
+    return waits_for(verdict.detail["maturity"])
 
 
-def _rows(verdict: Verdict, passed: bool | None) -> Answer:
-    question, kind, detail = "Are there rows to look at?", ROW[verdict.where], verdict.detail
+def _rows(verdict: Verdict, passed: bool | None) -> str:
+    kind, detail = ROW[verdict.where], verdict.detail
     if not passed and detail.get("before_truth"):
-        return question, "no item of this window waits for its outcome"
+        return "no item of this window waits for its outcome"
     if not passed and _is_accumulated(verdict) and verdict.metric != "overconfidence":
-        return question, f"no rows of equal weight of which {title(verdict.metric)} is a share arrived"
+        return f"no rows of equal weight of which {title(verdict.metric)} is a share arrived"
     if not passed:
         other = f" (of {count_of(verdict.n, 'row')} of any kind)" if verdict.n else ""
-        return question, f"not one {kind} in this window or in those that may be pooled with it{other}"
+        return f"not one {kind} in this window or in those that may be pooled with it{other}"
     promised, kept = detail.get("promised"), detail.get("kept")
     rows = count_of(verdict.n, kind if verdict.outcome != "not_evaluated" or kept is not None else "row")
     if "of_rows" in detail and verdict.where != "automated":
@@ -407,7 +395,7 @@ def _rows(verdict: Verdict, passed: bool | None) -> Answer:
         rows += f"{_worth(verdict)}, with a mean score of {promised:.1%} and a hit rate of {kept:.1%}"
         if verdict.metric == "false_negative_rate":
             rows += ": it is a share of those that came true"
-    return question, rows
+    return rows
 
 
 def _worth(verdict: Verdict) -> str:
@@ -424,14 +412,14 @@ def _worth(verdict: Verdict) -> str:
     return f" (worth {worth}: {'; '.join(causes)})"
 
 
-def _outside_baseline(verdict: Verdict, passed: bool | None) -> Answer:
+def _outside_baseline(verdict: Verdict, passed: bool | None) -> str:
     answer = "it lies outside" if verdict.baseline_version is not None else "no pinned baseline is used"
     if not passed:
         answer = f"{verdict.window.name} is part of what the baseline was made from"
-    return "Is the window outside the baseline's own time?", answer
+    return answer
 
 
-def _baseline(verdict: Verdict, passed: bool | None) -> Answer:
+def _baseline(verdict: Verdict, passed: bool | None) -> str:
     weeks, version = verdict.detail.get("reference"), verdict.baseline_version
     if weeks is not None:
         span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"]))) if passed else ""
@@ -443,15 +431,14 @@ def _baseline(verdict: Verdict, passed: bool | None) -> Answer:
         answer += f", with what was renamed since taken for the same rows ({renamed})" if renamed else ""
     else:
         answer = f"no baseline was pinned{' for any of its labels' if 'mix_of' in verdict.detail else ''}"
-    return "Is there a baseline to compare with?", answer
+    return answer
 
 
-def _same_settings(verdict: Verdict, passed: bool | None) -> Answer:
-    answer = f"the baseline was pinned under other settings ({changed_settings(verdict)})"
-    return "Was the baseline pinned under the present settings of the source?", answer
+def _same_settings(verdict: Verdict, passed: bool | None) -> str:
+    return f"the baseline was pinned under other settings ({changed_settings(verdict)})"
 
 
-def _comparable(verdict: Verdict, passed: bool | None) -> Answer:
+def _comparable(verdict: Verdict, passed: bool | None) -> str:
     moved, held = verdict.detail.get("moved_share"), verdict.detail.get("comparable")
     answer = f"window and {reference(verdict).removeprefix('the ')} were looked at through the same bins"
     if verdict.detail.get("rebinned"):
@@ -462,25 +449,22 @@ def _comparable(verdict: Verdict, passed: bool | None) -> Answer:
             f"{percent(moved)} of the window's rows lie in bins whose mean score moved, and new bins for which "
             f"{then} enough rows hold {percent(held)} of them (80% in at least 5 bins are needed)"
         )
-    return "Can the bins be compared?", answer
+    return answer
 
 
-def _test_result(verdict: Verdict, passed: bool | None) -> Answer:
+def _test_result(verdict: Verdict, passed: bool | None) -> str:
     seen = f"{title(verdict.metric)} {number(verdict.value)}"
-    return (
-        "Has the test a result?",
-        seen if passed else f"{title(verdict.metric)} has no value for {count_of(verdict.n, 'row')}",
-    )
+    return seen if passed else f"{title(verdict.metric)} has no value for {count_of(verdict.n, 'row')}"
 
 
 # --- what decides
 
 
-def _beyond(verdict: Verdict, passed: bool | None) -> Answer:
+def _beyond(verdict: Verdict, passed: bool | None) -> str:
     judged, direction = as_judged(verdict), _direction(verdict)
-    question, than, then = "Is it beyond the threshold?", _than(verdict, passed=passed), reference(verdict)
+    than, then = _than(verdict, passed=passed), reference(verdict)
     if _measured(verdict) is None:
-        return question, f"{'the change' if direction else title(verdict.metric)} is undefined for these rows"
+        return f"{'the change' if direction else title(verdict.metric)} is undefined for these rows"
     level = verdict.detail.get("confidence", 0.95)
     span, textbook = _span(judged.low, judged.high), number(verdict.plug_in)
     remarks = [f"{100 * level:.4g}% interval {span}"] if span else []
@@ -491,12 +475,12 @@ def _beyond(verdict: Verdict, passed: bool | None) -> Answer:
     noted = f" ({'; '.join(remarks)})" if remarks else ""
     answer = f"{title(verdict.metric)} {number(judged.value)}{noted}"
     if not direction:
-        return question, f"{answer} is {than}{_not_ruled_out(verdict)}"
+        return f"{answer} is {than}{_not_ruled_out(verdict)}"
     limits = _span(judged.change_low, judged.change_high, "+")
     change = f"{number(judged.change, '+')}{f' ({limits})' if limits else ''}"
     before = "" if judged.baseline is None else f", {number(judged.baseline)} in {then}"
     which = f"{'' if passed else 'not '}a {direction} of {than.removeprefix('not ')}"
-    return question, f"{answer}{before}: the change of {change} is {which}{_not_ruled_out(verdict)}"
+    return f"{answer}{before}: the change of {change} is {which}{_not_ruled_out(verdict)}"
 
 
 def _not_ruled_out(verdict: Verdict) -> str:
@@ -511,26 +495,28 @@ def _not_ruled_out(verdict: Verdict) -> str:
     return f"; its interval still reaches to {number(limit)}, so that it is beyond is not ruled out"
 
 
-def _every_window(verdict: Verdict, passed: bool | None) -> Answer:
+def _of_windows(group: Mapping[str, Any]) -> str:
+    return f" in {count_of(group['windows'], 'window')}"
+
+
+def _every_window(verdict: Verdict, passed: bool | None) -> str:
     asks, groups = verdict.detail.get("asks", 1), verdict.detail.get("groups", [])
+    several = any(group["windows"] > 1 for group in groups)
     values = [
-        f"{number(group['value'])} (n = {group['n']:,}{', too few to say' if group.get('too_few') else ''})"
+        f"{number(group['value'])} (n = {group['n']:,}{_of_windows(group) * several}"
+        f"{', too few to say' * bool(group.get('too_few'))})"
         for group in groups
     ]
     few = f"there are only {len(groups)} of them; " if len(groups) < asks else ""
-    unit = "windows" if all(group["windows"] == 1 for group in groups) else "groups of windows"
-    return (
-        f"Is each of the {asks} {unit} beyond it by itself?",
-        f"{few}newest first: {', '.join(values) or 'not stored'}",
-    )
+    return f"{few}newest first: {', '.join(values) or 'not stored'}"
 
 
-def _sure(verdict: Verdict, passed: bool | None) -> Answer:
-    question, detail, p_value, adjusted = "Is it confirmed?", verdict.detail, verdict.p_value, verdict.p_adjusted
+def _sure(verdict: Verdict, passed: bool | None) -> str:
+    detail, p_value, adjusted = verdict.detail, verdict.p_value, verdict.p_adjusted
     if verdict.metric == "psi":
-        return question, f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
+        return f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
     if p_value is None or adjusted is None:
-        return question, "these rows give no p-value"
+        return "these rows give no p-value"
     family, rules, by = detail["family"], detail["rules"], "this rule"
     if "column" in detail:
         by = "all shift tests of the source"
@@ -539,7 +525,7 @@ def _sure(verdict: Verdict, passed: bool | None) -> Answer:
     among = "the only p-value" if family == 1 else f"number {detail['rank']} of the {family} p-values (smallest first)"
     counts = f", times {rules} metric rules of the schedule" if rules > 1 else ""
     below = f"{'' if passed else 'not '}below {number(detail['rate'])}"
-    return question, (
+    return (
         f"{_chance(verdict)} {equals('p', p_value)}{looked}; as {among} of {by}{counts}: "
         f"adjusted {equals('p', adjusted)}, {below}"
     )
@@ -562,40 +548,36 @@ def _chance(verdict: Verdict) -> str:
     return f"{if_so}, as {'little or less' if is_floor else 'much or more'} would be seen with"
 
 
-def _enough_evidence(verdict: Verdict, passed: bool | None) -> Answer:
+def _enough_evidence(verdict: Verdict, passed: bool | None) -> str:
     detail, labels = verdict.detail, verdict.detail["labels"]
     against = f"{size(detail['needed'])} or more" if passed else f"less than {size(detail['needed'])}"
     gives = "the label judged gives" if labels == 1 else f"the {labels} labels judged together give"
     path = ", ".join(f"{clean(name)} {size(evidence)}" for name, _, _, _, evidence in detail["path"])
-    return "Is there enough evidence?", (
+    return (
         f"evidence {size(detail['evidence'])} is {against}, with which {gives} one false alarm in "
         f"{detail['average_run_length']:,} weeks or more (window by window: {path})"
     )
 
 
-def _behaviour(verdict: Verdict, passed: bool | None) -> Answer:
+def _behaviour(verdict: Verdict, passed: bool | None) -> str:
     """Only for a breach: did the label change, or the traffic?"""
     p_value = equals("p", verdict.detail["p_rate"])
     which = f"{'' if passed else 'not '}below {number(verdict.detail['rate'])}"
     traffic = "" if passed else ": more traffic where scores were already wrong explains it"
-    return "Does the label behave differently at equal scores?", (
-        f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
-    )
+    return f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
 
 
-def _class_mix(verdict: Verdict, passed: bool | None) -> Answer:
+def _class_mix(verdict: Verdict, passed: bool | None) -> str:
     """Only for a breach: does another share of true items alone explain it?"""
     mix = verdict.detail["class_mix"]
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
     if mix.get("is_separable") is False:
         fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
-    return "Does another share of true items explain it?", (
-        f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
-    )
+    return f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 
-def _could_be_seen(verdict: Verdict, passed: bool | None) -> Answer:
+def _could_be_seen(verdict: Verdict, passed: bool | None) -> str:
     parts, most, direction = [_rows_words(verdict)], verdict.detail.get("seen_at_most"), _direction(verdict)
     if verdict.metric not in TESTS:
         if _measured(verdict) is None:
@@ -611,23 +593,22 @@ def _could_be_seen(verdict: Verdict, passed: bool | None) -> Answer:
     if "windows_needed" in verdict.detail:
         needed = count_of(verdict.detail["windows_needed"], verdict.window.unit)
         parts.append(f"it would take about {needed} of such rows")
-    return "Could a change that matters have been seen?", ", and ".join(parts)
+    return ", and ".join(parts)
 
 
-def _newest_within(verdict: Verdict, passed: bool | None) -> Answer:
+def _newest_within(verdict: Verdict, passed: bool | None) -> str:
     """Only where it decided: the newest of the windows running is beyond the threshold, all of them are not."""
     newest = verdict.detail["groups"][0]
     which = f"the newest {newest['windows']} windows have" if newest["windows"] > 1 else "the newest window has"
     value = number(-newest["value"] if _direction(verdict) == "fall" else newest["value"])
-    answer = f"{which} {value} by itself, which is {_than(verdict, passed=True)}"
-    return "Is the newest of them within it as well?", answer
+    return f"{which} {value} by itself, which is {_than(verdict, passed=True)}"
 
 
-def _enough_rows(verdict: Verdict, passed: bool | None) -> Answer:
+def _enough_rows(verdict: Verdict, passed: bool | None) -> str:
     """Only for rules that need no p-value, and of rows too few to be compared with the baseline's."""
     answer, needed = _rows_words(verdict), verdict.detail.get("rows_needed")
     is_told = _measured(verdict) is not None or (needed is not None and verdict.n < needed)
-    return "Are there enough rows?", answer if is_told else f"{answer}, and it is undefined"
+    return answer if is_told else f"{answer}, and it is undefined"
 
 
 def _rows_words(verdict: Verdict) -> str:
@@ -636,12 +617,13 @@ def _rows_words(verdict: Verdict) -> str:
     return rows if needed is None else f"{rows} ({needed:,} are needed)"
 
 
-_Question = Callable[[Verdict, bool | None], Answer]
-_FACTS: Mapping[str, tuple[_Question, tuple[str, ...]]] = {
-    "rule": (_rule, ("threshold", "condition", "asks", "severity")),
-    "subject": (_subject, ("where",)),
-    "windows": (_windows, ("windows", "since", "newest_alone", "together")),
+_Answer = Callable[[Verdict, bool | None], str]
+_FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
+    "rule": ("What is asked?", _rule, ("threshold", "condition", "asks", "severity")),
+    "subject": ("Which rows does it look at?", _subject, ("where",)),
+    "windows": ("Which windows are put together?", _windows, ("windows", "since", "newest_alone", "together")),
     "segments": (
+        "Which segment are the numbers of?",
         _segments,
         (
             "segment",
@@ -653,38 +635,46 @@ _FACTS: Mapping[str, tuple[_Question, tuple[str, ...]]] = {
             "segments_named",
         ),
     ),
-    "small_labels": (_small_labels, ("small_labels", "likeliest")),
+    "small_labels": ("Which labels are judged together?", _small_labels, ("small_labels", "likeliest")),
 }
-"""What is told before the checks: the answer, and the names of its numbers."""
-_CHECKS: Mapping[str, tuple[_Question, tuple[str, ...]]] = {
-    "readable": (_readable, ()),
-    "accepted": (_accepted, ()),
-    "mature": (_mature, ()),
-    "rows": (_rows, ("effective_rows", "design_effect", "promised", "kept")),
-    "outside_baseline": (_outside_baseline, ()),
-    "baseline": (_baseline, ("reference", "renamed")),
-    "same_settings": (_same_settings, ()),
-    "comparable": (_comparable, ()),
-    "test_result": (_test_result, ()),
-    "enough_rows": (_enough_rows, ()),
-    "beyond": (_beyond, ("value", "low", "high", "plug_in", "baseline", "change_low", "change_high")),
-    "every_window": (_every_window, ()),
-    "sure": (_sure, ("family", "rules", "rank", "times_judged")),
-    "enough_evidence": (_enough_evidence, ("average_run_length", "labels", "since", "path")),
-    "behaviour": (_behaviour, ()),
-    "class_mix": (_class_mix, ()),
-    "could_be_seen": (_could_be_seen, ("windows_needed",)),
-    "newest_within": (_newest_within, ()),
+"""What is told before the checks: the question, its answer, and the names of the numbers."""
+_CHECKS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
+    "readable": ("Could the source be read?", _readable, ()),
+    "accepted": ("Were the rows accepted?", _accepted, ()),
+    "mature": ("Are enough truths known?", _mature, ()),
+    "rows": ("Are there rows to look at?", _rows, ("effective_rows", "design_effect", "promised", "kept")),
+    "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline, ()),
+    "baseline": ("Is there a baseline to compare with?", _baseline, ("reference", "renamed")),
+    "same_settings": ("Was the baseline pinned under the present settings of the source?", _same_settings, ()),
+    "comparable": ("Can the bins be compared?", _comparable, ()),
+    "test_result": ("Has the test a result?", _test_result, ()),
+    "enough_rows": ("Are there enough rows?", _enough_rows, ()),
+    "beyond": (
+        "Is it beyond the threshold?",
+        _beyond,
+        ("value", "low", "high", "plug_in", "baseline", "change_low", "change_high"),
+    ),
+    "every_window": ("Is each window beyond it by itself?", _every_window, ()),
+    "sure": ("Is it confirmed?", _sure, ("family", "rules", "rank", "times_judged")),
+    "enough_evidence": (
+        "Is there enough evidence?",
+        _enough_evidence,
+        ("average_run_length", "labels", "since", "path"),
+    ),
+    "behaviour": ("Does the label behave differently at equal scores?", _behaviour, ()),
+    "class_mix": ("Does another share of true items explain it?", _class_mix, ()),
+    "could_be_seen": ("Could a change that matters have been seen?", _could_be_seen, ("windows_needed",)),
+    "newest_within": ("Is the newest of them within it as well?", _newest_within, ()),
 }
 """The same of each check, beside the numbers that are stored with it."""
 
 
 def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None, stored: Sequence[str]) -> Check:
-    answer_of, more = {**_FACTS, **_CHECKS}[name]
+    question, answer_of, more = {**_FACTS, **_CHECKS}[name]
     judged = as_judged(verdict)
     values = {key: getattr(judged, key, judged.detail.get(key)) for key in (*stored, *more)}
     numbers = {key: value for key, value in values.items() if value is not None}
-    question, answer = answer_of(verdict, passed)
+    answer = answer_of(verdict, passed)
     if name == "baseline" and baseline is not None:
         span = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
         answer += f" ({span}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"

@@ -428,7 +428,7 @@ def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> No
     assert "the rows of tickets/billing in 2026-W46 (weekly) that automation takes while it is on" in text
     assert "120 automated rows of 2,104 rows, with a mean score of 91.0% and a hit rate of 80.0%" in text
     ranked = text_of(judged(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, detail=behind(900, 0.5, 0.4))))
-    assert "What does three ask (warning)? whether ECE@3 is above 0.05." in ranked
+    assert "What is asked? three (warning) asks whether ECE@3 is above 0.05." in ranked
     assert "the 3 highest scores of each item of tickets/billing in 2026-W46 (weekly)." in ranked
 
 
@@ -598,7 +598,7 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
         },
     )
     told = text_of(few)
-    assert "newest first: 0.3 (n = 20, too few to say), 0.12 (n = 1,408)" in told
+    assert "newest first: 0.3 (n = 20 in 2 windows, too few to say), 0.12 (n = 1,408 in 2 windows)" in told
 
 
 def test_what_the_newest_of_several_windows_shows_by_itself_istext_of() -> None:
