@@ -113,8 +113,8 @@ def automation_of_one_label_for_many(_: Any) -> Any:
     return lambda stories: min(stories, key=lambda story: list(DiagnosisState).index(story.state))
 
 
-def harm_while_automation_was_off(real: Any) -> Any:
-    return lambda *args: replace(real(*args), share=1.0)
+def harm_while_automation_was_off(_: Any) -> Any:
+    return lambda *_: 1.0
 
 
 def harm_that_did_happen(real: Any) -> Any:
