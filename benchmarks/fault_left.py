@@ -31,15 +31,15 @@ TABLES = (
     "runs", "readings", "counts", "quality", "estimates", "shifts", "baselines", "verdicts", "evidence", "switches",
     "switch_events", "incidents", "thresholds", "publications", "annotations",
 )  # fmt: skip
-BACK = "*It is back"
-"""How a reply begins that repeats what a message said before: a trouble that returns within a day is one incident."""
+IN_THREAD = ("*It is back", "*New")
+"""How a reply begins that says a trouble which is new or back: the monitor has one incident and one message."""
 SPARE = timedelta(minutes=1)
 AFTERWARDS = timedelta(hours=1)
 SHIFTING = (Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND, Kind.SLACK, Kind.CHANNEL)
 """Kinds of faults with which a reminder is sent at another time than the clock shows."""
-MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.BEHIND)
+MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.AHEAD, Kind.BEHIND)
 """Kinds of faults that may give one message in each channel, or none, beside the one that is asked for."""
-ABOUT = {Kind.BEHIND: "Monitor: the clock is behind"}
+ABOUT = {Kind.BEHIND: "Monitor: the clock is behind", Kind.AHEAD: "Monitor: evaluations are missing"}
 """Kinds of faults -> how the message begins that is asked for, where it need not be the only one."""
 
 
@@ -72,7 +72,7 @@ def left_behind(year: Year) -> Left:
     parts["messages sent twice"] = sorted(id for id, count in times.items() if count > 1)
     parts["deliveries kept"] = sorted(undelivered)
     parts["incidents of the monitor left open"] = sorted(troubles)
-    notices = [(m.at, m.channel, m.first_text) for m in of_monitor if not m.in_thread or m.text.startswith(BACK)]
+    notices = [(m.at, m.channel, m.first_text) for m in of_monitor if not m.in_thread or m.text.startswith(IN_THREAD)]
     return Left(parts, notices, _too_soon(shown, year.met), list(year.met), frozenset(year.early))
 
 
@@ -225,7 +225,7 @@ def notified(quiet: Left, faulty: Left) -> Notified:
 def _is_about(kind: Kind, text: str) -> bool:
     """Whether a message says what such a fault asks for, for the first time or again."""
     begin = ABOUT.get(kind, "")
-    return text.startswith((begin, f"{BACK}: {begin}"))
+    return text.startswith((begin, *(f"{first}: {begin}" for first in IN_THREAD)))
 
 
 def _listed(notices: Sequence[tuple[datetime, str, str]]) -> str:

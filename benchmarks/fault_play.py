@@ -31,6 +31,7 @@ from benchmarks.fault_world import BASELINE, FIRST, START, ZONE, Remembered, bac
 from flows import hooks, stages
 from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE
+from monitor.alerting.health.troubles import QUIET
 from monitor.alerting.slack import outbox
 from monitor.automation.state import clock_behind
 from monitor.config.load import load_config
@@ -506,8 +507,9 @@ def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
                 year.sending.add(number)
         if down is not None:
             down.over(year)
-        year.now += timedelta(hours=2)
-        year.look()
+        for wait in (timedelta(hours=2), QUIET):  # what came back again and again ends only after a while
+            year.now += wait
+            year.look()
 
 
 @dataclass

@@ -32,10 +32,10 @@ from benchmarks.whole_run import server_of, spent_by
 from monitor import run
 from monitor.config.model import Config
 from monitor.config.settings import load_settings
-from monitor.context import Monitor, Sent
+from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.counts import CELLS, Counts, counts_from_rows, pool
-from monitor.core.records import Delivery, Window
+from monitor.core.records import Window
 from monitor.core.windows import SETTLE
 from monitor.history.store import Store
 from monitor.history.tables import metadata
@@ -50,8 +50,8 @@ SHOWN = ("cells", "estimates", "verdicts", "shifts", "switch_events")
 COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts", "diagnoses")
 PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
-PAGE = Path(__file__).parent / "results" / "scale.md"
-AGES_PAGE = PAGE
+PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
+AGES_PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 NEXT_RUNS, NEVER = 3, 0.5
 
 
@@ -106,19 +106,13 @@ class _Made:
 
 
 class _Nowhere:
-    """A channel that takes what is said of the monitor itself, which misses the other days; labels are as ever."""
+    """A sender for runs that send nothing."""
 
-    def send(self, delivery: Delivery, root: Sent | None = None) -> Any:
-        """The place of a message about the monitor."""
-        if delivery.kind != "monitor":
-            raise NotImplementedError
-        return Sent("C1", delivery.id)
+    def send(self, *_: object) -> Any:
+        """Never called, since every label is as in the baseline."""
+        raise NotImplementedError
 
-    def find(self, *_: object) -> Any:
-        """Nothing is looked for, since every message is taken at once."""
-        return None
-
-    find_unfinished = check = find
+    find = find_unfinished = check = send
 
 
 def config(case: Case) -> Config:
@@ -324,9 +318,9 @@ def table(cases: Sequence[Case]) -> Table:
 
 
 def main() -> None:
-    """Print the table, or write it into benchmarks/results/scale.md."""
+    """Print the table, or write it into docs/operations.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write-docs", action="store_true", help="Write the table into benchmarks/results/scale.md.")
+    parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")
     parser.add_argument("--ages", type=int, nargs="+", help="What a weekly run costs over histories of so many weeks.")
     options = parser.parse_args()
     if options.ages:

@@ -207,7 +207,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     failure = failed_note(window.schedule)
     monitor.store.finish_run(window, sources, state="done", now=monitor.clock(), drops=failure)
     if run.acts:
-        watchdog.watch_monitor(monitor, window)
+        watchdog.watch_run(monitor, window)
         deliver(monitor)
     return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses), ended=True)
 

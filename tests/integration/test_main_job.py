@@ -79,7 +79,7 @@ def test_the_same_week_twice_gives_the_same_document_and_nothing_grows(world: Wo
             action.pop("state")
     assert documents[0] == documents[1] == documents[2]
     assert table_sizes(world) == sizes
-    assert sizes["deliveries"] == 3  # the message, its numbers and its picture
+    assert sizes["deliveries"] == 2  # the message and its picture
     assert list(json.loads(third.stdout)) == [
         "run",
         "schedule",

@@ -54,16 +54,16 @@ def _place(finding: HealthIssue) -> tuple[int, bool, int]:
 
 
 def change_of(
-    findings: Sequence[HealthIssue], known: Sequence[Incident], now: datetime, *, is_whole: bool = True
+    findings: Sequence[HealthIssue], known: Sequence[Incident], now: datetime, *, ends: bool = True
 ) -> TroubleChange | None:
     """The change by one look; ``known`` are all incidents of the monitor. None: there is none, and none is needed.
 
-    ``is_whole`` is False where only runs could be looked at: then nothing ends.
+    Not ``ends`` where only runs could be looked at: then nothing ends.
     """
     needed = needing(findings)
     newest = max(known, key=lambda each: (each.is_open, each.opened_at), default=None)
     if not needed:
-        return None if newest is None or not newest.is_open or not is_whole else _without(newest, now)
+        return None if newest is None or not newest.is_open or not ends else _without(newest, now)
     if newest is None or (newest.resolved_at is not None and now - newest.resolved_at > RECALL):
         return TroubleChange(None, _opened(needed, now), needed, "opened", calls=True)
     if not newest.is_open:

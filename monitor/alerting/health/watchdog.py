@@ -163,12 +163,18 @@ def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -
     return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
 
 
-def watch_monitor(monitor: Monitor, window: Window | None = None) -> list[HealthIssue]:
-    """What is wrong with the monitor now; its incident and its message are stored.
+def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
+    """What is wrong with the monitor now; its incident and its message are stored."""
+    return _update(monitor)
 
-    ``window`` is that of a run that has just ended, which may be an old one.
+
+def watch_run(monitor: Monitor, window: Window) -> list[HealthIssue]:
+    """The same after a run of ``window``, which may be an old one, for what the run itself could not read or judge.
+
+    Whether other runs and the watchdog itself work, is not for a run to say: it may be the first thing that happens
+    after the machine has started.
     """
-    return _update(monitor, since=None if window is None else window.start)
+    return _update(monitor, about=troubles.NOT_JUDGED, since=window.start)
 
 
 def stand_in(monitor: Monitor) -> bool:
@@ -198,15 +204,19 @@ def _begun(seen: Note) -> datetime:
 
 def watch_runs(monitor: Monitor) -> list[HealthIssue]:
     """The same for runs and flows only, for use where alerts.yaml may be broken: nothing ends by it."""
-    return _update(monitor, is_whole=False)
+    return _update(monitor, about=troubles.NOT_RUNNING, ends=False)
 
 
-def _update(monitor: Monitor, *, is_whole: bool = True, since: datetime | None = None) -> list[HealthIssue]:
+def _update(
+    monitor: Monitor, *, about: Collection[str] | None = None, ends: bool = True, since: datetime | None = None
+) -> list[HealthIssue]:
+    """Store what a look changes: one for everything, or for some reasons beside those that are reported already."""
     for _ in range(TRIES):
         look = WatchRound(monitor, monitor.clock(), since)
         with monitor.store.one_moment():
-            seen = look.findings if is_whole else [f for f in look.findings if f.reason in troubles.NOT_RUNNING]
-            change = troubles.change_of(seen, look.known, look.now, is_whole=is_whole)
+            reported = {reason for incident in look.known if incident.is_open for reason in incident.reasons}
+            seen = [f for f in look.findings if about is None or f.reason in about or f.reason in reported]
+            change = troubles.change_of(seen, look.known, look.now, ends=ends)
             made = Composed() if change is None else look.compose(change)
         if made == Composed() or (
             monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"

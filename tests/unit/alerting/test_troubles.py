@@ -22,8 +22,8 @@ def issue(reason: WatchReason, severity: Severity = "critical", source: str = ""
     return HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source)
 
 
-def after(known: Incident | None, now: datetime, *findings: HealthIssue, is_whole: bool = True) -> TroubleChange | None:
-    return change_of(findings, [] if known is None else [known], now, is_whole=is_whole)
+def after(known: Incident | None, now: datetime, *findings: HealthIssue, ends: bool = True) -> TroubleChange | None:
+    return change_of(findings, [] if known is None else [known], now, ends=ends)
 
 
 def changed(known: Incident | None, now: datetime, *findings: HealthIssue) -> TroubleChange:
@@ -95,7 +95,7 @@ def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
 
 def test_a_look_at_runs_alone_ends_nothing() -> None:
     opened = changed(None, NOON, issue(R.SOURCE_NOT_READ, source="mail")).after
-    assert after(opened, NOON + HOUR, is_whole=False) is None
+    assert after(opened, NOON + HOUR, ends=False) is None
 
 
 def test_every_stored_change_has_an_event_of_its_own() -> None:
