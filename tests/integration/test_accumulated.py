@@ -15,7 +15,6 @@ from monitor.config.load import parse_config
 from monitor.core.promises import all_promises_of, of_the_same_evidence
 from monitor.core.records import Verdict
 from monitor.core.windows import week
-from monitor.core.wording import segment_name
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.inputs import known_windows
@@ -83,12 +82,10 @@ def test_a_label_that_goes_wrong_is_found_in_its_segments_and_the_others_are_qui
     }  # fmt: skip
     with world.opened() as monitor:
         document = run_window(monitor, week(WEEKS[-1], monitor.config.zone), dry_run=True).document
-        told = json.dumps([d.payload for d in monitor.store.deliveries(["not_sent"])])
     mine = [v for v in document["verdicts"] if v["rule"] == "lasting-segments" and v["label"] == "slipping"]
     column, value = newest.detail["segment"]
     assert [(v["id"], v["segment"]) for v in mine] == [(newest.id, {column: value})]
     assert all("segment" not in v for v in document["verdicts"] if v["rule"] == "lasting-overconfidence")
-    assert f"; in {segment_name(column, value)}." in told
 
 
 def test_the_history_gives_the_promises_of_segments_and_only_where_asked(world: World) -> None:
