@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from monitor.alerting.health.issues import WatchReason
 from monitor.config.load import parse_config
 from monitor.config.model import Rule
 from monitor.core.records import Reason
@@ -20,8 +19,8 @@ HEAD = """# Reference
 Rules and reasons, each with its page. Made by `python -m tests.write_reference`; a test fails when it is out of date.
 What else has a name: [metrics](metrics.md), [keys and variables](configuration.md),
 [problems of alerts.yaml](problems.md), [reasons of the gate](gate.md#reasons),
-[reasons for rejecting a row](bad-rows.md); commands: `calmon --help`. For editors there is
-[alerts.schema.json](alerts.schema.json), for programs [openapi.json](openapi.json).
+[reasons for rejecting a row](bad-rows.md), [health issues](watching.md#health-issues); commands: `calmon --help`.
+For editors there is [alerts.schema.json](alerts.schema.json), for programs [openapi.json](openapi.json).
 """
 
 
@@ -31,7 +30,6 @@ def page() -> str:
         "Rules": "Those of the shipped `alerts.yaml`; a # says that it is only proposed there. Overconfidence is\n"
         "mean score minus accuracy.\n\n" + table("rule", "fires when", "of", "severity", of_rules()),
         "Reasons of verdicts": pages(each.value for each in Reason),
-        "Health issues of the monitor itself": pages(each.value for each in WatchReason),
     }
     return HEAD + "".join(f"\n## {title}\n\n{body}" for title, body in parts.items())
 

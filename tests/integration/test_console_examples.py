@@ -28,7 +28,7 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path
     for path in [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 }
-TUTORIAL, COMPARISON = "docs/tutorial.md", "docs/comparison.md"
+TUTORIAL = "docs/tutorial.md"
 LAST = date.fromisocalendar(2026, 46, 1)
 #: The beginning of a command that is not run here, and why. The first that fits counts.
 NOT_RUN = {
@@ -167,7 +167,7 @@ def test_the_tutorial_shows_what_is_printed(each: Shown, followed: dict[str, str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in (TUTORIAL, COMPARISON) and any(shown(page))])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TUTORIAL and any(shown(page))])
 def test_the_examples_of_a_page_can_be_run_one_after_the_other(
     page: str, folder: Path, followed: dict[str, str], tmp_path: Path
 ) -> None:
@@ -176,11 +176,6 @@ def test_the_examples_of_a_page_can_be_run_one_after_the_other(
     for each in shown(page):
         if each.not_run is None:
             note(tmp_path, "3f1c", r"noted as ([0-9a-f]+)", run(tmp_path, each.command))
-
-
-@pytest.mark.parametrize("each", list(shown(COMPARISON)), ids=lambda e: e.output[0])
-def test_a_figure_of_the_comparison_is_printed_by_its_command(each: Shown, tmp_path: Path) -> None:
-    assert run(tmp_path, each.command).split() == " ".join(each.output).split()
 
 
 def test_every_reason_for_not_running_a_command_is_needed() -> None:
