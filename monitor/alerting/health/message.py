@@ -106,8 +106,8 @@ class View:
         return f"Monitor: {_TITLES[reason].format(clean(subject))}{more}"
 
 
-def automation_now(switches: Iterable[SwitchState], now: datetime, source: str = "") -> str:
-    """How many labels act alone at ``now``, and how many leases have ended; of one source, or ("") of all.
+def automation_now(switches: Iterable[SwitchState], now: datetime) -> str:
+    """How many labels act alone at ``now``, and how many leases have ended.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -120,8 +120,8 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     'No label acts alone now.'
     """
     states = list(switches)
-    ends = sorted(a.until for _, a in _allowed(states, now, source) if a.allowed and a.until is not None)
-    over = ended_leases(states, now, source)
+    ends = sorted(a.until for _, a in _allowed(states, now) if a.allowed and a.until is not None)
+    over = ended_leases(states, now)
     with_it = "its lease" if len(over) == 1 else "their leases"
     ended = f"automation of {count_of(len(over), 'label')} ended with {with_it}"
     last = f"{', the last' if len(set(over)) > 1 else ','} at {moment(over[-1])}" if over else ""
@@ -133,16 +133,16 @@ def automation_now(switches: Iterable[SwitchState], now: datetime, source: str =
     return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 
 
-def ended_leases(switches: Iterable[SwitchState], now: datetime, source: str = "") -> list[datetime]:
-    """When the leases ended of labels that are off because of that, in order; of one source, or ("") of all."""
-    found = _allowed(list(switches), now, source)
+def ended_leases(switches: Iterable[SwitchState], now: datetime) -> list[datetime]:
+    """When the leases ended of labels that are off because of that, in order."""
+    found = _allowed(list(switches), now)
     return sorted(s.lease_until for s, a in found if a.reason is GateReason.LEASE_ENDED and s.lease_until is not None)
 
 
-def _allowed(states: Sequence[SwitchState], now: datetime, source: str) -> list[tuple[SwitchState, Allowed]]:
+def _allowed(states: Sequence[SwitchState], now: datetime) -> list[tuple[SwitchState, Allowed]]:
     """Each label's switch and what it allows."""
     whole = {state.source: state for state in states if state.label is None}
-    labels = [state for state in states if state.label is not None and source in ("", state.source)]
+    labels = (state for state in states if state.label is not None)
     return [(state, effective(state, now, whole=whole.get(state.source))) for state in labels]
 
 

@@ -384,7 +384,7 @@ class WatchRound:
             automation_line(self.seen, self.now),
             self.now,
             since=self._since(incident),
-            has_ended=has_ended_leases(self.seen, self.now, ""),
+            has_ended=_has_ended_leases(self.seen, self.now),
             was=self._reasons(incident) if incident.state == "resolved" else (),
         )
 
@@ -414,23 +414,23 @@ class WatchRound:
         return next((each for each in thread if each.id == incident.root), None), thread
 
 
-def has_ended_leases(records: Observed, now: datetime, source: str) -> bool:
+def _has_ended_leases(records: Observed, now: datetime) -> bool:
     """Whether labels are off because their leases ended, and not because every gate is closed."""
     identity = records.identity
     if identity is not None and (closed_history(identity) or clock_behind(identity.newest_at, now)) is not None:
         return False
-    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now, source))
+    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now))
 
 
-def automation_line(records: Observed, now: datetime, source: str = "") -> str:
-    """Which labels may act alone at ``now``, in one sentence; of one source, or ("") of all."""
+def automation_line(records: Observed, now: datetime) -> str:
+    """Which labels may act alone at ``now``, in one sentence."""
     identity = records.identity
     if identity is not None and closed_history(identity) is not None:
         return message.CLOSED
     behind = None if identity is None else clock_behind(identity.newest_at, now)
     if behind is not None:
         return message.CLOCK_BEHIND
-    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now, source)
+    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now)
 
 
 def route_for(change: TroubleChange, config: Config) -> Route | None:
