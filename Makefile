@@ -38,9 +38,11 @@ install: $(VENV)/.compiled ## .venv with calmon and all it needs, what tests and
 demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; prints what it found
 	@$(BIN)/python -m flows.demo
 
-# Four workers for two cores: many tests wait for a process they started. By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
+# More workers than cores: some tests wait for a process they started. Each worker imports and collects everything (10 s). By file: a module's Prefect server, demo or browser is started once. (xdist 3.8 has no groups with pytest 9.2.)
 # In the order of tests/conftest.py, which has the longest files first: at the end neither core waits for the other.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WORKERS := 3
+test-system: WORKERS := 4
 STUDIES := tests/statistical tests/truth tests/unit/benchmarks
 # What starts servers, workers, browsers and wheels, and kills processes: most of the time they wait for each other.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \

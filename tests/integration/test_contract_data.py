@@ -11,7 +11,6 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import average_precision_score
 from typer.testing import CliRunner
 
 from monitor.cli import app
@@ -67,18 +66,6 @@ def warehouse_url(folder: Path, request: pytest.FixtureRequest) -> str:
         "postgresql": lambda rows: write_postgresql(request.getfixturevalue("fresh_postgres_url"), rows),
     }
     return write[request.param](thin_labels())
-
-
-def test_two_hits_at_one_score_are_one_step_of_the_precision_recall_curve(folder: Path, warehouse_url: str) -> None:
-    rows = thin_labels()
-    document = run_week(folder, warehouse_url)
-    found = {
-        e["label"]: e["plug_in"] for e in document["estimates"]
-        if e["metric"] == "pr_auc" and e["where"] == "all" and e["label"]
-    }  # fmt: skip
-    assert len(found) == 40
-    for label, own in rows.groupby("label"):
-        assert found[label] == pytest.approx(average_precision_score(own["actual"], own["score"]), abs=1e-9), label
 
 
 def test_weights_whose_squares_would_be_lost_are_set_aside_and_the_run_ends(folder: Path) -> None:

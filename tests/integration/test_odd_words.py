@@ -37,7 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     ("words", "code"),
     [
         (command, 2)
-        for window in ("0001", "9999", "0000", "1969", "٢٠٢٦")
+        for window in ("0000", "9999")
         for command in (
             f"run weekly --week {window}-W01", f"run weekly --week {window}-W52", f"run daily --date {window}-01-01",
             f"run daily --date {window}-12-31", f"backfill --from {window}-W01 --to {window}-W52",
@@ -45,6 +45,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
             f"examples --label steady --date {window}-12-31", f"recalibrate --label steady --week {window}-W01",
         )
     ]
+    + [(f"run weekly --week {year}-W01", 2) for year in ("0001", "1969", "٢٠٢٦")]
     + [
         (f"automation enable --all --reason x --until {until}", 2)
         for until in ("9999-12-31T23:59", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00+14:00", "9001-01-01", ENDLESS)

@@ -151,15 +151,6 @@ def test_a_rule_that_acts_no_more_turns_nothing_off_and_its_incidents_are_the_sa
     assert "███" not in shown.split("proposed")[-1]
 
 
-def test_rules_that_are_the_same_are_judged_anew_where_what_is_around_them_is_not(world: World) -> None:
-    sure = CONFIG.replace("min_samples: 300}", "min_samples: 300, false_discovery_rate: 1.0e-200}")
-    found = document(world, rules=sure)
-    assert sure != CONFIG
-    assert found["present"]["incidents"] >= 1
-    assert [each["label"] for each in found["incidents"] if each["proposed"]] == []
-    assert {each["in"] for each in found["incidents"]} == {"present"}
-
-
 def test_another_automate_at_gives_what_runs_with_it_would_have_given(world: World, tmp_path: Path) -> None:
     rules = CONFIG.replace("automate_at: 0.8", "automate_at: 0.99")  # nothing acts alone: there is no score as high
     other = make_world(tmp_path, config=rules, warehouse_url=world.warehouse_url)

@@ -14,10 +14,7 @@ import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.warehouse.clickhouse import clickhouse_kind
-from monitor.warehouse.cloud import cloud_kind
 from monitor.warehouse.reader import Reading, Warehouse
-from monitor.warehouse.spark import spark_kind
 from tests.conftest import Loader
 
 pytestmark = pytest.mark.postgres
@@ -143,12 +140,3 @@ def test_one_item_in_two_files_of_different_precision_is_a_duplicate_of_equal_ro
         reading = read(warehouse, config)
     assert found(reading) == automated(frame)
     assert {each.reason: each.rows for each in reading.quality} == {"duplicate": len(frame)}
-
-
-def test_the_types_of_single_precision_have_a_kind_of_their_own() -> None:
-    assert [spark_kind("float"), clickhouse_kind("Nullable(Float32)"), cloud_kind("real"), cloud_kind("float4")] == [
-        "float32"
-    ] * 4
-    assert [spark_kind("double"), clickhouse_kind("Float64"), cloud_kind("float64"), cloud_kind("float8")] == [
-        "number"
-    ] * 4

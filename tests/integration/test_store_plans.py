@@ -126,10 +126,5 @@ def test_no_question_of_a_run_reads_a_whole_table(tmp_path: Path, question: str)
     assert [step for step in found if not any(index in step for index in FROM_ONE_END)] == []
 
 
-def test_the_newest_evaluated_window_is_found_without_sorting_all_there_ever_were(tmp_path: Path) -> None:
-    steps = steps_of(f"sqlite:///{tmp_path / 'history.sqlite'}", QUESTIONS["the newest evaluated window"])
-    assert [step for step in steps if "ORDER BY" in step] == []
-
-
 def test_a_question_that_reads_a_whole_table_is_noticed(tmp_path: Path) -> None:
     assert scans(f"sqlite:///{tmp_path / 'history.sqlite'}", lambda store: store.incidents()) == ["SCAN incidents"]

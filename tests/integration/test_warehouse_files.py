@@ -362,14 +362,6 @@ def test_one_file_of_a_pattern_may_have_a_short_line(tmp_path: Path, ending: str
     assert (reading.rows, bad(reading)) == (204, {"date_missing": 1, "duplicate": 4})
 
 
-def test_short_lines_of_a_file_of_truths_are_rows_too(tmp_path: Path) -> None:
-    scores = written(tmp_path / "scores.csv", ["t1,refund,0.9", "t2,refund"], "ticket,label,score")
-    truths = written(tmp_path / "truths.csv", ["t1,1,2026-11-10", "t2,1,2026-11-11", "t3"], "id,actual,resolved_at")
-    reading = read(scores, columns={"item": "ticket"}, truth={"relation": str(truths), "on": {"ticket": "id"}})
-    assert found(reading) == {"refund": (1, pytest.approx(0.9), 1.0)}
-    assert bad(reading) == {"score_missing": 1}
-
-
 def test_numbers_and_dates_may_be_written_as_in_germany(tmp_path: Path) -> None:
     rows = ["1;refund;97,5;1;10.11.2026 09:00", "2;refund;41;0;11.11.2026 10:30", "3;refund;50;0;31.11.2026 10:30"]
     path = written(tmp_path / "tickets.csv", rows, HEAD.replace(",", ";"))
@@ -553,9 +545,3 @@ def test_blanks_before_a_date_are_no_part_of_it(tmp_path: Path) -> None:
     rows = ["t1, refund, 0.9, 1, 2026-11-10 09:00", "t2, refund, 0.8 , 0 ,2026-11-11T09:00:00Z "]
     reading = read(written(tmp_path / "tickets.csv", rows, HEAD.replace(",", " , ")))
     assert (reading.rows, bad(reading)) == (2, {})
-
-
-def test_json_is_read_by_a_select(tmp_path: Path) -> None:
-    duckdb.sql(f"COPY (SELECT * FROM read_csv('{written(tmp_path / 'plain.csv')}')) TO '{tmp_path}/tickets.jsonl'")
-    with pytest.raises(RelationError, match=f"is JSON; write SELECT . FROM '{tmp_path}/tickets.jsonl'"):
-        read(tmp_path / "tickets.jsonl")

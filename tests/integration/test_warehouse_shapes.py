@@ -269,14 +269,6 @@ def test_truths_in_words_give_the_estimates_of_numbers(load: Loader, long_form: 
     assert same_readings(load(said, types={"actual": "TEXT"}), config, long_form(rows, source())) == EVERY
 
 
-def test_a_word_that_is_neither_is_out_of_range_where_the_words_for_no_are_given(load: Loader) -> None:
-    said = [row | {"actual": "pending" if place == 0 else "no"} for place, row in enumerate(probabilities(10))]
-    for engine, warehouse in load(said, types={"actual": "TEXT"}).items():
-        strict = read(warehouse, source(positive=["yes"], negative=["no"]))
-        assert [(q.reason, q.rows) for q in strict.quality] == [("outcome_out_of_range", 1)], engine
-        assert read(warehouse, source(positive=["yes"])).quality == (), engine
-
-
 def test_a_long_table_may_name_the_label_that_is_true_and_the_one_that_was_given(
     load: Loader, long_form: LongForm
 ) -> None:

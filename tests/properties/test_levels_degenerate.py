@@ -66,11 +66,10 @@ def every_number_is_sound(name: str, counts: Counts) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", NAMES)
-def test_a_degenerate_sample_has_an_interval_in_order_and_in_range_or_none(name: str, case: str) -> None:
-    every_number_is_sound(name, CASES[case])
-    if case in UNDEFINED:
-        assert interval(name, CASES[case], 0.95).value is None
+def test_a_degenerate_sample_has_an_interval_in_order_and_in_range_or_none(case: str) -> None:
+    for name in NAMES:
+        every_number_is_sound(name, CASES[case])
+        assert case not in UNDEFINED or interval(name, CASES[case], 0.95).value is None, name
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,11 +80,10 @@ def test_a_sample_is_no_evidence_that_it_has_itself_risen(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case, counts in CASES.items() if 0 < counts.effective_rows <= 1])
-@pytest.mark.parametrize("name", NAMES)
-def test_one_row_or_less_is_never_strong_evidence(name: str, case: str) -> None:
+def test_one_row_or_less_is_never_strong_evidence(case: str) -> None:
     counts = CASES[case]
-    for threshold, side in itertools.product((0.05, 0.2, 0.5, 0.8), ("above", "below")):
+    for name, threshold, side in itertools.product(NAMES, (0.05, 0.2, 0.5, 0.8), ("above", "below")):
         if name == "overconfidence" and threshold >= counts.ws.sum() / counts.w.sum():
             continue  # an overconfidence is never larger than the mean score, whatever the outcomes
         p = level_p(name, counts, threshold, side)  # type: ignore[arg-type]
-        assert p is None or p >= 0.02
+        assert p is None or p >= 0.02, name

@@ -128,12 +128,6 @@ def test_a_run_that_never_ends_is_found():
     assert reasons(findings(seen(runs=[begun, run(DAY)]), MONDAY + timedelta(minutes=61))) == ["run_hung"]
 
 
-def test_a_failure_of_an_old_window_is_seen_where_nothing_newer_was_run():
-    old = run(windows.week("2026-W30", ZoneInfo("UTC")), state="failed", error="x")
-    new = seen(runs=[old], scheduled=("weekly",), since=MONDAY)
-    assert reasons(findings(new, MONDAY)) == ["run_failed"]
-
-
 def test_an_empty_window_beside_undated_rows_is_empty_and_not_rejected():
     def undated(rows: int, week: int, many: int) -> ReadingSeen:
         return replace(reading(rows, week), undated=many)
@@ -378,14 +372,6 @@ def test_a_lease_is_warned_of_two_days_and_one_day_before_it_ends(hours: int, ex
     assert reasons(found) == expected
     if found:
         assert "a, b" in found[0].text
-
-
-def test_labels_that_one_command_enabled_are_one_finding_although_each_was_enabled_a_moment_later():
-    end = MONDAY + timedelta(hours=20)
-    on = [SwitchState("tickets", label, "on", lease_until=end + timedelta(seconds=k)) for k, label in enumerate("abc")]
-    (found,) = findings(seen(switches=on), MONDAY)
-    assert "for a, b, c, unless an evaluation renews its lease" in found.text
-    assert findings(seen(switches=on), end + timedelta(seconds=1))[0].reason == "lease_ending"  # c is on still
 
 
 def test_a_lease_that_the_next_weekly_run_renews_in_time_is_warned_of_only_once_that_is_late():

@@ -492,14 +492,6 @@ def test_a_quiet_weekend_is_no_day_of_its_own_beside_busy_ones() -> None:
     assert not shallow.streak
 
 
-def test_a_label_that_is_thin_every_day_can_still_have_a_streak() -> None:
-    thin = [rows(60, over=0.6, seed=seed) for seed in range(6)]
-    rule = two_days().model_copy(update={"min_samples": 500})
-    found = compare(rule, material(*thin, at=day()), EVALUATION)
-    assert (found.n, found.adequate, found.streak) == (360, False, True)
-    assert [group.get("too_few") for group in found.detail["groups"]] == [None, None]
-
-
 def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
     rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
     base = pinned(rows(20_000))
@@ -575,13 +567,6 @@ def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_loo
     assert found.detail["promised"] == pytest.approx(acted.ws.sum() / acted.w.sum())
     assert found.detail["kept"] == pytest.approx(acted.wy.sum() / acted.w.sum())
     assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail
-
-
-def test_where_nothing_was_automated_the_rows_there_are_are_reported() -> None:
-    now = rows(3_000, automate_at=1.0)
-    found = compare(Rule(id="acts", metric="excess_errors", condition="above", threshold=5), material(now), EVALUATION)
-    assert (found.value, "of" in found.detail) == (None, False)
-    assert found.detail["promised"] == pytest.approx(now.ws.sum() / now.w.sum())
 
 
 def test_percentile_is_read_as_bootstrap() -> None:

@@ -133,21 +133,6 @@ def test_the_design_effect_of_one_label_does_not_move_the_mix() -> None:
     assert found.statistic == pytest.approx(0.0, abs=1e-9)
 
 
-def test_dependent_rows_are_less_evidence_for_a_mix_that_moved() -> None:
-    now, then = mix(a=300, b=200), mix(a=3_000, b=3_000)
-    clustered = {label: replace(counts, design_effect=2.0) for label, counts in now.items()}
-    table = np.array([[150, 100], [3_000, 3_000]])
-    expected = stats.chi2_contingency(table, correction=False).pvalue
-    assert chi_square(clustered, then).p_value == pytest.approx(expected, rel=1e-9)
-
-
-def test_rare_labels_are_tested_together() -> None:
-    found = chi_square(mix(a=300, b=200, rare=4, rarer=4), mix(a=3_000, b=2_000, rare=30, rarer=40))
-    table = np.array([[300, 200, 8], [3_000, 2_000, 70]])
-    assert found.detail["merged"] == ["rare", "rarer"]
-    assert found.statistic == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
-
-
 def test_a_label_that_is_too_rare_even_with_the_others_is_left_out() -> None:
     found = chi_square(mix(a=300, b=200, rare=0), mix(a=3_000, b=2_000, rare=3))
     assert found.statistic == pytest.approx(0.0, abs=1e-9)

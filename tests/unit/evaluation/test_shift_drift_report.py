@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from decimal import Decimal
 from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -81,15 +80,6 @@ def test_samples_without_rows_or_without_columns_give_no_number(tmp_path: Path) 
     assert all(r.statistic is None for r in found(sample(1, 500).head(0), sample(2, 500), page).values())
     assert feature_drift("mail", WINDOW, pd.DataFrame(), pd.DataFrame(), html=page) == []
     assert not page.exists()
-
-
-def test_decimals_booleans_and_infinite_numbers_are_taken_as_what_they_are() -> None:
-    reference = pd.DataFrame({"price": [Decimal("1.5"), None] * 200, "urgent": [True, False] * 200, "age": 1.0})
-    current = reference.assign(price=[Decimal("2.5"), None] * 200, age=[1.0, np.inf] * 200)
-    results = found(current, reference)
-    assert results["evidently:wasserstein price"].statistic is not None
-    assert results["evidently:jensenshannon urgent"].statistic == pytest.approx(0.0, abs=1e-12)
-    assert results["missing age"].statistic == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -191,13 +181,6 @@ def test_categories_that_the_reference_does_not_have_are_found_and_named() -> No
     assert result.p_value < 1e-30
     assert result.detail == {"new": ["fr"]}
     assert "new_categories body_length" not in found(current, reference)
-
-
-def test_one_new_value_is_no_surprise_where_the_reference_has_many_that_came_once() -> None:
-    reference = pd.DataFrame({"product": [f"p{k}" for k in range(100)] + ["main"] * 900})
-    current = pd.DataFrame({"product": ["brand new"] * 10 + ["main"] * 190})
-    result = found(current, reference)["new_categories product"]
-    assert (result.p_value or 0.0) > 0.01
 
 
 @pytest.mark.parametrize(("column", "value", "gone"), [("language", "en", 0.1), ("body_length", 0.0, 1.0)])

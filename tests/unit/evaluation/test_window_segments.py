@@ -93,15 +93,6 @@ def test_the_p_value_of_a_label_is_that_of_its_segments_together_and_the_family_
     assert verdict.p_adjusted == pytest.approx(10 * verdict.p_value)
 
 
-def test_two_channels_that_go_wrong_are_both_named_and_a_label_that_is_not_found_names_none() -> None:
-    found = verdicts(data({**FINE, "web": 0.7, "post": 0.72}))["label 0"]
-    assert {tuple(each) for each in found.detail["segments_found"]} == {("channel", "web"), ("channel", "post")}
-    slightly = verdicts(data({**FINE, "web": 0.84}))["label 0"]
-    assert (slightly.outcome, slightly.detail["segments_named"], slightly.actions) == ("unconfirmed", [], ())
-    assert slightly.detail["segment"] == ["channel", "web"]
-    assert "in channel = web" in explain(slightly, "r").sentence
-
-
 def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them() -> None:
     found = verdicts(data({"web": 0.7}))["label 0"]
     assert (found.outcome, found.detail["segment"], found.detail["segments_named"]) == ("breach", None, [])
@@ -170,21 +161,6 @@ def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> N
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
     assert verdict_row(found)["segment"] is None  # the key is there in each verdict of such a rule
     assert verdicts(known)["label 0"].outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    ("metric", "condition", "threshold", "words"),
-    [
-        ("ece", "above", 0.08, "label 0 calibration is poor in channel = web: ECE "),
-        ("accuracy", "below", 0.85, "label 0 is correct too rarely in channel = web: "),
-        ("brier", "above", 0.15, "label 0 is worse than allowed in channel = web: "),
-    ],
-)
-def test_other_metrics_name_the_segment_too(metric: str, condition: str, threshold: float, words: str) -> None:
-    changes = {"metric": metric, "condition": condition, "threshold": threshold}
-    found = verdicts(data({**FINE, "web": 0.6}, rows=800), **changes)["label 0"]
-    assert (found.outcome, found.detail["segment"]) == ("breach", ["channel", "web"])
-    assert plain_words(found).startswith(words)
 
 
 def test_bands_of_scores_are_segments_of_calibration_only() -> None:

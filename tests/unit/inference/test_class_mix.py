@@ -69,15 +69,6 @@ def test_nothing_that_changed_is_no_class_mix() -> None:
     assert found.p_value > 0.01
 
 
-def test_clusters_count_as_fewer_rows() -> None:
-    rng = np.random.default_rng(8)
-    truth = (rng.random(len(SCORES)) < np.clip(SCORES + 0.02, 0, 1)).astype(float)
-    alone, copies = class_mix(bins(truth), drawn(rng)), class_mix(bins(truth, effect=50.0), drawn(rng))
-    assert alone is not None
-    assert copies is not None
-    assert alone.p_value < copies.p_value
-
-
 @pytest.mark.parametrize("outcome", [np.zeros(100), np.ones(100)])
 def test_one_class_alone_says_nothing(outcome: np.ndarray) -> None:
     one = bins(outcome, np.full(100, 0.5))

@@ -181,15 +181,6 @@ def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction
     assert 0.65 <= seen <= 0.88, "a little less: the p-value also tries the baseline's upper limit, this its point only"
 
 
-def test_at_a_wall_a_largest_gap_is_seen_in_four_of_five_windows() -> None:
-    one = bin_counts(counts_from_rows([0.97] * 30, [1] * 30), (10_000,))
-    found = mce_level_detectable(one, 0.2, rate=RATE)
-    assert found is not None
-    assert 0.25 <= found <= 0.35
-    assert drawn_power(lambda bins: mce_level_p(bins, 0.2), one, np.array([0.97 - 0.2 - found])) >= 0.75
-    assert drawn_power(lambda bins: mce_level_p(bins, 0.2), one, np.array([0.97 - 0.2 - found / 2])) <= 0.6
-
-
 def test_three_rows_at_a_wall_show_only_what_is_far_away() -> None:
     few = bin_counts(counts_from_rows([0.95] * 3, [1] * 3), (10_000,))
     found = [ece_level_detectable(few, 0.05, rate=RATE), mce_level_detectable(few, 0.2, rate=RATE)]

@@ -146,9 +146,3 @@ def test_the_same_generator_gives_the_same_spread_and_the_unit_of_weights_does_n
     assert one == again
     for name in names:
         assert (other[name].value, other[name].se) == pytest.approx((one[name].value, one[name].se), rel=1e-6), name
-
-
-def test_items_that_do_not_fill_the_blocks_change_no_value() -> None:
-    rows = weighted(classifier(15, 1003), 16)
-    for name, spread in row_spreads(rows, OF_ROWS, rng(17)).items():
-        assert spread.plug_in == pytest.approx(OF_ROWS[name].point(rows), rel=1e-9), name

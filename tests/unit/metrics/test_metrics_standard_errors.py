@@ -67,20 +67,6 @@ def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["brier", "nll", "roc_auc", "pr_auc"])
-def test_equal_weights_change_nothing_and_a_design_effect_widens_by_its_root(name: str) -> None:
-    score, truth = rows(8, 5000)
-    plain = moments(name, counts_from_rows(score, truth))
-    heavy = moments(name, counts_from_rows(score, truth, weight=np.full(5000, 3.0)))
-    clustered = moments(name, counts_from_rows(score, truth, design_effect=4.0))
-    assert plain is not None
-    assert heavy is not None
-    assert clustered is not None
-    assert (heavy.value, heavy.se, heavy.skew) == pytest.approx((plain.value, plain.se, plain.skew), rel=1e-9)
-    assert clustered.se == pytest.approx(2 * plain.se, rel=0.01)
-    assert clustered.skew == pytest.approx(2 * plain.skew, rel=0.01)
-
-
-@pytest.mark.parametrize("name", ["brier", "nll", "roc_auc", "pr_auc"])
 def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
     rng = np.random.default_rng(2)
     score, truth = rows(9, 600)

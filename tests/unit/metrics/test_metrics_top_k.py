@@ -12,7 +12,7 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import counts_from_rows
 from monitor.core.rows import ProbabilityRows
-from monitor.metrics.calibration import ace_bins, ece, equal_width_bins
+from monitor.metrics.calibration import ece, equal_width_bins
 from monitor.metrics.top_k import RANKS, REGISTERED
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
@@ -74,14 +74,6 @@ def test_binned_errors_at_k_are_those_of_a_loop_over_bins(k: int) -> None:
         held = (score > low + 1e-9) & (score <= high + 1e-9)
         total += abs((truth - score)[held].sum())
     assert POINTS[f"ece_at_{k}"](ranked_counts(rows, k)) == pytest.approx(total / len(score), abs=1e-9)
-
-
-def test_bins_of_equal_frequency_hold_equally_many_rows() -> None:
-    counts = ranked_counts(classifier(3, 4000), 1)
-    bins = ace_bins(counts, 10)  # as in the paper
-    assert len(bins.n) == 10
-    assert bins.n.max() - bins.n.min() < 20
-    assert POINTS["ace_at_1"](counts) == ece(bins)
 
 
 def test_each_metric_names_its_rank_and_is_none_without_rows() -> None:

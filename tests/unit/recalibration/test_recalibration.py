@@ -30,10 +30,9 @@ from monitor.core.records import Interval, Subject, Window
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration import fitting
 from monitor.recalibration.applying import apply, clipped_logit
-from monitor.recalibration.choice import KEPT, Choice, choose, helps
+from monitor.recalibration.choice import KEPT, Choice, choose
 from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, fit
 from monitor.recalibration.gain import (
-    FOLDS,
     ISOTONIC_ROWS,
     LEAST_OUTCOMES,
     LEAST_ROWS,
@@ -199,14 +198,6 @@ def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> No
             np.testing.assert_allclose(getattr(together, name), getattr(whole_counts, name), rtol=1e-9)
 
 
-def test_hits_fall_into_folds_as_if_rows_had_been_shuffled() -> None:
-    counts = counts_from_rows([0.3] * 60 + [0.7] * 40, [1] * 30 + [0] * 30 + [1] * 20 + [0] * 20)
-    hits = np.array([folds(counts, FOLDS, rng(8, i))[0].held.positives for i in range(2_000)])
-    # 20 rows of 100, 50 of which are hits: the hypergeometric law
-    assert hits.mean() == pytest.approx(10, abs=4 * np.sqrt(4.04 / 2_000))
-    assert hits.var() == pytest.approx(20 * 0.5 * 0.5 * 80 / 99, rel=0.12)
-
-
 def test_the_gain_of_a_distorted_label_is_seen_and_the_right_method_chosen() -> None:
     expected = {"temperature 2": "temperature", "shifted by -0.5": "platt", "locally wrong": "isotonic"}
     chosen = [population for population in POPULATIONS if population.name in expected]
@@ -296,14 +287,6 @@ def test_the_simplest_of_nearly_equal_methods_is_taken() -> None:
     found = {"platt": gain("platt", 0.02, close), "isotonic": gain("isotonic", 0.01, 0.1)}
     assert choose(found).method == "platt"  # type: ignore[arg-type]
     assert choose(found | {"platt": gain("platt", 0.02, far)}).method == "isotonic"  # type: ignore[arg-type]
-
-
-def test_a_lower_ece_with_a_higher_brier_score_helps_nobody() -> None:
-    assert helps(gain("isotonic", 0.01, 0.19))
-    assert not helps(gain("isotonic", 0.01, 0.2001))
-    assert not helps(gain("isotonic", 0.096, 0.19))
-    assert choose({"isotonic": gain("isotonic", 0.01, 0.2001)}).reason == "none_helps"
-    assert choose({"isotonic": gain("isotonic", 0.01, 0.19, low=0.0)}).reason == "nothing_to_mend"
 
 
 def test_where_nothing_could_be_fitted_the_choice_names_why() -> None:

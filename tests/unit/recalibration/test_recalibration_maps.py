@@ -15,9 +15,8 @@ from scipy.special import expit, logit
 
 from monitor.core.counts import counts_from_rows
 from monitor.metrics.calibration import brier, overconfidence
-from monitor.recalibration.applying import apply, mapped
+from monitor.recalibration.applying import apply
 from monitor.recalibration.score_map import (
-    METHODS,
     MOST_KNOTS,
     ScoreMap,
     ScoreMapError,
@@ -27,8 +26,6 @@ from monitor.recalibration.score_map import (
     save,
 )
 from tests.unit.recalibration.on_populations import recalibrated
-
-KNOTS = ((0.1, 0.2), (0.5, 0.4), (0.9, 0.8))
 
 UNIT = st.floats(0, 1)
 
@@ -106,22 +103,6 @@ def test_recalibrated_counts_are_those_of_recalibrated_rows() -> None:
     assert found.n.tolist() == expected.n.tolist()
     for metric in (brier, overconfidence):
         assert metric(found) == pytest.approx(metric(expected), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    "score_map",
-    [
-        ScoreMap("temperature", slope=0.7),
-        ScoreMap("platt", slope=0.7, intercept=-0.3),
-        ScoreMap("isotonic", knots=KNOTS),
-    ],
-    ids=METHODS,
-)
-def test_the_new_scores_of_groups_are_those_of_their_mean_scores(score_map: ScoreMap) -> None:
-    rng = np.random.default_rng(1)
-    counts = counts_from_rows(rng.random(3_000), rng.random(3_000) < 0.5)
-    for _ in range(2):  # the second time from what is kept
-        assert mapped(score_map, counts).tolist() == apply(score_map, counts.score).tolist()
 
 
 def test_a_router_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:

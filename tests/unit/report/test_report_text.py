@@ -17,7 +17,6 @@ from rich.console import Console, RenderableType
 from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
 from monitor.core.windows import week
 from monitor.report import export, words
-from monitor.report.console import plain_table
 from monitor.report.data import ReportData, level, only
 from monitor.report.terminal import history_rows, history_table, history_view, report_view
 from tests.fakes.report_data import HOSTILE, STORIES, Story, history, report_data, windows
@@ -119,13 +118,6 @@ def test_a_metric_of_which_one_rule_was_not_evaluated_is_not_shown_as_ok() -> No
     assert drawn(history_table(ece, fine)) != drawn(history_table(ece, [*fine, *silent]))
 
 
-def test_windows_that_were_asked_for_are_all_drawn_however_narrow_the_terminal() -> None:
-    estimates, verdicts = past()
-    text = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts, requested=True), width=80)
-    assert "2026-W21 to 2026-W46" in text
-    assert len(re.findall(r"[▁▂▃▄▅▆▇█·]", text)) == 26
-
-
 def test_windows_of_two_time_zones_are_two_series_and_said_to_be() -> None:
     estimates, verdicts = past()
     ece = [e for e in estimates if e.metric == "ece"]
@@ -148,15 +140,6 @@ def test_the_history_table_shows_trend_values_and_outcome() -> None:
 
 def test_the_history_table_of_an_empty_history_says_so() -> None:
     assert "Nothing in the history yet" in drawn(history_table([], []))
-
-
-def test_a_plain_table_folds_long_texts_and_loses_none_of_them() -> None:
-    table = plain_table("rule", "why")
-    table.add_row("automated-overconfidence", "x" * 90 + "end")
-    shown = drawn(table, 40)
-    assert "…" not in shown
-    assert "".join(shown.split()).count("x") == 90
-    assert "end" in shown
 
 
 def whole_source() -> Estimate:
