@@ -44,10 +44,11 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 WORKERS := 3
 test-system: WORKERS := 4
 STUDIES := tests/statistical tests/truth tests/unit/benchmarks
-# What starts servers, workers, browsers and wheels, and kills processes: most of the time they wait for each other.
+# What starts servers, workers, browsers and wheels, kills processes, or lives through weeks.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
   $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo drill faults gate_replica http http_lanes \
-  http_schema idle_connections kill prefect_flows secrets serve_killed slack_faults sources_apart version_and_serve wheel))
+  http_schema idle_connections kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
+  version_and_serve wheel))
 
 # Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
 test: install ## all tests but those of the whole system, of other engines, and the statistical and scale suites

@@ -28,16 +28,8 @@ def run(world: World, server: slack.FakeSlack) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        Fault.rate_limited(60),
-        Fault.server_error(),
-        Fault.hang(accept=False, seconds=8),
-        Fault.hang(accept=True, seconds=8),
-        Fault.reset(accept=True),
-        Fault.slack_error("is_archived"),
-        Fault.slack_error("token_revoked"),
-    ],
-    ids=["429", "500", "times out", "times out after accepting", "reset after accepting", "archived", "token revoked"],
+    [Fault.server_error(), Fault.hang(accept=True, seconds=8), Fault.slack_error("token_revoked")],
+    ids=["500", "times out after accepting", "token revoked"],
 )
 def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault, world: World) -> None:
     with slack.running() as server, timed_out_where_scripted(server):
@@ -51,20 +43,3 @@ def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault,
         assert ("slack", "sent") in run(world, server)
         assert ("slack", "sent") in run(world, server)
         assert len(server.texts("ml-monitoring")) == 1  # its picture is in its thread
-
-
-def test_a_message_that_went_out_is_well_formed(world: World) -> None:
-    with slack.running() as server, timed_out_where_scripted(server):
-        run(world, server)
-    message = server.messages[0]
-    assert 0 < len(message["blocks"]) <= 50
-    text = str([each["blocks"] for each in server.messages])  # its picture is in its thread
-    for part in (
-        "slipping",
-        "right, scores claimed",
-        "items that would have acted",
-        "Automation is off since",
-        "*Now:*",
-        "calmon explain",
-    ):
-        assert part in text, part
