@@ -23,7 +23,7 @@ COMMENTED = parse_config(
 )
 """The same with the rules that are only proposed in it, behind a #."""
 
-RULE_HEADINGS = ["What it watches", "When it fires, do this", "Tuning"]
+RULE_HEADINGS = ["When it fires, do this", "Tuning"]
 HEADINGS: dict[Pattern, str] = {
     (): "The file",
     ("sources", "*"): "sources.NAME",
