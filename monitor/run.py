@@ -235,11 +235,12 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
-    """Call the heartbeat's address after a run that acts. If no source could be read, the run counts as failed."""
+    """Call the heartbeat's address after a run that acts. If it could judge nothing at all, it counts as failed."""
     if run.acts:
-        problems = [f"{part.source}: {part.problem}: {part.error}" for part in run.evaluated if part.problem]
-        nothing_read = len(problems) == len(run.evaluated)
-        beat(monitor.settings.heartbeat_url, failed="\n".join(problems) if nothing_read else None)
+        judged = any(v.outcome != "not_evaluated" for part in run.evaluated for v in part.verdicts)
+        nothing = f"no rule could be judged in {run.window.name}"
+        why = [f"{p.source}: {f'{p.problem}: {p.error}' if p.problem else nothing}" for p in run.evaluated]
+        beat(monitor.settings.heartbeat_url, failed=None if judged else "\n".join(why))
     return run
 
 

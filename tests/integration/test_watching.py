@@ -80,6 +80,14 @@ def test_a_run_that_was_judged_calls_the_heartbeat_and_one_that_failed_says_so(w
     assert body.startswith("tickets: warehouse_failed")
 
 
+def test_a_run_of_a_week_without_rows_is_no_success_for_the_heartbeat(world: World, calls: heartbeat.Calls):
+    empty = judged_at(11) + timedelta(weeks=1)  # the made-up weeks end with the eleventh
+    with world.opened(clock=lambda: empty, heartbeat_url=calls.url) as monitor:
+        window = week(f"{empty - timedelta(weeks=1):%G-W%V}", monitor.config.zone)
+        run_window(monitor, window)
+    assert calls.made == [("/ping/secret-1234/fail", f"tickets: no rule could be judged in {window.name}")]
+
+
 def test_a_backfill_that_fails_does_not_call_the_heartbeat(
     world: World, calls: heartbeat.Calls, monkeypatch: pytest.MonkeyPatch
 ):
