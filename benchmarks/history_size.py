@@ -50,8 +50,8 @@ SHOWN = ("cells", "estimates", "verdicts", "shifts", "switch_events")
 COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdicts", "shifts", "diagnoses")
 PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
-PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
-AGES_PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
+PAGE = Path(__file__).parent / "results" / "scale.md"
+AGES_PAGE = PAGE
 NEXT_RUNS, NEVER = 3, 0.5
 
 
@@ -318,9 +318,9 @@ def table(cases: Sequence[Case]) -> Table:
 
 
 def main() -> None:
-    """Print the table, or write it into docs/operations.md."""
+    """Print the table, or write it into benchmarks/results/scale.md."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write-docs", action="store_true", help="Write the table into docs/operations.md.")
+    parser.add_argument("--write-docs", action="store_true", help="Write the table into benchmarks/results/scale.md.")
     parser.add_argument("--ages", type=int, nargs="+", help="What a weekly run costs over histories of so many weeks.")
     options = parser.parse_args()
     if options.ages:
