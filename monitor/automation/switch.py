@@ -27,7 +27,7 @@ from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
 from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
 from monitor.core.windows import are_same
-from monitor.core.wording import FLOORS, clean, segment_name
+from monitor.core.wording import clean, segment_name
 
 HOLD = timedelta(hours=24)
 _UTC = ZoneInfo("UTC")
@@ -564,9 +564,7 @@ def _after_ok(change: _Change) -> SwitchDecision:
 
 def _after_unconfirmed(change: _Change) -> SwitchDecision:
     """Renew the lease after an unconfirmed window; it is neither good nor bad, so nothing else changes."""
-    unconfirmed = [verdict for verdict in change.evidence.verdicts if verdict.outcome == "unconfirmed"]
-    is_below = all(verdict.detail.get("condition") in FLOORS for verdict in unconfirmed)
-    words = f"{'below' if is_below else 'above'} the limit, not confirmed"
+    words = "beyond the limit, not confirmed"
     if change.before.state != "on":
         return change.nothing(words)
     return _with_lease(change, change.before, f"renewed: {words}")
