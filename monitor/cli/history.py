@@ -238,7 +238,7 @@ def report(
     ] = False,
     json_output: cli.JsonFlag = False,
 ) -> None:
-    """A week: the story of each label that needs somebody, and the estimates of all; with --label, its evidence too.
+    """A week: the story of each label that needs somebody, and the estimates of all; with --label, its evidence.
 
     As text, as one page or as JSON. Automation is told of the newest week only. Reads the history only; --more prints
     further tables of one label instead, some of which read the warehouse.

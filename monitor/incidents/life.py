@@ -276,8 +276,8 @@ def still_waits(incident: Incident, since: datetime) -> bool:
 def incident_id(fingerprint: str, first: str) -> str:
     """The id of the incident that begins in this window, or at this time; the same for every evaluation of the window.
 
-    >>> incident_id("label\\x1ftickets\\x1fbilling", "2026-W46")
-    '0b9a3e1bd5a0fca6'
+    >>> incident_id("label tickets billing", "2026-W46")
+    '1e2ad255c869f406'
     """
     return hashlib.sha256(f"{fingerprint}\x1f{first}".encode()).hexdigest()[:16]
 

@@ -59,7 +59,7 @@ def _trend(trend: Trend, scale: Scale) -> Iterator[str]:
 def point_words(point: TrendPoint) -> str:
     """A point with its numbers.
 
-    >>> from datetime import UTC
+    >>> from datetime import UTC, datetime
     >>> point_words(TrendPoint("2026-W46", datetime(2026, 11, 9, tzinfo=UTC), 0.1, 0.08, 0.12, 1234, True))
     '2026-W46: 0.100 (0.080 to 0.120), 1,234 rows; breach'
     """
