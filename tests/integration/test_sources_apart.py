@@ -137,11 +137,11 @@ def test_what_is_open_of_a_source_stays_open_where_another_one_is_run(
         with world.opened(lambda: now) as monitor:
             issues = [issue.text for issue in watch_monitor(monitor)]
             deliver(monitor)
-            open_now = [each.source for each in monitor.store.unresolved_incidents(of_monitor=True)]
+            open_now = monitor.store.unresolved_incidents(of_monitor=True)
         after = [text for text in workspace.texts("ml-monitoring") if "mails" in text]
     assert after == before
     assert any(words in text for text in issues)
-    assert "mails" in open_now
+    assert len(open_now) == 1
 
 
 def test_metrics_keep_the_estimates_of_a_source_where_another_one_is_run(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ NOT_JUDGED = frozenset({
     WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS,
     WatchReason.UNRESOLVED_FAILED,
 })  # fmt: skip
+OF_A_RUN = NOT_JUDGED | {WatchReason.DATA_SMALL, WatchReason.SCORES_MOVED, WatchReason.TURNED_OFF}
+"""What a run sees of the data that it has read, and of what it did with it."""
 
 
 @dataclass(frozen=True, slots=True)

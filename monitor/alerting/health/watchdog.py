@@ -169,12 +169,12 @@ def watch_monitor(monitor: Monitor) -> list[HealthIssue]:
 
 
 def watch_run(monitor: Monitor, window: Window) -> list[HealthIssue]:
-    """The same after a run of ``window``, which may be an old one, for what the run itself could not read or judge.
+    """The same after a run of ``window``, which may be an old one, for what it has read and judged.
 
     Whether other runs and the watchdog itself work, is not for a run to say: it may be the first thing that happens
     after the machine has started.
     """
-    return _update(monitor, about=troubles.NOT_JUDGED, since=window.start)
+    return _update(monitor, about=troubles.OF_A_RUN, since=window.start)
 
 
 def stand_in(monitor: Monitor) -> bool:
