@@ -39,7 +39,7 @@ def demo() -> None:
         except story.DemoRefused as error:
             raise cli.fail(str(error), cli.USAGE) from error
     if moved:
-        cli.out.print(Text(f"All of it is in the folder {FOLDER}: cd {FOLDER}"))
+        cli.out.print(Text(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}"))
 
 
 def _enter_a_folder_of_its_own() -> None:

@@ -81,12 +81,12 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
 
 def _shown(incident: Incident, story: LabelStory | None, message: str) -> tuple[str, ...]:
     top = f"{incident.id}: {_subject(incident)} ({incident.severity}), {state_words(incident)}"
-    since = f"since {moment(incident.opened_at)}"
+    opened = f"opened {moment(incident.opened_at)}"
     if story is None:
-        return top, ", ".join(incident.reasons).replace("_", " "), since, f"message: {message}; calmon health"
+        return top, ", ".join(incident.reasons).replace("_", " "), opened, f"message: {message}; calmon health"
     labels = [f"labels: {', '.join(incident.labels)}"] if incident.labels else []
     hint = f"; calmon explain {story.evidence[0][:8]}" if story.evidence else ""
-    return top, *story_lines(story), *labels, since, f"message: {message}{hint}"
+    return top, *story_lines(story), *labels, opened, f"message: {message}{hint}"
 
 
 def _subject(incident: Incident) -> str:

@@ -123,13 +123,13 @@ def turn_on(monitor: Monitor) -> int:
 
 def ending(monitor: Monitor, plan: DemoPlan, result: Run, data: DemoSummary) -> RenderableType:
     """The end of the demo, in 80 columns: what the last week showed, and what had been planted."""
-    rows = ", ".join(f"{n:,} {name}" for name, n in data.rows.items())
+    rows = " and ".join(f"{n:,} rows of {name}" for name, n in data.rows.items())
     verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
     stories = Teller.of(monitor).of_window(result.diagnoses, verdicts)
     worst = next((story.label for story in needing(stories) if story.label is not None), "LABEL")
     shown = Group(
         run_summary(result.evaluated, stories, result.actions),
-        Text(f"({rows} rows over {WEEKS} weeks were made and evaluated.)\n"),
+        Text(f"({rows} over {WEEKS} weeks were made and evaluated, one for each item and label.)\n"),
         _planted(plan),
         Text.from_markup(_NEXT.format(week=plan.last.name, label=f"{worst:<23}")),
     )

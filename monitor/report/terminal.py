@@ -329,6 +329,11 @@ def _source_lines(part: Evaluated) -> Iterator[Text]:
         return
     if rejected := _rejected_text(part.quality):
         yield Text(f"{name}: {rejected}.")
+    if part.verdicts and all(verdict.outcome == "not_evaluated" for verdict in part.verdicts):
+        why = ", ".join(sorted({verdict.reason.value.replace("_", " ") for verdict in part.verdicts}))
+        yield Text(
+            f"{name}: no rule could be judged: {why}. What is told above is of the windows before.", style="bold red"
+        )
     yield from map(Text, _truth_lines(part))
     if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
         yield Text(f"{name}: {expectation}", style="dim")

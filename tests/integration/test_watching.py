@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
+from rich.console import Console
 
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import WatchReason
@@ -28,6 +30,7 @@ from monitor.demo import story
 from monitor.history.store import Store
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
+from monitor.report.terminal import run_summary
 from monitor.run import deliver, run_window
 from monitor.service.prometheus import exposition, gather
 from tests.fakes import forked, heartbeat, service, slack
@@ -80,11 +83,14 @@ def test_a_run_that_was_judged_calls_the_heartbeat_and_one_that_failed_says_so(w
     assert body.startswith("tickets: warehouse_failed")
 
 
-def test_a_run_of_a_week_without_rows_is_no_success_for_the_heartbeat(world: World, calls: heartbeat.Calls):
+def test_a_run_of_a_week_without_rows_says_so_and_is_no_success_for_the_heartbeat(world: World, calls: heartbeat.Calls):
     empty = judged_at(11) + timedelta(weeks=1)  # the made-up weeks end with the eleventh
     with world.opened(clock=lambda: empty, heartbeat_url=calls.url) as monitor:
         window = week(f"{empty - timedelta(weeks=1):%G-W%V}", monitor.config.zone)
-        run_window(monitor, window)
+        done = run_window(monitor, window)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(run_summary(done.evaluated, ()))
+    assert f"tickets {window.name}: no rule could be judged: no rows." in console.export_text()
     assert calls.made == [("/ping/secret-1234/fail", f"tickets: no rule could be judged in {window.name}")]
 
 

@@ -377,8 +377,7 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         schedule,
         f"The {schedule} run of {first.name} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
-        "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), then "
-        f"`calmon run {schedule}`",
+        f"check that the scheduler is running (`calmon serve`, or the Prefect worker), then `calmon run {schedule}`",
     )
 
 
@@ -420,7 +419,7 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             "critical",
             "watchdog",
             f"The watchdog last looked at {looked.at:%Y-%m-%d %H:%M} UTC; it is due every quarter of an hour.",
-            "check that the scheduler is running (`python -m flows.serve`, or the Prefect worker), and that no run of "
+            "check that the scheduler is running (`calmon serve`, or the Prefect worker), and that no run of "
             "calmon-watchdog waits in Prefect",
         )
     if waiting is not None and now - waiting.at <= SILENT and waiting.detail.get("runs"):
@@ -440,7 +439,7 @@ def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
         "critical",
         "waiting",
         f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
-        "check that the Prefect worker (or `python -m flows.serve`) is running; a slot that a killed run still holds "
+        "check that the Prefect worker (or `calmon serve`) is running; a slot that a killed run still holds "
         "is freed within ten minutes where the server keeps its leases in files (docs/operations.md)",
     )
 
