@@ -182,7 +182,8 @@ def run_summary(
     shown: list[RenderableType] = stories_view(stories)
     windows = ", ".join(dict.fromkeys(part.window.name for part in evaluated))
     shown.append(Text(f"{windows}: {counts_words(stories)}.", style="bold"))
-    shown += [line for part in evaluated for line in _source_lines(part)]
+    in_trouble = {story.source for story in stories if story.diagnosis.is_trouble}
+    shown += [line for part in evaluated for line in _source_lines(part, told=part.source in in_trouble)]
     done = actions_words(actions)
     return Group(*shown, *([Text(f"Done: {done}.")] if done else []))
 
@@ -321,8 +322,8 @@ def _table(title: str, left: Sequence[str], numbers: Sequence[str], right: Seque
     return table
 
 
-def _source_lines(part: Evaluated) -> Iterator[Text]:
-    """What is to be known about the data of one source, and about windows that were judged again."""
+def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
+    """What is to be known about the data of one source, of which stories are ``told`` or not, and what was restated."""
     name = f"{clean(part.source)} {part.window.name}"
     if part.problem is not None:
         yield Text(f"{name}: not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
@@ -331,9 +332,8 @@ def _source_lines(part: Evaluated) -> Iterator[Text]:
         yield Text(f"{name}: {rejected}.")
     if part.verdicts and all(verdict.outcome == "not_evaluated" for verdict in part.verdicts):
         why = ", ".join(sorted({verdict.reason.value.replace("_", " ") for verdict in part.verdicts}))
-        yield Text(
-            f"{name}: no rule could be judged: {why}. What is told above is of the windows before.", style="bold red"
-        )
+        before = " What is told above is of the windows before." if told else ""
+        yield Text(f"{name}: no rule could be judged: {why}.{before}", style="bold red")
     yield from map(Text, _truth_lines(part))
     if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
         yield Text(f"{name}: {expectation}", style="dim")

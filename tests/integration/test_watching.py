@@ -90,7 +90,7 @@ def test_a_run_of_a_week_without_rows_says_so_and_is_no_success_for_the_heartbea
         done = run_window(monitor, window)
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(run_summary(done.evaluated, ()))
-    assert f"tickets {window.name}: no rule could be judged: no rows." in console.export_text()
+    assert f"tickets {window.name}: no rule could be judged: no rows.\n" in console.export_text()
     assert calls.made == [("/ping/secret-1234/fail", f"tickets: no rule could be judged in {window.name}")]
 
 

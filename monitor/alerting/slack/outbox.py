@@ -228,7 +228,8 @@ class _Drain:
         error = f"its message was not sent: {root.error or root.state}"
         if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
             return None
-        log.info("delivery %s (%s): %s", delivery.id, delivery.operation, error)
+        level = logging.INFO if state == "not_sent" else logging.WARNING
+        log.log(level, "delivery %s (%s): %s", delivery.id, delivery.operation, error)
         return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
 
     def _is_waited_for(self, root: str | None) -> bool:
