@@ -686,7 +686,11 @@ def _is_restricted(state: SwitchState) -> bool:
 
 
 def _why(verdicts: Sequence[Verdict]) -> str:
-    return "; ".join(f"{verdict.rule}: {_words(verdict.reason)} in {verdict.window.name}" for verdict in verdicts)
+    """Which rules are in breach, window by window."""
+    rules: dict[str, dict[str, None]] = {}
+    for verdict in verdicts:
+        rules.setdefault(verdict.window.name, {})[verdict.rule] = None
+    return "; ".join(f"in breach in {window}: {', '.join(names)}" for window, names in rules.items())
 
 
 def _words(reason: Reason) -> str:

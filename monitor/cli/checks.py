@@ -225,7 +225,8 @@ def _check_role(warehouse: Warehouse) -> list[CheckResult]:
         return []
     if not more:
         return [CheckResult("warehouse role", "ok", "may do nothing but SELECT")]
-    text = f"the role {'; '.join(more)}. A relation could use that: docs/warehouse-roles.md has a role that only reads"
+    could = f"the role {'; '.join(more)}. A relation could use that"
+    text = f"{could}: `calmon docs warehouse-roles` has a role that only reads"
     return [CheckResult("warehouse role", "note", text)]
 
 

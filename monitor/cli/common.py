@@ -59,6 +59,7 @@ class Commands(OnDemand):
             "demo": "monitor.cli.demo",
             "init": "monitor.cli.init",
             "check": "monitor.cli.checks",
+            "docs": "monitor.cli.docs",
             "version": "monitor.cli.version",
         },
         "Evaluate: calmon run weekly": {
@@ -100,6 +101,7 @@ class Commands(OnDemand):
         "check": (
             "Validate alerts.yaml, reach warehouse, store and Slack, show what would run, and what its rules can show."
         ),
+        "docs": "The documents: a list of them, or one. Messages name the one to read.",
         "version": "The version, its commit, the schema of its history, and the versions of what it depends on.",
         "baseline": "What labels looked like when they were trusted.",
         "run": "Evaluate one window now, without Prefect.",

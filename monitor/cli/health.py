@@ -59,7 +59,7 @@ def health(
 def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> None:
     for each in found:
         cli.out.print(f"{each.severity}: {each.text}", style=_MARKS[each.severity], markup=False, soft_wrap=True)
-        cli.out.print(f"  do now: {each.do_now} (docs/runbook/{each.reason}.md)", markup=False, soft_wrap=True)
+        cli.out.print(f"  do now: {each.do_now} (calmon docs {each.reason})", markup=False, soft_wrap=True)
     if found:
         cli.out.print(f"automation: {automation}", markup=False, soft_wrap=True)
     else:

@@ -48,7 +48,7 @@ def list_command(
     if json_output:
         typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
         return
-    table = plain_table("id", "severity", "label", "what", "since", "newest", "state")
+    table = plain_table("id", "severity", "label", "what", "opened in", "newest", "state")
     for i in found:
         what = ", ".join(i.reasons).replace("_", " ")
         table.add_row(*cli.cells(i.id[:8], i.severity, _subject(i), what, i.opened_window, i.window, state_words(i)))

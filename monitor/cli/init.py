@@ -127,7 +127,7 @@ def _free(path: Path) -> Path:
     if path.exists():
         raise cli.UsageError(
             f"{path} is there, and init never overwrites: move it, or set CALMON_CONFIG to another path "
-            "(docs/own-data.md: a second source)"
+            "(`calmon docs own-data`: a second source)"
         )
     return path
 

@@ -55,8 +55,8 @@ _QUOTE = (
     "names the lines. Then run the same window again."
 )
 _OTHER = (
-    "`calmon report` names the reasons with their rows, docs/bad-rows.md says what to do for each. Then run the same "
-    "window again."
+    "`calmon report` names the reasons with their rows, `calmon docs bad-rows` says what to do for each. Then run "
+    "the same window again."
 )
 
 

@@ -88,7 +88,7 @@ def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typica
     if not any(each.subject.label is None and each.within(config.evaluation) for each in found):
         yield (
             f"no rule is about all labels together ({rows:,.0f} rows a week): what each label has too few rows for is "
-            "seen there first. Add source-ece (docs/rules/source-ece.md)"
+            "seen there first. Add source-ece (`calmon docs source-ece`)"
         )
 
 

@@ -116,8 +116,8 @@ def lines(explanation: Explanation, *, short: bool = False) -> Iterator[str]:
         yield f"It asks for: {', '.join(_asked(verdict, action) for action in verdict.actions)}."
     if rejected := verdict.detail.get("rejected"):
         yield f"What to do: {remedy(from_detail(rejected))}"
-    further = f" and docs/rules/{verdict.rule}.md" if f"rules/{verdict.rule}" in documents.pages() else ""
-    yield f"More: docs/runbook/{verdict.reason.value}.md{further}"
+    further = f", calmon docs {verdict.rule}" if f"rules/{verdict.rule}" in documents.pages() else ""
+    yield f"More: calmon docs {verdict.reason.value}{further}"
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
@@ -613,8 +613,11 @@ def _enough_rows(verdict: Verdict, passed: bool | None) -> str:
 
 def _rows_words(verdict: Verdict) -> str:
     needed = verdict.detail.get("rows_needed")
-    rows = f"there {'is' if verdict.n == 1 else 'are'} {count_of(verdict.n, ROW[verdict.where])}{place(verdict)}"
-    return rows if needed is None else f"{rows} ({needed:,} are needed)"
+    rows, of_all = f"{count_of(verdict.n, ROW[verdict.where])}{place(verdict)}", verdict.detail.get("of_rows")
+    if of_all is not None and verdict.where == "all":
+        rows = f"{of_all:,} automated rows of {rows}"
+    there = f"there {'is' if verdict.n == 1 else 'are'} {rows}"
+    return there if needed is None else f"{there} ({needed:,}{' rows' if of_all else ''} are needed)"
 
 
 _Answer = Callable[[Verdict, bool | None], str]

@@ -22,6 +22,7 @@ from monitor.report.element import Cell, Element
 from monitor.report.expected import SHOWN
 from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
+from monitor.story.label import STATE_WORDS
 
 BOX_WIDTH = 18
 COVERAGES = tuple(k / 10 for k in range(1, 11))
@@ -30,7 +31,6 @@ ESTIMATES: tuple[tuple[str, Where], ...] = (
     ("rmse", "all"), ("mae", "all"), ("r_squared", "all"),
 )  # fmt: skip
 """The metrics that a report shows of every label, where there are any."""
-STATES = {"unsafe": "unsafe", "degraded": "degraded", "cannot_tell": "cannot tell", "fine": "fine"}
 
 
 def of_all(data: ReportData) -> tuple[Element, ...]:
@@ -61,7 +61,7 @@ def estimates(data: ReportData) -> Element:
 
     rows: list[tuple[Cell, ...]] = [
         (
-            report.subject, "no rule" if report.story is None else STATES[report.story.state], f"{report.rows:,}",
+            report.subject, "no rule" if report.story is None else STATE_WORDS[report.story.state], f"{report.rows:,}",
             *(cell(report, *key) for key in shown), report.level,
         )
         for report in data.by_attention
@@ -95,7 +95,7 @@ def maturity(data: ReportData) -> Element:
         for m in known
     ]
     head = ("label", "items", "with a truth", "in the end", "state")
-    note = "What is provisional is judged again when truths come: docs/maturity.md"
+    note = "What is provisional is judged again when truths come: calmon docs maturity"
     return Element("Label maturity", head, tuple(rows), frozenset({1, 2}), note=note)
 
 
@@ -160,7 +160,7 @@ def recalibration(detail: Detail) -> Element:
         gain = detail.gains.get(method)
         if gain is not None and gain.after is not None:
             rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
-    note = "Cross-validated, on rows that the map had not seen, in bins made from these scores: docs/recalibration.md"
+    note = "Cross-validated, on rows that the map had not seen, in bins of these scores: calmon docs recalibration"
     return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), note=note)
 
 
@@ -214,7 +214,7 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
             numbers = words.number(interval.value), limits, words.number(interval.plug_in), f"{e.n:,}"
             rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
     head = ("metric", "value", "interval", "textbook", "rows", "reading")
-    note = "value: debiased; textbook: as its definition says. Every metric: docs/metrics.md"
+    note = "value: debiased; textbook: as its definition says. Every metric: calmon docs metrics"
     return Element("All metrics", head, tuple(rows), frozenset({1, 2, 3, 4}), note=note)
 
 

@@ -211,11 +211,7 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
     for report in data.by_attention if full else ():
         tables = [part for element in of_one(report, data.target) for part in element_view(element)]
         shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *tables] if tables else []
-    shown += [
-        Text(f"{clean(q.source)}: {count_of(q.rows, 'row')} rejected, {q.reason.replace('_', ' ')}")
-        for q in data.quality
-        if q.rows
-    ]
+    shown += map(Text, words.rejected_words(data.quality))
     if shifts := shift_sentence(data.shifts, data.shifted):
         shown.append(Text(shifts))
     shown += [Text(f"note: {clean(note, length=400)}", style="dim") for note in data.notes]

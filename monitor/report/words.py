@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
     DELAYS_FAILED,
+    IN_NO_WINDOW,
     JOIN_ODD,
     LABELS_DIFFER,
     RARE_LABELS,
@@ -138,6 +139,24 @@ _PARTS = {
     DELAYS_FAILED: "when the truths of its items came",
     UNRESOLVED_FAILED: "the items whose truth is not known yet",
 }
+
+
+def rejected_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
+    """The rejected rows of each source by reason: those of the window, then those that lay in none when it was read.
+
+    >>> list(rejected_words([RejectedRows("mail", "date_in_future", 7), RejectedRows("mail", "duplicate", 1)]))
+    ['mail: 1 row rejected (1 duplicate)', 'mail: 7 rows of the whole relation are in no window (7 date in future)']
+    """
+    counted = sorted((each for each in quality if each.rows), key=lambda each: -each.rows)
+    for source in sorted({each.source for each in counted}):
+        mine = [each for each in counted if each.source == source]
+        undated = [each for each in mine if each.reason in IN_NO_WINDOW]
+        of_window = [each for each in mine if each not in undated]
+        for rejected, said in ((of_window, "rejected"), (undated, "of the whole relation are in no window")):
+            reasons = ", ".join(f"{each.rows:,} {each.reason.replace('_', ' ')}" for each in rejected)
+            rows = count_of(sum(each.rows for each in rejected), "row")
+            if rejected:
+                yield f"{clean(source)}: {rows} {said} ({reasons})"
 
 
 def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:

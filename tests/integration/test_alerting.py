@@ -472,7 +472,7 @@ def test_a_source_that_cannot_be_read_is_one_incident_however_many_windows(tmp_p
     assert "tickets could not be read for 2026-W03: no column score" in read
     assert "Automation is on for 1 label; without an evaluation it ends 2026-01-21 00:00 UTC." in read
     assert "hunter2" not in read
-    assert "docs/runbook/source_not_read.md" in read
+    assert "calmon docs source_not_read" in read
     after = as_read(told[1].payload)
     assert "tickets could not be read for 2026-W04 (since 2026-W03)" in after
     assert "No label acts alone now: automation of 1 label ended with its lease, at 2026-01-21 00:00 UTC." in after

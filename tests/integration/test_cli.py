@@ -256,7 +256,7 @@ def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
         "readable", "rows", "outside_baseline", "baseline", "comparable",
     ]  # fmt: skip
     assert " ".join(told["sentence"].split()) in text
-    assert f"docs/runbook/{verdict['reason']}.md" in text
+    assert f"calmon docs {verdict['reason']}" in text
     unknown = calmon(world, "explain", "zzz")
     assert unknown.exit_code == 1
     assert "no verdict has an id that begins with 'zzz'" in unknown.stderr

@@ -226,7 +226,7 @@ def test_health_and_status_say_that_the_history_went_back(tmp_path: Path) -> Non
     told = calmon(tmp_path, place.store_url, "health")
     assert told.returncode == 1
     assert "The history is not confirmed" in told.stdout
-    assert "docs/runbook/history_restored.md" in told.stdout
+    assert "calmon docs history_restored" in told.stdout
     status = calmon(tmp_path, place.store_url, "automation", "status", "--label", "billing", "--json")
     assert '"allowed": false' in status.stdout
     assert "older than the one seen before" in status.stdout

@@ -42,7 +42,7 @@ def test_where_no_label_has_a_baseline_that_of_the_source_as_a_whole_is_none_for
     assert (found.outcome, found.reason, found.baseline_version) == ("not_evaluated", "no_baseline", None)
     said = "\n".join(lines(explain(found, "r")))
     assert said.startswith("tickets (all labels) was not judged: no baseline was pinned for any of its labels.")
-    assert "docs/runbook/no_baseline.md" in said  # names the command that pins one
+    assert "calmon docs no_baseline" in said  # names the command that pins one
     assert "more rows" not in said
 
 

@@ -129,4 +129,4 @@ automation: {when_not_evaluated: keep}
     assert "automated-overconfidence: 20 of 20 labels are not evaluated, having 7 rows a week or fewer" in said, said
     assert "ece-increase: no baseline can be pinned for 20 of 20 labels: fewer than 10,000 pairs in 8 weeks" in said
     assert "evaluation: {min_samples: 500, pool_weeks: 13}; baseline: {weeks: 8, min_pairs: 50}" in said
-    assert "Add source-ece (docs/rules/source-ece.md)" in said
+    assert "Add source-ece (`calmon docs source-ece`)" in said

@@ -440,7 +440,7 @@ def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
         "waiting",
         f"Runs that were due more than an hour ago have not begun: {shown}{more}.",
         "check that the Prefect worker (or `calmon serve`) is running; a slot that a killed run still holds "
-        "is freed within ten minutes where the server keeps its leases in files (docs/operations.md)",
+        "is freed within ten minutes where the server keeps its leases in files (`calmon docs operations`)",
     )
 
 
@@ -638,7 +638,7 @@ def _nothing_judged(each: JudgedSeen) -> HealthIssue:
         f"{each.source}:{each.schedule}",
         f"Nothing of {each.source} was judged in {each.named_since('')}: all {total:,} verdicts of the {each.schedule} "
         f"rules are not evaluated ({why}).",
-        f"read docs/runbook/{max(each.reasons, key=lambda reason: each.reasons[reason]).value}.md; `calmon explain` "
+        f"read `calmon docs {max(each.reasons, key=lambda reason: each.reasons[reason]).value}`; `calmon explain` "
         "a verdict says what is missing",
         each.source,
     )

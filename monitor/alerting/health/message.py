@@ -233,7 +233,7 @@ def _length(span: timedelta) -> str:
 def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]:
     lines = []
     for finding in findings[:SHOWN]:
-        url, page = links and links.runbook(finding.reason.value), f"docs/runbook/{finding.reason.value}.md"
+        url, page = links and links.runbook(finding.reason.value), f"calmon docs {finding.reason.value}"
         runbook = link(url, "runbook") if url else f"(`{page}`)"
         lines.append(f"{EMOJI[finding.severity]} {escape(redacted(finding.text))} {runbook}")
     more = len(findings) - SHOWN
@@ -326,7 +326,7 @@ def history_down(
     )
     blocks = [] if number else [header("Monitor: the history cannot be used")]
     blocks += [*mention_block(mention), section(again if number else what), section(f"```{reason}```")]
-    blocks += [section(follows), section(do), context(f"{later} `docs/operations.md` · as of {moment(now)}")]
+    blocks += [section(follows), section(do), context(f"{later} `calmon docs operations` · as of {moment(now)}")]
     text = f"{again if number else f'Monitor: the history cannot be used: {reason}'} {mention_text(mention)}".strip()
     return payload_of(channel, cut(text, FALLBACK), blocks, outage_id(since, number), "repeat" if number else None)
 

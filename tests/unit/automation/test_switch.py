@@ -154,7 +154,7 @@ def test_a_breach_of_a_disabling_rule_turns_off():
     event = decision.event
     assert event is not None
     assert (event.kind, event.from_state, event.to_state, event.actor) == ("disabled", "on", "off", "weekly run")
-    assert event.reason == "automated-overconfidence: above threshold in 2026-W46"
+    assert event.reason == "in breach in 2026-W46: automated-overconfidence"
     assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16:1", BREACH.id, NOW)
 
 
@@ -218,7 +218,7 @@ def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_a
     assert replace(again.after, version=against.version) == against
     assert again.event is not None
     assert (again.event.kind, again.event.verdict, again.event.until) == ("held", BREACH.id, against.hold_until)
-    assert again.event.reason == f"{again.reason}: automated-overconfidence: above threshold in 2026-W46"
+    assert again.event.reason == f"{again.reason}: in breach in 2026-W46: automated-overconfidence"
 
 
 def test_what_is_held_is_noted_once_for_each_enable():

@@ -42,7 +42,7 @@ def test_a_report_tells_the_stories_then_counts_then_the_estimates_of_all(data: 
     assert text.index("2026-W46: 6 labels") < text.index("Estimates")
     for report in data.subjects:
         assert f"{words.number(report.value('ece'))} " in text
-    assert "tickets: 41 rows rejected, duplicate" in text
+    assert "(41 duplicate, " in text
     assert "Verdicts" not in text
     full = drawn(report_view(only(data, label="billing"), full=True), 140)
     assert {"Verdicts", "Reliability", "Risk", "Threshold", "Scores"} <= set(full.split())

@@ -19,7 +19,7 @@ def state(**given: Any) -> SwitchState:
     return SwitchState("tickets", **({"label": "billing", "changed_at": NOW - 3 * HOUR} | given))
 
 
-OFF = state(state="off", actor="weekly run", reason="automated-overconfidence: above threshold in 2026-W46")
+OFF = state(state="off", actor="weekly run", reason="in breach in 2026-W46: automated-overconfidence")
 ON = state(state="on", actor="weekly run", lease_until=NOW + 30 * HOUR)
 LEFT_ON = state(
     state="on", by_operator=True, actor="ana", reason="a bad import", verdict="v", lease_until=NOW + 20 * HOUR,
