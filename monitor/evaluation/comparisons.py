@@ -145,7 +145,7 @@ def _samples(
             for sample in [_sample_at(rule, rule_inputs[place], evaluation, depth, last=depth == deepest[place])]
             if sample is not None
         }
-        seen = with_detectability(list(tried.values()), [depth == deepest[place] for place in tried])
+        seen = with_detectability(list(tried.values()))
         for place, sample in zip(tried, seen, strict=True):
             if (sample.is_deep_enough and sample.spread) or depth == deepest[place]:
                 found[place] = sample
@@ -302,7 +302,7 @@ def _since_fine(
     for (place, back, _, _), window in zip(parts, alone, strict=True):
         if window["value"] is not None and not window["beyond"]:
             fine.setdefault(place, back)
-    shorter = with_detectability([_since(*found[place][:2], back) for place, back in fine.items()], [True] * len(fine))
+    shorter = with_detectability([_since(*found[place][:2], back) for place, back in fine.items()])
     again = _evidence([(sample, found[place][1]) for place, sample in zip(fine, shorter, strict=True)], looks=looks)
     for place, sample, comparison in zip(fine, shorter, again, strict=True):
         rate = sample.evaluation.false_discovery_rate  # the largest p-value that is significant in any family
@@ -421,7 +421,7 @@ def _of_newest(sample: RuleSample, rule_input: RuleInput, together: Comparison, 
     seen = measurements([sample])[0]
     if not exceeds_threshold(sample.rule, seen.now, seen.then):
         return replace(together, detail={**together.detail, "newest_p": seen.p_value})
-    shown = with_detectability([sample], [True])[0]
+    shown = with_detectability([sample])[0]
     parts = {"groups": [], "together": _beside(sample, together)}
     made = _comparison_of(shown, rule_input, rule_input.counts[:1], seen, parts, times)
     return replace(made, data_digest=together.data_digest)

@@ -32,7 +32,6 @@ from monitor.inference.change import (
 )
 from monitor.inference.class_mix import CHANGED, class_mix
 from monitor.inference.detectability import (
-    Limits,
     ece_increase_detectables,
     ece_level_detectables,
     mce_increase_detectables,
@@ -200,18 +199,13 @@ class Measurement:
         return _increase(self.now, self.then)
 
 
-def with_detectability(samples: Sequence[RuleSample], last: Sequence[bool]) -> list[RuleSample]:
-    """The samples of several labels in the bins of their metric, if it has any, with their detectable changes.
-
-    Where more windows can be pooled (not ``last``), ``detectable`` may stay None once it is known to exceed what is
-    allowed: such a sample is not used anyway, and that much is known in a fraction of the time.
-    """
+def with_detectability(samples: Sequence[RuleSample]) -> list[RuleSample]:
+    """The samples of several labels in the bins of their metric, if it has any, with their detectable changes."""
     found = [in_bins(sample) for sample in samples]
     usable = [place for place, sample in enumerate(found) if sample.usable]
     if not usable or found[usable[0]].rule.is_plain:
         return found
-    within = [None if last[place] else found[place].wanted for place in usable]
-    detectables = _detectables([found[place] for place in usable], within)
+    detectables = _detectables([found[place] for place in usable])
     for place, detectable in zip(usable, detectables, strict=True):
         found[place] = replace(found[place], detectable=detectable)
     return found
@@ -527,26 +521,23 @@ def _change_test(sample: RuleSample) -> tuple[levels.ChangeTest, dict[str, Any]]
     return levels.decrease_test(*arguments, accepted=accepted), {"accepted": accepted}
 
 
-def _detectables(samples: Sequence[RuleSample], within: Limits) -> list[float | None]:
-    """The smallest change, or distance from the threshold, that the rows of each label could show.
-
-    It may be None where it exceeds ``within``: to find that out takes less time.
-    """
+def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
+    """The smallest change, or distance from the threshold, that the rows of each label could show."""
     rule, evaluation = samples[0].rule, samples[0].evaluation
     rate, threshold, measure = samples[0].decision_rate, rule.threshold, rule.measure
     if rule.condition == "increase":
         if measure == "mce":
-            return mce_increase_detectables([sample.pair for sample in samples], rate=rate, power=POWER, within=within)
+            return mce_increase_detectables([sample.pair for sample in samples], rate=rate, power=POWER)
         if measure == "ece":
             pairs, confidence = [sample.pair for sample in samples], evaluation.confidence
-            return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence, within=within)
+            return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence)
     if rule.compares:
         return _detectable_changes(samples, rate)
     side = _side(rule)
     if measure == "mce":
         return mce_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side)
     if measure == "ece":
-        return ece_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side, within=within)
+        return ece_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side)
     laws = [_law(sample, sample.counts) for sample in samples]
     return [None if law is None else law.detectable(threshold, side, rate, POWER) for law in laws]
 

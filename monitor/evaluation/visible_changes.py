@@ -122,7 +122,7 @@ def _of_rule(
             for label, counts in remaining.items()
         ]
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
-        for sample in with_detectability(enough, [True] * len(enough)):
+        for sample in with_detectability(enough):
             if sample.adequate:
                 visible[sample.subject.label] = count, sample
     for label in applies:

@@ -7,196 +7,115 @@ power at the unadjusted ``rate``. None means that not even the largest possible 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.change import Side, at_errors, has_rows, p_above, p_below, same_errors
-from monitor.inference.gaps import (
-    ROUNDING,
-    EceMoments,
-    GapTables,
-    at_walls,
-    crossing,
-    exact_moments,
-    farther,
-    hypothetical,
-    position_of,
-    realised,
-    stack,
-    start_of,
-    tail,
-    with_gaps,
-)
-from monitor.inference.maximum import bounds, points, stays_within
-from monitor.inference.maximum_change import STEP, Nulls, Pair, each_unchanged, for_planning, together
-from monitor.inference.search import scaled, smallest_of_each
+from monitor.inference.gaps import ROUNDING, EceMoments, GapTables, at_walls, farther, stack, tail, with_gaps
+from monitor.inference.maximum import points, stays_within
+from monitor.inference.maximum_change import Pair, unchanged
+from monitor.inference.search import smallest
 
-_FAR = 10.0  # standard deviations: the search goes no further
-_HALVINGS = 40  # of 20 standard deviations
-_PRECISION = 1e-6  # of an ECE on a path, with room to spare
-_NEAR = 1e-7  # standard errors: a change this close to the required power is close enough
-_ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
-
-Limits = Sequence[float | None]
-"""For each table the change (or distance) above which the answer may be None; None: no limit."""
+PLANNED = 24
+"""Values of the baseline's MCE in planning: the power is that of twice as many to .02."""
+T = TypeVar("T", BinCounts, Pair)
 
 
-def _numbers(found: Floats) -> list[float | None]:
-    return [None if np.isnan(number) else number for number in found.tolist()]
+def _of_filled(tables: Sequence[T], found: Callable[[list[T]], Floats]) -> list[float | None]:
+    """What is ``found`` for those tables (or pairs) that have rows; None for the others, and for NaN."""
+    filled = [row for row, each in enumerate(tables) if has_rows(*(each if isinstance(each, tuple) else (each,)))]
+    answers: list[float | None] = [None] * len(tables)
+    if filled:
+        for row, number in zip(filled, found([tables[row] for row in filled]).tolist(), strict=True):
+            answers[row] = None if np.isnan(number) else number
+    return answers
 
 
-def _values_at(at: EceMoments, probability: float) -> Floats:
-    """The plug-in values x (or changes) with T(x) = ``probability``, of the moments of T tables."""
-    sd = np.sqrt(at.variance)
-    certain = sd < ROUNDING  # the only possible value has T = 1: a rarer one lies beyond it
-    skew = at.third / np.where(certain, 1.0, sd) ** 3
-    low, high = np.full(len(sd), -_FAR), np.full(len(sd), _FAR)  # T falls from low to high
-    for _ in range(_HALVINGS):
-        z = (low + high) / 2
-        bell = np.exp(-z * z / 2) / _ROOT_TWO_PI
-        short = ndtr(-z) + bell * skew * (z * z - 1) / 6 < probability
-        low, high = np.where(short, low, z), np.where(short, z, high)
-    beyond = np.copysign(4 * ROUNDING, 0.5 - probability)
-    return np.asarray(at.mean + np.where(certain, beyond, sd * (low + high) / 2))
+def _exceeded(at: EceMoments, probability: float) -> Floats:
+    """The plug-in value (or change) that is exceeded with this probability; shape (T,)."""
+    up = probability < 0.5
 
+    def short(distance: Floats, which: Ints) -> Floats:
+        some = at.of(lambda part: part[which])
+        reached = tail(some.mean + (distance if up else -distance), some)
+        return 1 - reached if up else reached
 
-def _ece_paths(
-    tables: GapTables,
-    start: Floats,
-    chance: Callable[[EceMoments, Ints], Floats],
-    power: float,
-    *,
-    up: bool,
-    within: Floats,
-) -> Floats:
-    """The smallest distances from the ECEs ``start`` along the shrunk paths that are seen with ``power``.
-
-    ``chance(moments, which)`` is the power for the tables ``which``. NaN where even the end of a path is not seen,
-    where these scores cannot have an ECE of ``start`` at all, or where the distance is known to exceed ``within``.
-    """
-    origin = position_of(tables, start)
-    held = realised(tables, hypothetical(tables, origin)) >= start - _PRECISION
-    end = np.ones(len(start)) if up else start_of(tables)
-
-    def lead(part: Floats, which: Ints) -> Floats:
-        some = tables.take(which)
-        position = origin[which] + part * (end[which] - origin[which])
-        return scaled(chance(exact_moments(some, hypothetical(some, position))[0], which)) - float(ndtri(power))
-
-    left = np.flatnonzero(held)
-    left = left[~_too_far(tables.take(left), left, start[left], chance, power, up, within[left])]
-    left = left[lead(np.ones(len(left)), left) >= 0]
-    stride = 2 * tables.noise[left] / np.maximum(np.abs(end[left] - origin[left]), ROUNDING)
-    part = crossing(lambda at, which: lead(at, left[which]), np.zeros(len(left)), stride, near=_NEAR)
-    some = tables.take(left)
-    position = origin[left] + part * (end[left] - origin[left])
-    found = np.full(len(start), np.nan)
-    found[left] = np.abs(realised(some, hypothetical(some, position)) - start[left])
-    return found
-
-
-def _too_far(
-    tables: GapTables,
-    which: Ints,
-    start: Floats,
-    chance: Callable[[EceMoments, Ints], Floats],
-    power: float,
-    up: bool,
-    within: Floats,
-) -> Bools:
-    """Whether a distance of ``within`` (NaN: no limit) is seen too rarely: the answer then exceeds it."""
-    more = np.zeros(len(within), dtype=bool)
-    limited = np.flatnonzero(~np.isnan(within))
-    if limited.size:
-        reach = within[limited] if up else -within[limited]
-        end = np.maximum(start[limited] + reach, 0.0)
-        at = at_errors(tables.take(limited), end[:, None])
-        more[limited] = chance(at.of(lambda part: part[:, 0]), which[limited]) < power
-    return more
+    distance = smallest(short, max(probability, 1 - probability), np.sqrt(at.variance) + ROUNDING)
+    return at.mean + (distance if up else -distance)
 
 
 def ece_increase_detectables(
-    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95, within: Limits
+    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95
 ) -> list[float | None]:
     """The smallest rises of the ECE over the baseline's point that ``ece_increase_ps`` would see.
 
     x is the change in plug-in ECE that is exceeded with probability ``rate`` when both windows have
     the baseline's ECE e0; the answer is the smallest d for which a window with e0 + d exceeds x
-    with probability ``power``. None also where d exceeds ``within``.
+    with probability ``power``.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
-    >>> [round(found, 2) for found in ece_increase_detectables([(now, then)], rate=0.01, within=[None])]
+    >>> [round(found, 2) for found in ece_increase_detectables([(now, then)], rate=0.01)]
     [0.04]
     """
-    found = np.full(len(pairs), np.nan)
-    filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
-    if filled:
-        then = [pairs[row][1] for row in filled]
 
-        def asked(windows: Sequence[BinCounts], which: Ints) -> tuple[Floats, Floats]:
-            with_rows = [(window, then[at]) for window, at in zip(windows, which.tolist(), strict=True)]
-            return _rises(with_rows, rate, power, confidence, limits[which])
+    def rises(with_rows: Sequence[Pair]) -> Floats:
+        def asked(windows: Sequence[BinCounts], rows: Sequence[int]) -> tuple[Floats, Floats]:
+            chosen = [(window, with_rows[row][1]) for window, row in zip(windows, rows, strict=True)]
+            return _ece_rises(chosen, rate, power, confidence)
 
-        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        found[filled] = _either_way([pairs[row][0] for row in filled], limits, asked)
-    return _numbers(found)
+        return _either_way([window for window, _ in with_rows], asked)
+
+    return _of_filled(pairs, rises)
 
 
-def _rises(
-    pairs: Sequence[Pair], rate: float, power: float, confidence: float, within: Floats
-) -> tuple[Floats, Floats]:
-    """:func:`ece_increase_detectables` in the observed directions, and the ECEs from which they rise."""
+def _ece_rises(pairs: Sequence[Pair], rate: float, power: float, confidence: float) -> tuple[Floats, Floats]:
+    """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,)."""
     same = same_errors(pairs, confidence)
     then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
-    critical, start = _values_at(now - then, rate), np.array([float(each.error[1]) for each in same])
+    critical, start = _exceeded(now - then, rate), np.array([float(each.error[1]) for each in same])
+    windows = stack([window for window, _ in pairs])
 
-    def chance(at: EceMoments, which: Ints) -> Floats:
+    def seen(rise: Floats, which: Ints) -> Floats:
+        at = _at(windows.take(which), start[which] + rise)
         return tail(critical[which], at - then.of(lambda part: part[which]))
 
-    return _ece_paths(stack([now for now, _ in pairs]), start, chance, power, up=True, within=within), start
+    return smallest(seen, power, 2 * windows.noise), at_walls(windows) - start
 
 
 def _either_way(
-    windows: Sequence[BinCounts],
-    within: Floats,
-    asked: Callable[[Sequence[BinCounts], Ints], tuple[Floats, Floats]],
+    windows: Sequence[BinCounts], asked: Callable[[Sequence[BinCounts], Sequence[int]], tuple[Floats, Floats]]
 ) -> Floats:
-    """What ``asked`` finds for some windows, (T,): in the observed directions, or where these have no room, in others.
+    """The distances that ``asked`` finds for windows (and their places), or where these have no room, for turned ones.
 
-    ``asked(windows, which)`` gives distances and the ECEs where these begin. A window of nearly all hits (or misses)
-    has little room in the direction of its gaps: a hit rate of 1 ends it. No change would be seen there, although one
-    in the other direction would.
+    ``asked`` also tells at which distances the gaps reach hit rates of 0 and 1. A window of nearly all hits (or misses)
+    has little room in the direction of its gaps: no rise would be seen there, although one in the other would.
     """
-    every = np.arange(len(windows))
-    found, start = asked(windows, every)
-    most, tables = np.where(np.isnan(within), 1.0, start + within), stack(windows)
-    walls = at_walls(tables)
-    unseen = np.isnan(found) & (walls < most)
-    at_the_end = start + found >= walls - _PRECISION
-    again = np.flatnonzero(unseen | at_the_end)
-    if again.size:
-        mirrored = [with_room(windows[row], float(most[row])) for row in again.tolist()]
-        found[again] = asked(mirrored, again)[0]
+    found, most = asked(windows, range(len(windows)))
+    again = np.flatnonzero(~(found < most)).tolist()
+    if again:
+        found[again] = asked([with_room(windows[row]) for row in again], again)[0]
     return found
 
 
-def with_room(bins: BinCounts, needed: float) -> BinCounts:
-    """The bins with the gaps of those turned round that have no room for a gap of ``needed`` in their direction.
-
-    A gap is mirrored at the mean score, so that it keeps its size and points to the farther one of 0 and 1.
+def with_room(bins: BinCounts) -> BinCounts:
+    """The bins with each gap mirrored at the mean score that does not point to the farther one of 0 and 1.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> with_room(bin_counts(counts_from_rows([0.9] * 10, [1] * 10), (10000,)), 0.2).rate.round(6).tolist()
+    >>> with_room(bin_counts(counts_from_rows([0.9] * 10, [1] * 10), (10000,))).rate.round(6).tolist()
     [0.8]
     """
     room = np.where(bins.wy > bins.ws, bins.w - bins.ws, bins.ws)
-    stuck = (room < needed * bins.w) & (room < bins.w - room)
-    return replace(bins, wy=np.where(stuck, 2 * bins.ws - bins.wy, bins.wy))
+    return replace(bins, wy=np.where(room < bins.w - room, 2 * bins.ws - bins.wy, bins.wy))
+
+
+def _at(tables: GapTables, error: Floats) -> EceMoments:
+    """The moments of the plug-in ECE of each table if its true ECE were ``error`` (T,)."""
+    return at_errors(tables, error[:, None]).of(lambda part: part[:, 0])
 
 
 def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
@@ -205,153 +124,67 @@ def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
 
 
 def ece_level_detectables(
-    tables: Sequence[BinCounts],
-    threshold: float,
-    *,
-    rate: float,
-    power: float = 0.8,
-    side: Side = "above",
-    within: Limits,
+    tables: Sequence[BinCounts], threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
 ) -> list[float | None]:
     """The distances of the true ECE from ``threshold`` at which ``ece_level_ps`` is <= ``rate`` with ``power``.
 
-    None also where the distance exceeds ``within``.
-
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> rows = bin_counts(counts_from_rows([0.8] * 1000, [1] * 750 + [0] * 250), (10000,))
-    >>> [round(found, 2) for found in ece_level_detectables([rows], 0.08, rate=0.01, within=[None])]
+    >>> [round(found, 2) for found in ece_level_detectables([rows], 0.08, rate=0.01)]
     [0.05]
     """
-    found = np.full(len(tables), np.nan)
-    filled = [row for row, bins in enumerate(tables) if has_rows(bins)]
-    if filled:
-        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        with_rows = [tables[row] for row in filled]
 
-        def asked(windows: Sequence[BinCounts], which: Ints) -> tuple[Floats, Floats]:
-            return _beyond(stack(windows), threshold, rate, power, side, limits[which])
+    def asked(with_rows: Sequence[BinCounts], _: Sequence[int]) -> tuple[Floats, Floats]:
+        stacked, above = stack(with_rows), side == "above"
+        start = np.full(len(with_rows), threshold)
+        critical = _exceeded(_at(stacked, start), rate if above else 1 - rate)
 
-        down = side == "below"
-        found[filled] = asked(with_rows, np.arange(len(filled)))[0] if down else _either_way(with_rows, limits, asked)
-    return _numbers(found)
+        def seen(distance: Floats, which: Ints) -> Floats:
+            error = np.maximum(start[which] + (distance if above else -distance), 0.0)
+            reached = tail(critical[which], _at(stacked.take(which), error))
+            return reached if above else 1 - reached
 
+        return smallest(seen, power, 2 * stacked.noise), at_walls(stacked) - start if above else np.full_like(start, 2)
 
-def _beyond(
-    tables: GapTables, threshold: float, rate: float, power: float, side: Side, within: Floats
-) -> tuple[Floats, Floats]:
-    """:func:`ece_level_detectables` in the observed directions, and the thresholds."""
-    start, above = np.full(len(tables.n), threshold), side == "above"
-    at = at_errors(tables, start[:, None])
-    critical = _values_at(at.of(lambda part: part[:, 0]), rate if above else 1 - rate)
-
-    def chance(moved: EceMoments, which: Ints) -> Floats:
-        reached = tail(critical[which], moved)
-        return reached if above else 1 - reached
-
-    return _ece_paths(tables, start, chance, power, up=above, within=within), start
+    return _of_filled(tables, lambda with_rows: _either_way(with_rows, asked))
 
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
-    """The ``filled`` bin of each table whose hit rate has the median variance, shapes (T, M)."""
+    """The ``filled`` bin of each table whose hit rate has the median variance; shape (T,)."""
     variance = np.where(filled, rate * (1 - rate) / n, -1.0)  # empty bins come first
     held = filled.sum(axis=1)
     order = np.argsort(variance, axis=1, kind="stable")
-    return np.asarray(order[np.arange(len(n)), n.shape[1] - held + held // 2])
+    return np.asarray(order[np.arange(len(held)), filled.shape[1] - held + held // 2])
 
 
-def mce_increase_detectables(
-    merged: Sequence[Pair], *, rate: float, power: float = 0.8, within: Limits
-) -> list[float | None]:
+def mce_increase_detectables(merged: Sequence[Pair], *, rate: float, power: float = 0.8) -> list[float | None]:
     """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
-    Thin bins are already merged. None also where the rise is known to exceed ``within``. An answer is never too small,
-    and too large by less than 1e-4, except where two steps of the p-value are closer than 1e-7.
+    Thin bins are already merged.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 10000, [1] * 8000 + [0] * 2000), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 800 + [0] * 200), (10000,))
-    >>> [round(found, 2) for found in mce_increase_detectables([(now, then)], rate=0.01, within=[None])]
+    >>> [round(found, 2) for found in mce_increase_detectables([(now, then)], rate=0.01)]
     [0.04]
     """
-    found = np.full(len(merged), np.nan)
-    filled = [row for row, (now, then) in enumerate(merged) if ((now.w > 0) & (then.w > 0)).any()]
-    if filled:
-        nulls = [for_planning(null, rate) for null in each_unchanged([merged[row] for row in filled])]
-        limits = np.array(within, dtype=np.float64)[filled]  # None is NaN
-        found[filled] = _Rising.of(together(nulls)).detectable(rate, power, limits)
-    return _numbers(found)
+    return _of_filled(merged, lambda with_rows: _mce_rises(with_rows, rate, power))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rising:
-    """Pairs of windows in which one bin, ``moved`` (T,), may get worse in the direction ``way``, up to ``room``."""
+def _mce_rises(pairs: Sequence[Pair], rate: float, power: float) -> Floats:
+    null = unchanged(pairs, PLANNED)
+    row, moved = np.arange(len(pairs)), _middle_bins(null.n, null.rate, null.filled)
+    score = null.score[row, moved]
+    way, noise = farther(score), np.sqrt(null.rate * (1 - null.rate) / null.n).max(axis=1)
+    critical = smallest(lambda change, which: 1 - null.take(which).chance(change), 1 - rate, noise / 2)
 
-    null: Nulls
-    moved: Ints
-    way: Floats
-    room: Floats
+    def seen(rise: Floats, which: Ints) -> Floats:
+        risen = null.take(which)
+        hit_rate = score[which] + way[which] * (null.error[which] + rise)
+        risen.rate[np.arange(len(which)), moved[which]] = np.minimum(np.maximum(hit_rate, 0.0), 1.0)
+        return risen.chance(critical[which])
 
-    @classmethod
-    def of(cls, null: Nulls) -> _Rising:
-        moved = _middle_bins(null.n, null.rate, null.filled)
-        score = null.score[np.arange(len(moved)), moved]
-        return cls(null, moved, farther(score), np.maximum(score, 1 - score))
-
-    def detectable(self, rate: float, power: float, within: Floats) -> Floats:
-        """The smallest rises that are seen, (T,); NaN where there is none, or where it exceeds ``within``."""
-        null, noise = self.null, self.null.noise
-        left = np.flatnonzero(~self._known_unseen(rate, power, within))
-        found = np.full(len(noise), np.nan)
-        if not left.size:
-            return found
-        critical = null.critical(rate, 2.2 * noise[left], left)
-        left, critical = left[~np.isnan(critical)], critical[~np.isnan(critical)]
-        seen = self._power(critical, left)
-        rows, moved = null.n[left, self.moved[left]], null.rate[left, self.moved[left]]
-        sd = np.sqrt(moved * (1 - moved) / rows)
-        guess = critical + (null.mass[left] * null.middle[left]).sum(axis=1) + 0.6 * sd - null.error[left]
-        found[left] = smallest_of_each(seen, power, (self.room - null.error)[left], guess, sd)
-        return found
-
-    def _power(self, change: Floats, pairs: Ints) -> Callable[[Floats, Ints], Floats]:
-        """The probability of a ``change`` or more in ``pairs``, as a function of (rise, which of these pairs)."""
-        null, row = self.null, np.arange(len(pairs))
-        within = 1 - null.beyond(change, pairs)
-        within[row, :, self.moved[pairs]] = 1.0
-        rest = within.prod(axis=2)
-        bins = pairs, self.moved[pairs]
-        ready = bounds(change[:, None] + null.middle[pairs], null.n[bins][:, None], null.score[bins][:, None])
-
-        def power(rise: Floats, which: Ints) -> Floats:
-            chosen = pairs[which]
-            # the hit rate of the bin that moves: its gap is the common one plus ``rise``
-            rate = null.score[chosen, self.moved[chosen]] + self.way[chosen] * (null.error[chosen] + rise)
-            in_moved = ready.take(which).chance(np.minimum(np.maximum(rate, 0.0), 1.0)[:, None])
-            return null.chance(rest[which] * in_moved, chosen)
-
-        return power
-
-    def _known_unseen(self, rate: float, power: float, within: Floats) -> Bools:
-        """Whether a rise of ``within`` (NaN: no limit) is known to be seen with less than ``power``; False: not known.
-
-        The larger the critical change, the lower the power. If the power is too low for a change whose p-value is still
-        above ``rate``, the critical change need not be searched.
-        """
-        null = self.null
-        unseen = np.zeros(len(within), dtype=bool)
-        left = np.flatnonzero(~np.isnan(within))
-        noise = null.noise
-        change = 1.9 * noise
-        for _ in range(2):
-            short = float(scaled(np.array(1 - rate))) - scaled(1 - null.reached(change[left], left))
-            left, short = left[short > 0], short[short > 0]
-            if not left.size:
-                break
-            few = self._power(change[left], left)(within[left], np.arange(len(left))) < power
-            unseen[left[few]] = True
-            left, short = left[~few], short[~few]
-            change[left] += 0.7 * short * noise[left]  # less than is missing: it stays too small
-        return unseen
+    return np.where(np.isnan(critical), np.nan, smallest(seen, power, noise / 2))
 
 
 def mce_level_detectables(
@@ -368,77 +201,48 @@ def mce_level_detectables(
     >>> [round(found, 2) for found in mce_level_detectables([rows], 0.2, rate=0.01)]
     [0.05]
     """
-    found = np.full(len(merged), np.nan)
-    filled = [row for row, bins in enumerate(merged) if has_rows(bins)]
-    if filled:
-        with_rows = [merged[row] for row in filled]
-        if side == "above":
-            found[filled] = _above(stack([with_room(bins, threshold) for bins in with_rows]), threshold, rate, power)
-        else:
-            found[filled] = _below(stack(with_rows), threshold, rate, power)
-    return _numbers(found)
+    found = _above if side == "above" else _below
+    return _of_filled(merged, lambda with_rows: found(stack(with_rows), threshold, rate, power))
 
 
 def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
-    filled = tables.share > 0
+    """How far beyond the threshold one bin must lie, so that the largest gap is seen to be beyond it; (T,)."""
+    filled, size, row = tables.share > 0, np.abs(tables.gap), np.arange(len(tables.n))
+    # a bin whose gap has no room for the threshold in its own direction turns round
+    room = np.where(tables.gap > 0, 1 - tables.score, tables.score)
+    turned = (room < threshold) & (room < 0.5)
+    tables = replace(tables, sign=np.where(turned, farther(tables.score), tables.sign))
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
-    critical = smallest_of_each(
-        lambda largest, which: 1 - p_above(tables.take(which), largest, threshold),
-        1 - rate,
-        np.ones(len(noise)),
-        threshold + 1.2 * noise,
-        noise / 3,
-        near=STEP,
-    )
-    found = np.full(len(noise), np.nan)
-    left = np.flatnonzero(~np.isnan(critical))
-    if left.size:
-        found[left] = _seen_above(tables.take(left), critical[left], threshold, power)
-    return found
-
-
-def _seen_above(tables: GapTables, critical: Floats, threshold: float, power: float) -> Floats:
-    """How far beyond the threshold one bin of each table must lie for a largest gap of ``critical``, (T,)."""
-    filled, size, row = tables.share > 0, np.abs(tables.gap), np.arange(len(critical))
+    critical = smallest(lambda largest, which: 1 - p_above(tables.take(which), largest, threshold), 1 - rate, noise / 3)
     shrunk = size - (size.max(axis=1) - points(tables))[:, None]
     hit_rate = with_gaps(tables, np.minimum(np.maximum(0.0, shrunk), threshold))
     moved = _middle_bins(tables.n, hit_rate, filled)
     n, score = tables.n[row, moved], tables.score[row, moved]
-    way, room = farther(score), np.maximum(score, 1 - score)
     others = np.where(filled, stays_within(critical[:, None], tables.n, tables.score, hit_rate), 1.0)
     others[row, moved] = 1.0
-    rest, ready = others.prod(axis=1), bounds(critical, n, score)
+    rest, way = others.prod(axis=1), farther(score)
 
     def seen(distance: Floats, which: Ints) -> Floats:
         risen = np.minimum(np.maximum(score[which] + way[which] * (threshold + distance), 0.0), 1.0)
-        return np.asarray(1 - rest[which] * ready.take(which).chance(risen))
+        return np.asarray(1 - rest[which] * stays_within(critical[which], n[which], score[which], risen))
 
-    sd = 0.4 / np.sqrt(n)
-    return smallest_of_each(seen, power, room - threshold, critical - threshold + sd, sd)
+    return np.where(np.isnan(critical), np.nan, smallest(seen, power, noise / 3))
 
 
 def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
-    filled, size = tables.share > 0, len(tables.n)
+    """How far below the threshold all bins must lie, so that the largest gap is seen to be below it; (T,)."""
+    filled = tables.share > 0
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
-    most = np.full(size, threshold)
     # the largest "largest gap" whose p-value is still small: searched downwards from the threshold
-    down = smallest_of_each(
-        lambda step, which: 1 - p_below(tables.take(which), threshold - step, threshold),
-        1 - rate,
-        most,
-        noise,
-        noise / 2,
+    down = smallest(
+        lambda step, which: 1 - p_below(tables.take(which), threshold - step, threshold), 1 - rate, noise / 2
     )
 
     def seen(distance: Floats, which: Ints) -> Floats:
         part = tables.take(which)
-        hit_rate = with_gaps(part, threshold - distance[:, None])
+        hit_rate = with_gaps(part, np.maximum(threshold - distance, 0.0)[:, None])
         limit = (threshold - down[which] + 2e-9)[:, None]
         return np.asarray(np.where(filled[which], stays_within(limit, part.n, part.score, hit_rate), 1.0).prod(axis=1))
 
-    left = np.flatnonzero(~np.isnan(down))
-    found = np.full(size, np.nan)
-    found[left] = smallest_of_each(
-        lambda distance, which: seen(distance, left[which]), power, most[left], (down + noise)[left], noise[left] / 2
-    )
-    return found
+    found = smallest(seen, power, noise / 2)
+    return np.where((down <= threshold) & (found <= threshold), found, np.nan)

@@ -29,15 +29,12 @@ from scipy.special import erf, ndtr
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.binomial import absolute_moments
-from monitor.inference.search import scaled
+from monitor.inference.search import crossing, scaled
 
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
 EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits below which no expansion is used
 
-_NEAR = 1e-4  # standard errors: a position this close to its limit is close enough
-_MOST_LOOKS = 60
 _CLEAR = 2.0  # standard errors: a larger gap is hardly noise
-_FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
 
 _ROOT_TWO_OVER_PI = np.sqrt(2 / np.pi)
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
@@ -254,55 +251,6 @@ def tail(observed: npt.ArrayLike, at: EceMoments, strict: Bools | bool = False) 
     value = ndtr(-z) + density * (at.third / safe**3) * (z * z - 1) / 6
     known = np.where(strict, excess < -ROUNDING, excess <= ROUNDING)
     return np.where(certain, known, np.clip(value, 0.0, 1.0))
-
-
-def crossing(lead: Callable[[Floats, Ints], Floats], start: Floats, stride: Floats, *, near: float = _NEAR) -> Floats:
-    """The position in [``start``, 1] at which each rising ``lead`` reaches 0; all of shape (Q,).
-
-    ``lead(position, which)`` is evaluated for the questions ``which`` that are still open: at their
-    start, at 0, then one ``stride`` (0 or more) further and twice as far each time until 0 is
-    passed, then in between by the Illinois method (Dowell & Jarratt 1971). The result is ``start``
-    where 0 is already reached there, 1 where it never is; to ``near`` of ``lead`` or of a stride.
-
-    >>> def lead(position, which):
-    ...     return position**3 - np.array([0.001, -0.008, -2.0, 2.0])[which]
-    >>> crossing(lead, np.full(4, -1.0), np.full(4, 0.05)).round(3).tolist()
-    [0.1, -0.2, -1.0, 1.0]
-    """
-    low, high, step = start.copy(), np.ones_like(start), stride.copy()
-    below = lead(start, np.arange(len(start)))
-    above = np.full_like(start, np.nan)  # not known yet
-    kept = np.zeros(len(start))  # 1: the last evaluation moved the upper end, -1: the lower one
-    found = np.where(below < 0, 1.0, start)
-    left = np.flatnonzero(below < 0)
-    for _ in range(_MOST_LOOKS):
-        if not left.size:
-            break
-        x0, x1, f0, f1 = low[left], high[left], below[left], above[left]
-        at = _next_look(x0, x1, f0, f1, step[left])
-        value = lead(at, left)
-        short = value < 0
-        # the value at an end that stays twice is halved, or the end might never move
-        below[left] = np.where(short, value, np.where(kept[left] > 0, f0 / 2, f0))
-        above[left] = np.where(short, np.where(kept[left] < 0, f1 / 2, f1), value)
-        kept[left] = np.where(short, -1.0, 1.0)
-        low[left], high[left] = np.where(short, at, x0), np.where(short, x1, at)
-        step[left] *= 2
-        found[left] = at
-        settled = (np.abs(value) <= near) | (high[left] - low[left] <= near * stride[left])
-        left = left[~settled]
-    return found
-
-
-def _next_look(x0: Floats, x1: Floats, f0: Floats, f1: Floats, step: Floats) -> Floats:
-    """The next position to evaluate: outwards until f1 is known, then out of plateaus, then by interpolation."""
-    outwards = np.where(x0 < 0, 0.0, np.minimum(x0 + step, 1.0))
-    unknown = np.isnan(f1)
-    line = x0 - f0 * (x1 - x0) / np.where(unknown, 1.0, f1 - f0)
-    middle = (x0 + x1) / 2
-    inwards = np.where(f0 < -_FLAT, np.maximum(middle, x1 - step), np.minimum(middle, x0 + step))
-    plateau = (f0 < -_FLAT) | (f1 > _FLAT)
-    return np.where(unknown, outwards, np.where(plateau, inwards, line))
 
 
 def floor_of_upper(tables: GapTables) -> Floats:

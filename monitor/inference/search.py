@@ -1,4 +1,4 @@
-"""The smallest distance at which a rising probability reaches a target, found in few evaluations."""
+"""Where a rising function reaches 0, for many questions at once."""
 
 from __future__ import annotations
 
@@ -7,48 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from monitor.core.counts import Bools, Floats, Ints
+from monitor.core.counts import Floats, Ints
 
-PRECISION = 4e-5
 _LEAST = 1e-15  # nearer to 0 or 1 than this probabilities count as equal
+_NEAR = 1e-4  # standard errors: a position this close to its limit is close enough
+_MOST_LOOKS = 60
+_FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
 
-Chance = Callable[[Floats, Ints], Floats]
-"""``chance(distance, which)``: the probability at one distance for each of the questions ``which``; all (K,)."""
-
-
-def smallest_of_each(
-    chance: Chance, target: float, most: Floats, guess: Floats, sd: Floats, *, near: float = PRECISION
-) -> Floats:
-    """The smallest distance in [0, most] with ``chance`` >= ``target``, of Q questions; NaN where there is none.
-
-    Shape (Q,).
-
-    The answer has ``chance`` >= ``target``; a distance ``near`` (4e-5) smaller has not. ``chance`` must not fall; it
-    may rise in steps, and the answer then lies behind the step. ``guess`` and ``sd`` (about one standard error) need
-    not be exact: they save evaluations. The search is on the scale of the normal quantile, where tails are nearly
-    straight, and needs at most one step more than bisection (ITP, Oliveira & Takahashi 2021).
-
-    >>> most, guess, sd = np.array([[1.0, 1.0], [0.1, 0.1], [0.3, 0.3]])
-    >>> smallest_of_each(lambda x, which: x**2 / (1 + 9 * which), 0.25, most, guess, sd).round(2).tolist()
-    [0.5, nan]
-    """
-    found = np.full(len(most), np.nan)
-    left = np.flatnonzero(most >= 0)
-    if not left.size:
-        return found
-    goal = float(scaled(np.array(target)))
-
-    def lead(distance: Floats, which: Ints) -> Floats:
-        return scaled(chance(distance, which)) - goal
-
-    low, high, before, after = np.zeros((4, len(most)))
-    at = np.minimum(np.maximum(guess[left], 0.0), most[left])
-    start = lead(at, left)
-    low[left], before[left], high[left], after[left] = at, start, at, start
-    left = left[_bracketed(lead, left, start < 0, (low, high, before, after), most, sd, found)]
-    _narrowed(lead, left, (low, high, before, after), near)
-    found[left] = high[left]
-    return found
+Rising = Callable[[Floats, Ints], Floats]
+"""``rising(position, which)``: the value at one position for each of the questions ``which``; all (K,)."""
 
 
 def scaled(probability: Floats) -> Floats:
@@ -56,76 +23,68 @@ def scaled(probability: Floats) -> Floats:
     return np.asarray(ndtri(np.minimum(np.maximum(probability, _LEAST), 1 - _LEAST)))
 
 
-_Bracket = tuple[Floats, Floats, Floats, Floats]  # low and high end, and the lead there (before: < 0, after: >= 0)
-_Lead = Callable[[Floats, Ints], Floats]
+def crossing(lead: Rising, start: Floats, stride: Floats, *, near: float = _NEAR) -> Floats:
+    """The position in [``start``, 1] at which each rising ``lead`` reaches 0; all of shape (Q,).
 
+    ``lead(position, which)`` is evaluated for the questions ``which`` that are still open: at their
+    start, at 0, then one ``stride`` (0 or more) further and twice as far each time until 0 is
+    passed, then in between by the Illinois method (Dowell & Jarratt 1971). The result is ``start``
+    where 0 is already reached there, 1 where it never is; to ``near`` of ``lead`` or of a stride.
 
-def _stride(found: Floats, sd: Floats) -> Floats:
-    """The next step: a little farther than where a straight tail would cross the target."""
-    return np.maximum(1.2 * np.minimum(np.abs(found), 4.0) * sd, PRECISION)
-
-
-def _bracketed(
-    lead: _Lead, rows: Ints, upwards: Bools, bracket: _Bracket, most: Floats, sd: Floats, found: Floats
-) -> Bools:
-    """Takes larger and larger steps from the first evaluation until the target is passed; True where it is.
-
-    Upwards they end at ``most``: there is then no answer. Downwards they end at 0, which is then the answer.
+    >>> def lead(position, which):
+    ...     return position**3 - np.array([0.001, -0.008, -2.0, 2.0])[which]
+    >>> crossing(lead, np.full(4, -1.0), np.full(4, 0.05)).round(3).tolist()
+    [0.1, -0.2, -1.0, 1.0]
     """
-    low, high, before, after = bracket
-    passed = np.zeros(len(rows), dtype=bool)
-    step = _stride(before[rows], sd[rows])
-    open_ = np.arange(len(rows))
-    while open_.size:
-        which, up = rows[open_], upwards[open_]
-        ended = np.where(up, high[which] >= most[which], low[which] <= 0)
-        found[which[ended & ~up]] = 0.0
-        open_, which, up = open_[~ended], which[~ended], up[~ended]
-        if not open_.size:
-            break
-        at = np.where(up, np.minimum(high[which] + step[open_], most[which]), np.maximum(low[which] - step[open_], 0))
-        value = lead(at, which)
-        crossed = (value >= 0) == up
-        # the end that was evaluated last, and the end on the other side of the target
-        ahead, behind = which[up], which[~up]
-        low[ahead], before[ahead] = high[ahead], after[ahead]
-        high[ahead], after[ahead] = at[up], value[up]
-        high[behind], after[behind] = low[behind], before[behind]
-        low[behind], before[behind] = at[~up], value[~up]
-        passed[open_[crossed]] = True
-        step[open_] = np.maximum(2 * step[open_], _stride(value, sd[which]))
-        open_ = open_[~crossed]
-    return passed
-
-
-def _narrowed(lead: _Lead, left: Ints, bracket: _Bracket, near: float) -> None:
-    """Narrows the brackets until their upper end is an answer."""
-    low, high, before, after = bracket
-    width = np.maximum(high - low, near)  # narrower brackets are done
-    shrink = 0.2 / width
-    halvings = np.maximum(0.0, np.ceil(np.log2(width / near))) + 1
-    while True:
-        left = left[(high[left] - low[left] > near) & (halvings[left] >= 0)]
+    low, high, step = start.copy(), np.ones_like(start), stride.copy()
+    below = lead(start, np.arange(len(start)))
+    above = np.full_like(start, np.nan)  # not known yet
+    kept = np.zeros(len(start))  # 1: the last evaluation moved the upper end, -1: the lower one
+    found = np.where(below < 0, 1.0, start)
+    left = np.flatnonzero(below < 0)
+    for _ in range(_MOST_LOOKS):
         if not left.size:
-            return
-        reach = near / 2 * 2.0 ** halvings[left]
-        at = _between(low[left], high[left], before[left], after[left], shrink[left], reach, near)
+            break
+        x0, x1, f0, f1 = low[left], high[left], below[left], above[left]
+        at = _next_look(x0, x1, f0, f1, step[left])
         value = lead(at, left)
         short = value < 0
-        under, over = left[short], left[~short]
-        low[under], before[under] = at[short], value[short]
-        high[over], after[over] = at[~short], value[~short]
-        halvings[left] -= 1
+        # the value at an end that stays twice is halved, or the end might never move
+        below[left] = np.where(short, value, np.where(kept[left] > 0, f0 / 2, f0))
+        above[left] = np.where(short, np.where(kept[left] < 0, f1 / 2, f1), value)
+        kept[left] = np.where(short, -1.0, 1.0)
+        low[left], high[left] = np.where(short, at, x0), np.where(short, x1, at)
+        step[left] *= 2
+        found[left] = at
+        settled = (np.abs(value) <= near) | (high[left] - low[left] <= near * stride[left])
+        left = left[~settled]
+    return found
 
 
-def _between(
-    low: Floats, high: Floats, before: Floats, after: Floats, shrink: Floats, reach: Floats, near: float
-) -> Floats:
-    """The next distance to evaluate: interpolated, moved towards the middle, never beyond ``reach`` of bisection."""
-    middle, width = (low + high) / 2, high - low
-    straight = (after * low - before * high) / (after - before)
-    inwards = np.copysign(1.0, middle - straight)
-    moved = np.maximum(shrink * width**2, 0.45 * near)  # far enough that two evaluations around the place end it
-    nearer = np.where(moved <= np.abs(middle - straight), straight + inwards * moved, middle)
-    radius = np.maximum(reach - width / 2, 0.0)
-    return np.where(np.abs(nearer - middle) <= radius, nearer, middle - inwards * radius)
+def _next_look(x0: Floats, x1: Floats, f0: Floats, f1: Floats, step: Floats) -> Floats:
+    """The next position to evaluate: outwards until f1 is known, then out of plateaus, then by interpolation."""
+    outwards = np.where(x0 < 0, 0.0, np.minimum(x0 + step, 1.0))
+    unknown = np.isnan(f1)
+    line = x0 - f0 * (x1 - x0) / np.where(unknown, 1.0, f1 - f0)
+    middle = (x0 + x1) / 2
+    inwards = np.where(f0 < -_FLAT, np.maximum(middle, x1 - step), np.minimum(middle, x0 + step))
+    plateau = (f0 < -_FLAT) | (f1 > _FLAT)
+    return np.where(unknown, outwards, np.where(plateau, inwards, line))
+
+
+def smallest(chance: Rising, target: float, stride: Floats) -> Floats:
+    """The smallest distance in [0, 1] at which a rising ``chance`` reaches ``target``; NaN where none does; (Q,).
+
+    ``stride`` is about a standard error. The search is on the scale of the normal quantile, where tails are straight.
+
+    >>> smallest(lambda x, which: x**2 / (1 + 9 * which), 0.25, np.full(2, 0.1)).round(2).tolist()
+    [0.5, nan]
+    """
+    goal, every = float(ndtri(target)), np.arange(len(stride))
+
+    def lead(distance: Floats, which: Ints) -> Floats:
+        return scaled(chance(distance, which)) - goal
+
+    reached = lead(np.ones(len(every)), every) >= 0
+    # a little farther than found: behind the step, where a chance rises in steps
+    return np.where(reached, crossing(lead, np.zeros(len(every)), stride) + _NEAR * stride, np.nan)

@@ -27,14 +27,13 @@ from monitor.core.counts import BinCounts, Floats, Ints
 from monitor.inference.gaps import (
     GapTables,
     away_from_walls,
-    crossing,
     hypothetical,
     moments,
     position_of,
     realised,
     stack,
 )
-from monitor.inference.search import scaled
+from monitor.inference.search import crossing, scaled
 
 _NEARLY = 1e-6  # a design effect that is above 1 by no more is none
 _STEP = 0.6

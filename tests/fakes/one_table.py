@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from monitor.core.counts import BinCounts, Counts
 from monitor.inference.change import Side, ece_increase_ps, ece_level_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.detectability import (
@@ -16,9 +12,9 @@ from monitor.inference.detectability import (
 )
 from monitor.inference.intervals import MceInterval, mce_intervals
 from monitor.inference.levels import law_of
-from monitor.inference.maximum_change import Unchanged, each_unchanged
+from monitor.inference.maximum_change import Unchanged
+from monitor.inference.maximum_change import unchanged as unchanged_pairs
 from monitor.inference.merging import merge_thin
-from monitor.inference.search import smallest_of_each
 
 
 def merged(window: BinCounts, baseline: BinCounts) -> tuple[BinCounts, BinCounts]:
@@ -31,7 +27,7 @@ def mce_interval(bins: BinCounts, *, confidence: float = 0.95) -> MceInterval:
 
 
 def unchanged(window: BinCounts, baseline: BinCounts) -> Unchanged:
-    return each_unchanged([(window, baseline)])[0]
+    return unchanged_pairs([(window, baseline)])
 
 
 def ece_increase_p(window: BinCounts, baseline: BinCounts) -> float:
@@ -50,22 +46,16 @@ def mce_level_p(bins: BinCounts, threshold: float, *, side: Side = "above") -> f
     return mce_level_ps(merge_thin([bins]), threshold, side=side)[0]
 
 
-def ece_increase_detectable(
-    window: BinCounts, baseline: BinCounts, *, rate: float, within: float | None = None
-) -> float | None:
-    return ece_increase_detectables([(window, baseline)], rate=rate, within=[within])[0]
+def ece_increase_detectable(window: BinCounts, baseline: BinCounts, *, rate: float) -> float | None:
+    return ece_increase_detectables([(window, baseline)], rate=rate)[0]
 
 
-def mce_increase_detectable(
-    window: BinCounts, baseline: BinCounts, *, rate: float, within: float | None = None
-) -> float | None:
-    return mce_increase_detectables([merged(window, baseline)], rate=rate, within=[within])[0]
+def mce_increase_detectable(window: BinCounts, baseline: BinCounts, *, rate: float) -> float | None:
+    return mce_increase_detectables([merged(window, baseline)], rate=rate)[0]
 
 
-def ece_level_detectable(
-    bins: BinCounts, threshold: float, *, rate: float, side: Side = "above", within: float | None = None
-) -> float | None:
-    return ece_level_detectables([bins], threshold, rate=rate, side=side, within=[within])[0]
+def ece_level_detectable(bins: BinCounts, threshold: float, *, rate: float, side: Side = "above") -> float | None:
+    return ece_level_detectables([bins], threshold, rate=rate, side=side)[0]
 
 
 def mce_level_detectable(bins: BinCounts, threshold: float, *, rate: float, side: Side = "above") -> float | None:
@@ -80,11 +70,3 @@ def level_p(name: str, counts: Counts, threshold: float, side: Side) -> float | 
 def level_detectable(name: str, counts: Counts, threshold: float, side: Side, rate: float) -> float | None:
     law = law_of(name, counts)
     return None if law is None else law.detectable(threshold, side, rate, 0.8)
-
-
-def smallest(chance: Callable[[float], float], target: float, most: float, guess: float, sd: float) -> float | None:
-    """The answer for one case, from the function for many."""
-    (found,) = smallest_of_each(
-        lambda distance, _: np.array([chance(float(distance[0]))]), target, *np.array([[most], [guess], [sd]])
-    ).tolist()
-    return None if np.isnan(found) else found

@@ -1,16 +1,24 @@
-"""The smallest distance that is seen, against a fine grid, and how often it has to look."""
+"""The smallest distance that is seen, against the formula, and how often it has to look."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
-from monitor.inference.search import PRECISION
-from tests.fakes.one_table import smallest
+from monitor.inference.search import smallest
+
+NEAR = 1.001e-4  # of a standard error
 
 
-@pytest.mark.parametrize("step", [0.0, 1e-4, 1e-3])
+def found(chance: Callable[[float], float], target: float, sd: float) -> float | None:
+    (answer,) = smallest(lambda x, _: np.array([chance(float(x[0]))]), target, np.array([sd])).tolist()
+    return None if np.isnan(answer) else answer
+
+
+@pytest.mark.parametrize("step", [0.0, 1e-3, 1e-2])
 def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> None:
     rng = np.random.default_rng(1)
     looks = []
@@ -23,24 +31,22 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> 
             at = np.floor(distance / step + 1e-9) * step if step else distance
             return float(ndtr((at - middle) / sd))
 
-        found = smallest(chance, target, 1.0, guess=middle, sd=sd)
+        answer = found(chance, target, sd)
         looks.append(len(asked))
-        assert found is not None
-        assert chance(found) >= target
-        less = found - 1.001 * PRECISION
-        assert less < 0 or chance(less) < target
-    assert np.mean(looks) < (8 if step < 1e-3 else 12)
-    assert max(looks) < 20
+        assert answer is not None
+        assert ndtri(chance(answer)) >= ndtri(target) - NEAR
+        less = answer - 2 * NEAR * sd
+        assert less < 0 or ndtri(chance(less)) < ndtri(target) + NEAR
+    assert np.mean(looks) < 25
 
 
-def test_a_bad_guess_costs_time_only() -> None:
-    for guess, sd in ((0.0, 1e-4), (1.0, 1e-4), (0.9, 0.5), (7.0, 3.0)):
-        found = smallest(lambda x: float(ndtr((x - 0.4) / 0.02)), 0.8, 1.0, guess, sd)
-        assert found == pytest.approx(0.4 + 0.02 * 0.841621, abs=PRECISION)
+def test_a_bad_stride_costs_time_only() -> None:
+    for stride in (1e-4, 0.5, 3.0):
+        answer = found(lambda x: float(ndtr((x - 0.4) / 0.02)), 0.8, stride)
+        assert answer == pytest.approx(0.4 + 0.02 * 0.841621, abs=NEAR * max(stride, 0.1))
 
 
 def test_the_ends() -> None:
-    assert smallest(lambda x: 0.9, 0.8, 1.0, 0.5, 0.1) == 0.0
-    assert smallest(lambda x: 0.7, 0.8, 1.0, 0.5, 0.1) is None
-    assert smallest(lambda x: 0.9, 0.8, -0.1, 0.5, 0.1) is None
-    assert smallest(lambda x: float(x >= 0.25), 0.8, 1.0, 0.1, 0.1) == pytest.approx(0.25, abs=PRECISION)
+    assert found(lambda x: 0.9, 0.8, 0.1) == pytest.approx(0.0, abs=1e-4)
+    assert found(lambda x: 0.7, 0.8, 0.1) is None
+    assert found(lambda x: float(x >= 0.25), 0.8, 0.1) == pytest.approx(0.25, abs=1e-4)
