@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.automation.segments import RUNS
 from monitor.config.model import Config
-from monitor.config.switching import acting_rules
+from monitor.config.rule_sources import acting_rules
 from monitor.core.records import SwitchState
 
 

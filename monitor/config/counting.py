@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from monitor.config.model import SourceConfig
-from monitor.config.relation import is_select, without_comments
+from monitor.config.relation import is_select
 from monitor.core.source_settings import COLUMN, QUERY
 
 _PLAIN = ("kind", "score_scale", "score", "latest_by", "agreement_by", "types", "window_on")
@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
 
 def _relation(relation: str) -> str:
     """The name of a relation; of a SELECT a hash, in which white space does not count."""
-    statement = " ".join(without_comments(relation).split())
+    statement = " ".join(relation.split())
     if not is_select(relation):
         return statement
     return f"{QUERY}{hashlib.sha256(statement.encode()).hexdigest()[:16]}"

@@ -1,26 +1,22 @@
-"""Makes the typed form from a document: keys, types, choices and ranges; each error is a problem with its place."""
+"""Makes the typed form of a document. Each error of its keys and values becomes a problem with its place."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from monitor.config.checks import default_column
-from monitor.config.durations import LONGEST, nearest_duration, parse_duration
-from monitor.config.model import Config, SourceConfig
-from monitor.config.problems import Problem, closest, meant
-from monitor.config.relation import without_comments
+from monitor.config.model import Config
+from monitor.config.problems import PROBLEMS, Problem, closest, meant
 from monitor.config.sections import Pattern, known_keys, pattern
 from monitor.config.yaml_document import MERGE_KEY, Document, Path
 from monitor.core.records import ActionKind
-from monitor.metrics.names import NEEDS, WHOLE
 
 NO_DEFAULT = (
     "automation.when_not_evaluated is missing, and has no default because both answers cost something: 'keep' lets the "
@@ -56,7 +52,7 @@ _ID_OF_CHOICE = {
     "schedule": "CAL018",
 }
 
-_EXAMPLES = {
+EXAMPLES = {
     "version": "version: 1",
     "sources": "sources: {tickets: {relation: resolved_tickets, score_is: probability_of_label}}",
     "rules": "rules: [{id: ece-increase, metric: ece, condition: increase, threshold: 0.02}]",
@@ -77,209 +73,157 @@ _EXAMPLES = {
 }
 
 
-class Typing:
-    """One pass over a document; ``config`` is None if the document has problems of this kind."""
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """One error of pydantic, at its place in the document."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.problems: list[Problem] = []
-        self._broken = set(document.broken)
-        self.config = self._validated(self._copy(document.data, ()))
+    document: Document
+    path: Path
+    error: ErrorDetails
 
-    def _copy(self, value: Any, path: Path) -> Any:
-        """Plain data for the model: only known keys, durations parsed, dependent defaults filled in."""
-        convert = _CONVERSIONS.get(pattern(path))
-        if convert is not None:
-            return convert(self, value, path)
-        return self._inside(value, path)
+    @property
+    def key(self) -> str:
+        """The key of the value; for an item of a list, the key of the list."""
+        return next((step for step in reversed(self.path) if isinstance(step, str)), "the file")
 
-    def _inside(self, value: Any, path: Path) -> Any:
-        if isinstance(value, dict):
-            kept = [key for key in value if self._is_known(key, path)]
-            copied = {key: self._copy(value[key], (*path, key)) for key in kept}
-            fill = _DEFAULTS.get(pattern(path))
-            return copied if fill is None else fill(copied)
-        if isinstance(value, tuple):
-            return tuple(self._copy(item, (*path, index)) for index, item in enumerate(value))
-        return value
+    def written(self, otherwise: str) -> str:
+        """The value as it is written; ``otherwise`` for a list or mapping."""
+        return self.document.written.get(self.path, otherwise)
 
-    def _is_known(self, key: str, path: Path) -> bool:
-        known = known_keys(path)
-        if known is None or key in known:
-            return True
-        place = f" of {_name(path)}" if path else ""
-        of_number = f"a decimal point in the number before it (.{key}): a comma begins another key"
-        remedy = _ELSEWHERE.get((*pattern(path), key)) or (of_number if key.isdecimal() else meant(key, known))
-        self._note("CAL004", (*path, key), f"unknown key {key!r}{place}", remedy, at_key=True)
-        return False
+    def problem(self, id: str, summary: str, remedy: str, *, at: Path | None = None, at_key: bool = False) -> Problem:
+        return self.document.problem(id, self.path if at is None else at, summary, remedy, at_key=at_key)
 
-    def _duration(self, value: Any, path: Path) -> timedelta | None:
-        read = parse_duration(value) if isinstance(value, str) else None
-        if value is None or (read is not None and timedelta(0) < read <= LONGEST):
-            return read
-        written = self.document.written.get(path, "this")
-        if read is not None:
-            self._note("CAL020", path, f"{path[-1]} must be between 1m and 366d, not {written}", _example(path))
-            return None
-        why = " (a number needs its unit: m, h, d or w)" if isinstance(value, int | float) else ""
-        near = nearest_duration(written)
-        remedy = f"{path[-1]}: {near}" if near else _example(path)
-        self._note("CAL009", path, f"{written!r} is not a duration{why}", remedy)
+
+def typed(document: Document) -> tuple[Config | None, list[Problem]]:
+    """The typed form of a document, or the problems of its keys and values: one a place."""
+    try:
+        return Config.model_validate(document.data, strict=True, by_alias=True, by_name=False, context=document), []
+    except ValidationError as error:
+        problems: dict[tuple[str | int, ...], Problem | None] = {}
+        for each in error.errors():
+            path = _path(each["loc"], document)
+            if path is not None and path not in document.broken:
+                translate = _TRANSLATIONS.get(each["type"], _wrong_type)
+                problems.setdefault(each["loc"], translate(_Wrong(document, path, each)))
+        return None, list(filter(None, problems.values()))
+
+
+def _path(loc: tuple[str | int, ...], document: Document) -> Path | None:
+    """The path of pydantic's location; None for the branch of ``re_enable`` that was not chosen."""
+    if loc[:2] != ("automation", "re_enable") or len(loc) < 3:
+        return loc[:-1] if loc[-1:] == ("[key]",) else loc
+    is_mapping = isinstance(document.get("automation", "re_enable"), dict)
+    return None if is_mapping == (loc[2] != "ReEnableAfter") else (*loc[:2], *loc[3:])
+
+
+def _refused(wrong: _Wrong) -> Problem:
+    """The problem of a value that its type in ``field_types.py`` refuses."""
+    error = wrong.error["ctx"]
+    facts = {**error["facts"], "key": wrong.key, "written": wrong.written("this")}
+    return wrong.problem(wrong.error["type"], error["summary"].format(**facts), error["remedy"].format(**facts))
+
+
+def _unknown_key(wrong: _Wrong) -> Problem:
+    key, above = str(wrong.path[-1]), wrong.path[:-1]
+    place = f" of {_name(above)}" if above else ""
+    of_number = f"a decimal point in the number before it (.{key}): a comma begins another key"
+    remedy = _ELSEWHERE.get((*pattern(above), key))
+    remedy = remedy or (of_number if key.isdecimal() else meant(key, known_keys(above)))
+    return wrong.problem("CAL004", f"unknown key {key!r}{place}", remedy, at_key=True)
+
+
+def _missing(wrong: _Wrong) -> Problem | None:
+    key, above = str(wrong.path[-1]), wrong.path[:-1]
+    if wrong.path in {("automation",), ("automation", "when_not_evaluated")}:
+        remedy = "automation: {when_not_evaluated: keep}" if key == "automation" else "when_not_evaluated: keep"
+        return wrong.problem("CAL011", NO_DEFAULT, f"{remedy} (or disable)", at=wrong.path[:1], at_key=True)
+    if (*above, MERGE_KEY) in wrong.document.broken:  # with a merge key it is unknown which keys are missing
         return None
-
-    def _version_number(self, value: Any, path: Path) -> Any:
-        if isinstance(value, bool | float):  # Python takes true and 1.0 for the number 1
-            self._version(path)
-        return value
-
-    def _relation(self, value: Any, path: Path) -> Any:
-        return without_comments(value) if isinstance(value, str) else value
-
-    def _unresolved(self, value: Any, path: Path) -> Any:
-        """The value of ``unresolved``: ``true`` means the source's own relation, a text names another one."""
-        if isinstance(value, bool):
-            return SourceConfig.OWN_RELATION if value else None
-        if isinstance(value, str) and not value.strip():
-            self._note("CAL020", path, "unresolved is empty", _EXAMPLES["unresolved"])
-        return self._relation(value, path)
-
-    def _word(self, value: Any, path: Path) -> Any:
-        """A value of the data, as written: ``yes`` and ``1`` are words here."""
-        return self.document.written[path] if isinstance(value, bool | int | float) else value
-
-    def _one_or_many(self, value: Any, path: Path) -> Any:
-        return (value,) if isinstance(value, str) else self._inside(value, path)
-
-    def _shared_columns(self, value: Any, path: Path) -> Any:
-        """The columns of a join: one name, a list, or a mapping to the columns of the second relation."""
-        names = (value,) if isinstance(value, str) else value
-        if isinstance(names, tuple) and all(isinstance(name, str) for name in names):
-            return {name: name for name in names}
-        return self._inside(value, path)
-
-    def _filled(self, value: Any, path: Path) -> Any:
-        """The sources or rules, of which there must be at least one."""
-        if value in (None, {}, ()):
-            self._note("CAL010", path, f"no {path[0]}: nothing would be watched", _EXAMPLES[str(path[0])])
-        return self._inside(value, path)
-
-    def _validated(self, data: Any) -> Config | None:
-        try:
-            config = Config.model_validate(data, strict=True)
-        except ValidationError as error:
-            for found in error.errors():
-                self._translate(found)
-            return None
-        return None if self.problems else config
-
-    def _translate(self, found: ErrorDetails) -> None:
-        path = self._path(found["loc"])
-        if path is not None and path not in self._broken:
-            translate = _TRANSLATIONS.get(found["type"], Typing._wrong_type)
-            translate(self, path, found)
-
-    def _path(self, loc: tuple[str | int, ...]) -> Path | None:
-        """The path of pydantic's location; None for the branch of ``re_enable`` that was not chosen."""
-        if loc[:2] != ("automation", "re_enable") or len(loc) < 3:
-            return loc
-        is_mapping = isinstance(self.document.get("automation", "re_enable"), dict)
-        return None if is_mapping == (loc[2] != "ReEnableAfter") else (*loc[:2], *loc[3:])
-
-    def _missing(self, path: Path, found: ErrorDetails) -> None:
-        key = str(path[-1])
-        if path in {("automation",), ("automation", "when_not_evaluated")}:
-            remedy = "automation: {when_not_evaluated: keep}" if key == "automation" else "when_not_evaluated: keep"
-            self._note("CAL011", path[:1], NO_DEFAULT, f"{remedy} (or disable)", at_key=True)
-        elif (*path[:-1], MERGE_KEY) not in self._broken:  # with a merge key it is unknown which keys are missing
-            summary = f"{_name(path[:-1])} has no {key!r}"
-            self._note("CAL005", path[:-1], summary, _EXAMPLES.get(key, f"{key}: …"), at_key=True)
-
-    def _version(self, path: Path) -> None:
-        written = self.document.written.get(path, "of this kind")
-        is_text = isinstance(self.document.get(*path), str) and written.strip().isdecimal()
-        summary = f"version is the text {written!r}, not a number" if is_text else f"version {written} is not known"
-        remedy = "version: 1, without quotes" if is_text else "version: 1"
-        self._note("CAL007", path, f"{summary}: this program reads version 1", remedy)
-
-    def _choice(self, path: Path, found: ErrorDetails) -> None:
-        if path == ("version",):
-            self._version(path)
-            return
-        key, known = _key(path), re.findall(r"'([^']+)'", found["ctx"]["expected"])
-        written = self.document.written.get(path, "a list or mapping")
-        form = f"{key}: {{}}" if isinstance(path[-1], str) else "{}"
-        remedy = meant(_SYNONYMS.get(written.lower(), written), known, form)
-        if key == "re_enable":
-            remedy = "re_enable: manual, or re_enable: {after: 2}"
-        what = "action" if key == "actions" else key
-        self._note(_ID_OF_CHOICE.get(key, "CAL019"), path, f"unknown {what} {written!r}", remedy)
-
-    def _range(self, path: Path, found: ErrorDetails) -> None:
-        (bound,) = (float(value) for name, value in found["ctx"].items() if name in {"ge", "gt", "le", "lt"})
-        words = {"greater_than_equal": "at least", "greater_than": "above", "less_than_equal": "at most"}
-        limit = f"{words.get(found['type'], 'below')} {bound:g}"
-        value, inclusive = float(found["input"]), found["type"].endswith("equal")
-        remedy = f"{bound:g}" if inclusive else f"a number {limit}"
-        if bound <= 1 < value <= 100 and "less" in found["type"]:
-            remedy = f"{value / 100:g}"  # a percentage
-        written = self.document.written.get(path, found["input"])
-        self._note("CAL020", path, f"{_key(path)} must be {limit}, not {written}", f"{_key(path)}: {remedy}")
-
-    def _empty(self, path: Path, found: ErrorDetails) -> None:
-        self._note("CAL020", path, f"{_key(path)} is empty", f"a name for {_key(path)}")
-
-    def _rule_id(self, path: Path, found: ErrorDetails) -> None:
-        written = str(found["input"])
-        slug = re.sub(r"[^a-z0-9]+", "-", written.lower()).strip("-")[:80].rstrip("-") or "ece-increase"
-        rule = "lower-case letters, digits and '-', at most 80"
-        self._note("CAL021", path, f"{written!r} is not a rule id ({rule})", f"id: {slug}")
-
-    def _wrong_type(self, path: Path, found: ErrorDetails) -> None:
-        kind, example = _KINDS.get(found["type"], (found["msg"], "a value of that kind"))
-        written = self.document.written.get(path, "")
-        key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
-        meant_value = _as_actions(written) if key == "actions: " else _rewritten(found["type"], written)
-        remedy = f"{key}{meant_value or example}"
-        if key and _key(path) in _EXAMPLES and not meant_value:
-            remedy = _EXAMPLES[_key(path)]
-        if found["input"] is None:
-            remedy = f"{remedy}, or leave the key out"
-        summary = f"{_name(path)} must be {kind}, not {_described(found['input'], written)}"
-        self._note("CAL006", path, summary, remedy)
-
-    def _note(self, id: str, path: Path, summary: str, remedy: str, *, at_key: bool = False) -> None:
-        self._broken.add(path)
-        self.problems.append(self.document.problem(id, path, summary, remedy, at_key=at_key))
+    remedy = EXAMPLES.get(key, f"{key}: …")
+    return wrong.problem("CAL005", f"{_name(above)} has no {key!r}", remedy, at=above, at_key=True)
 
 
-_CONVERSIONS: Mapping[Pattern, Callable[[Typing, Any, Path], Any]] = MappingProxyType(
-    {
-        ("version",): Typing._version_number,
-        ("sources",): Typing._filled,
-        ("rules",): Typing._filled,
-        ("sources", "*", "relation"): Typing._relation,
-        ("sources", "*", "truth", "relation"): Typing._relation,
-        ("sources", "*", "truth", "on"): Typing._shared_columns,
-        ("sources", "*", "unresolved"): Typing._unresolved,
-        ("sources", "*", "latest_by"): Typing._one_or_many,
-        ("sources", "*", "agreement_by"): Typing._one_or_many,
-        ("sources", "*", "positive", "*"): Typing._word,
-        ("sources", "*", "negative", "*"): Typing._word,
-        ("automation", "lease"): Typing._duration,
-        ("automation", "initial"): lambda _, word, _path: "off" if word is False else word,  # YAML reads off as false
-        ("routes", "*", "repeat"): Typing._duration,
+def _version(wrong: _Wrong) -> Problem:
+    written = wrong.written("of this kind")
+    is_text = isinstance(wrong.error["input"], str) and written.strip().isdecimal()
+    summary = f"version is the text {written!r}, not a number" if is_text else f"version {written} is not known"
+    remedy = "version: 1, without quotes" if is_text else "version: 1"
+    return wrong.problem("CAL007", f"{summary}: this program reads version 1", remedy)
+
+
+def _choice(wrong: _Wrong) -> Problem:
+    if wrong.path == ("version",):
+        return _version(wrong)
+    key, known = wrong.key, re.findall(r"'([^']+)'", wrong.error["ctx"]["expected"])
+    written = wrong.written("a list or mapping")
+    form = f"{key}: {{}}" if isinstance(wrong.path[-1], str) else "{}"
+    remedy = meant(_SYNONYMS.get(written.lower(), written), known, form)
+    if key == "re_enable":
+        remedy = "re_enable: manual, or re_enable: {after: 2}"
+    what = "action" if key == "actions" else key
+    return wrong.problem(_ID_OF_CHOICE.get(key, "CAL019"), f"unknown {what} {written!r}", remedy)
+
+
+def _range(wrong: _Wrong) -> Problem:
+    type_, given = wrong.error["type"], wrong.error["input"]
+    (bound,) = (float(value) for name, value in wrong.error["ctx"].items() if name in {"ge", "gt", "le", "lt"})
+    words = {"greater_than_equal": "at least", "greater_than": "above", "less_than_equal": "at most"}
+    limit = f"{words.get(type_, 'below')} {bound:g}"
+    remedy = f"{bound:g}" if type_.endswith("equal") else f"a number {limit}"
+    if bound <= 1 < float(given) <= 100 and "less" in type_:
+        remedy = f"{float(given) / 100:g}"  # a percentage
+    summary = f"{wrong.key} must be {limit}, not {wrong.written(str(given))}"
+    return wrong.problem("CAL020", summary, f"{wrong.key}: {remedy}")
+
+
+def _empty(wrong: _Wrong) -> Problem | None:
+    key = wrong.key
+    if wrong.error["type"] == "too_short" and wrong.error["input"]:
+        return None  # what is in it is wrong
+    if wrong.error["loc"][-1] == "[key]":
+        return wrong.problem("CAL020", "a name is empty", "a name", at_key=True)
+    remedies = {
+        "mention": 'mention: "<!subteam^S0123>", or no mention',
+        "unresolved": EXAMPLES["unresolved"],
+        **({key: f"{key}: the name of their column, or no {key}"} if wrong.path[-2] == "columns" else {}),
     }
-)
+    return wrong.problem("CAL020", f"{key} is empty", remedies.get(key, f"a name for {key}"))
 
-_TRANSLATIONS: Mapping[str, Callable[[Typing, Path, ErrorDetails], None]] = MappingProxyType(
+
+def _rule_id(wrong: _Wrong) -> Problem:
+    written = str(wrong.error["input"])
+    slug = re.sub(r"[^a-z0-9]+", "-", written.lower()).strip("-")[:80].rstrip("-") or "ece-increase"
+    rule = "lower-case letters, digits and '-', at most 80"
+    return wrong.problem("CAL021", f"{written!r} is not a rule id ({rule})", f"id: {slug}")
+
+
+def _wrong_type(wrong: _Wrong) -> Problem | None:
+    type_, given, path = wrong.error["type"], wrong.error["input"], wrong.path
+    if path in (("sources",), ("rules",)) and given in (None, {}, ()):
+        return None  # CAL010
+    kind, example = _KINDS.get(type_, (wrong.error["msg"], "a value of that kind"))
+    written = wrong.written("")
+    key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+    meant_value = _as_actions(written) if key == "actions: " else _rewritten(type_, written)
+    remedy = f"{key}{meant_value or example}"
+    if key and wrong.key in EXAMPLES and not meant_value:
+        remedy = EXAMPLES[wrong.key]
+    if given is None:
+        remedy = f"{remedy}, or leave the key out"
+    return wrong.problem("CAL006", f"{_name(path)} must be {kind}, not {_described(given, written)}", remedy)
+
+
+_TRANSLATIONS: Mapping[str, Callable[[_Wrong], Problem | None]] = MappingProxyType(
     {
-        "missing": Typing._missing,
-        "literal_error": Typing._choice,
-        **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), Typing._range),
-        "string_too_short": Typing._empty,
-        "too_short": Typing._empty,
-        "string_too_long": Typing._rule_id,
-        "string_pattern_mismatch": Typing._rule_id,
+        **dict.fromkeys(PROBLEMS, _refused),
+        "extra_forbidden": _unknown_key,
+        "missing": _missing,
+        "literal_error": _choice,
+        **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _range),
+        "string_too_short": _empty,
+        "too_short": _empty,
+        "string_too_long": _rule_id,
+        "string_pattern_mismatch": _rule_id,
     }
 )
 
@@ -296,43 +240,6 @@ _KINDS = {
 }
 
 
-def _with_rule_defaults(rule: dict[str, Any]) -> dict[str, Any]:
-    """Fill in a rule's defaults. Metrics of whole rows, and shift tests except of scores, are of the source as a whole.
-
-    The default column of a shift test is the scores, of chi-square the label mix. A rule on segments is about all
-    segments unless it names columns.
-    """
-    if rule.get("segments") == "all" or (rule.get("scope") == "segments" and rule.get("segments") is None):
-        rule = {**rule, "segments": ("all",)}
-    if NEEDS.get(str(rule.get("metric"))) in WHOLE:
-        return {"scope": "source", **rule}
-    if rule.get("scope") == "segments":
-        return rule
-    if rule.get("test") is None:
-        return rule
-    column = rule.get("column") or default_column(rule["test"])
-    return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
-
-
-_SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_in_prediction"}
-
-
-def _with_kind_defaults(source: dict[str, Any]) -> dict[str, Any]:
-    """Fill in ``score_is`` for sources of numbers, which have no scores, and of single labels, with confidences."""
-    score_is = _SCORE_IS.get(str(source.get("kind")))
-    return source if score_is is None else {"score_is": score_is, **source}
-
-
-_DEFAULTS: Mapping[Pattern, Callable[[dict[str, Any]], dict[str, Any]]] = MappingProxyType(
-    {("rules", "*"): _with_rule_defaults, ("sources", "*"): _with_kind_defaults}
-)
-
-
-def _key(path: Path) -> str:
-    """The key of a value; for an item of a list, the key of the list."""
-    return next((step for step in reversed(path) if isinstance(step, str)), "the file")
-
-
 def _name(path: Path) -> str:
     """A path in words: ``rules[2].match``.
 
@@ -341,10 +248,6 @@ def _name(path: Path) -> str:
     """
     text = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.lstrip(".") or "the file"
-
-
-def _example(path: Path) -> str:
-    return f"{path[-1]}: {'9d' if path[-1] == 'lease' else '24h'}"
 
 
 def _described(value: Any, written: str) -> str:

@@ -1,44 +1,18 @@
 """The JSON Schema of alerts.yaml, for editors: made from the types that read the file, so it cannot disagree.
 
-Forms that differ from these types (durations, one name in place of a list) are added here. The meaning of each key
-comes from docs/configuration.md. ``calmon check`` checks keys that depend on each other.
+The meaning of each key comes from docs/configuration.md. ``calmon check`` checks keys that depend on each other.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
-from monitor.config.model import Config, ScoreMethod
+from monitor.config.model import Config
 from monitor.config.sections import SECTIONS, Pattern
 from monitor.core import documents
-from monitor.metrics.names import ALSO_CALLED, NEEDS
 
-_NAME = {"type": "string", "minLength": 1}
-_DURATION = {"type": "string", "pattern": r"^\s*[0-9]{1,6} ?[mhdw]\s*$", "examples": ["24h", "9d", "1w"]}
-_WORDS = {"type": "array", "items": {"type": ["string", "number", "boolean"]}}
-_NAMES = {"type": "array", "items": _NAME}
-
-#: By (model, key), the form that may be written, if :mod:`monitor.config.fields` accepts more than the type.
-_WRITTEN: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType(
-    {
-        ("AutomationConfig", "lease"): {**_DURATION, "default": "9d"},
-        ("AutomationConfig", "initial"): {"enum": ["off", "on_first_ok", False], "default": "off"},
-        ("Route", "repeat"): {"anyOf": [_DURATION, {"type": "null"}]},
-        ("SourceConfig", "positive"): _WORDS,
-        ("SourceConfig", "negative"): _WORDS,
-        ("SourceConfig", "latest_by"): {"anyOf": [_NAME, _NAMES]},
-        ("SourceConfig", "agreement_by"): {"anyOf": [_NAME, _NAMES]},
-        ("SourceConfig", "unresolved"): {"anyOf": [{"type": "boolean"}, _NAME, {"type": "null"}], "default": False},
-        ("TruthConfig", "on"): {"anyOf": [_NAME, _NAMES, {"type": "object", "additionalProperties": _NAME}]},
-        ("ScoreFrom", "method"): {"enum": list(get_args(ScoreMethod))},
-        ("Rule", "metric"): {"enum": [*NEEDS, *ALSO_CALLED, None]},
-        ("Rule", "segments"): {"anyOf": [{"const": "all"}, _NAMES]},
-    }
-)
 _ONLY_SOME_NEED_SCORE_IS = {
     "if": {"properties": {"kind": {"enum": ["regression", "single_label"]}}, "required": ["kind"]},
     "else": {"required": ["score_is"]},
@@ -54,8 +28,6 @@ def json_schema() -> dict[str, Any]:
     """The schema, of draft 2020-12."""
     made = _without_titles(Config.model_json_schema())
     models = {**made.pop("$defs"), "Config": made}
-    for (model, key), written in _WRITTEN.items():
-        models[model]["properties"][key] = dict(written)
     models["SourceConfig"]["required"].remove("score_is")
     models["SourceConfig"] |= _ONLY_SOME_NEED_SCORE_IS
     models["Rule"]["oneOf"] = [{"required": ["metric"]}, {"required": ["test"]}]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.config.checks import find_faults
-from monitor.config.fields import Typing
+from monitor.config.fields import EXAMPLES, typed
 from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems, Problem
 from monitor.config.yaml_document import Document, read_document
-from monitor.metrics.names import metric_named
 
 LARGEST_BYTES = 1024 * 1024
 """The largest alerts.yaml that is read; 10,000 labels take about half of that."""
@@ -29,30 +28,22 @@ def parse_config(text: str, name: str = "alerts.yaml") -> Config:
 
     Raises :class:`ConfigProblems` with all mistakes, in the order of the lines.
     """
-    document = _with_first_names(read_document(text, name))
+    document = read_document(text, name)
     if document.data is None:
         remedy = "version, sources, rules and automation"
         nothing = Problem("CAL010", "the file says nothing", remedy, name, 1, 1)
         raise ConfigProblems(document.problems or (nothing,), text)
-    typing = Typing(document)
-    problems = [*document.problems, *typing.problems, *find_faults(document)]
-    if problems or typing.config is None:
+    config, of_values = typed(document)
+    problems = [*document.problems, *of_values, *_nothing_to_watch(document), *find_faults(document)]
+    if problems or config is None:
         raise ConfigProblems(tuple(sorted(problems, key=lambda p: (p.line, p.column, p.id))), text)
-    return typing.config
+    return config
 
 
-def _with_first_names(document: Document) -> Document:
-    """The document with metrics of rules by the names that everything else has."""
-    rules = document.get("rules")
-    if not isinstance(rules, tuple):
-        return document
-    named = tuple(
-        {**rule, "metric": metric_named(rule["metric"])}
-        if isinstance(rule, dict) and isinstance(rule.get("metric"), str)
-        else rule
-        for rule in rules
-    )
-    return replace(document, data={**document.data, "rules": named})
+def _nothing_to_watch(document: Document) -> Iterator[Problem]:
+    for key in ("sources", "rules"):
+        if (key,) in document.values and document.get(key) in (None, {}, ()) and (key,) not in document.broken:
+            yield document.problem("CAL010", (key,), f"no {key}: nothing would be watched", EXAMPLES[key])
 
 
 def text_of(path: Path) -> str:

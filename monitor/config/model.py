@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from monitor.config import field_types
+from monitor.config.field_types import (
+    ColumnOfLabel,
+    Columns,
+    ColumnType,
+    Cost,
+    Filled,
+    Initial,
+    Joined,
+    Lease,
+    Mention,
+    Metric,
+    Name,
+    Operator,
+    Probability,
+    Relation,
+    Repeat,
+    Segments,
+    TimeZone,
+    Unresolved,
+    Version,
+    Words,
+)
 from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
+from monitor.metrics.names import NEEDS, WHOLE
 
 Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 """The metrics that the JSON document of a run always holds; a rule may name any of the registry."""
@@ -27,41 +50,11 @@ OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are about a source, not about its labels."""
 OF_BANDS = ("overconfidence", "ece")
 """Metrics that are judged in bands of scores as well as in segment columns."""
-OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
-"""An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""
-_EVERYBODY = re.compile(r"<?[@!]?(here|channel|everyone)>?")
-_SOMEBODY = re.compile(r"<?(?:@|!subteam\^)?([UWS](?=[A-Z0-9]*[0-9])[A-Z0-9]{2,})(?:\|[^<>]*)?>?")
-
-
-def mention_meant(text: str) -> str | None:
-    """The people that ``text`` means, as Slack writes them; None if Slack would show it and call nobody.
-
-    Read are @here, @channel, @everyone and ids of users (U, W) and user groups (S), bare or as Slack writes them.
-
-    >>> mention_meant("@here"), mention_meant("U0123ABCD, <!subteam^S0123|ml>"), mention_meant("@ann")
-    ('<!here>', '<@U0123ABCD> <!subteam^S0123>', None)
-    """
-    words = [_word_meant(word) for word in re.split(r"[\s,]+", text.strip())]
-    return None if None in words else " ".join(word for word in words if word)
-
-
-def _word_meant(word: str) -> str | None:
-    if everybody := _EVERYBODY.fullmatch(word):
-        return f"<!{everybody[1]}>"
-    somebody = _SOMEBODY.fullmatch(word)
-    if somebody is None:
-        return None
-    return f"<!subteam^{somebody[1]}>" if somebody[1].startswith("S") else f"<@{somebody[1]}>"
-
-
 TestName = Literal[
     "ks", "psi", "chi_square", "wasserstein", "jensen_shannon", "missing", "new_categories", "constant", "empty"
 ]
 OF_FEATURES = ("missing", "new_categories", "constant", "empty")
 """Tests of feature columns only."""
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Name = Annotated[str, Field(min_length=1)]
-Cost = Annotated[float, Field(ge=0.0, le=1e9)]
 
 
 class Strict(BaseModel):
@@ -88,18 +81,17 @@ class ScoreFrom(Strict):
     """How a score is made from a column of JSON arrays.
 
     The arrays are log-probabilities of an answer's tokens or of the possible labels, or votes of several runs.
-    ``method`` is one of :data:`ScoreMethod`.
     """
 
     source: Annotated[Literal["token_logprobs", "label_logprobs", "votes"], Field(alias="from")]
-    method: Name
+    method: ScoreMethod
 
 
 class TruthConfig(Strict):
     """A second relation with the truths; ``on`` maps columns of the predictions to its columns, for the join."""
 
-    relation: Name
-    on: Annotated[Mapping[str, str], Field(min_length=1)]
+    relation: Relation
+    on: Joined
 
 
 class WideConfig(Strict):
@@ -109,9 +101,9 @@ class WideConfig(Strict):
     label's.
     """
 
-    score: Name
-    actual: Name | None = None
-    predicted: Name | None = None
+    score: ColumnOfLabel
+    actual: ColumnOfLabel | None = None
+    predicted: ColumnOfLabel | None = None
     labels: tuple[Name, ...] = ()
 
 
@@ -121,6 +113,9 @@ class LabelConfig(Strict):
     critical: bool = False
     automate_at: Probability | None = None
     costs: CostConfig | None = None
+
+
+_SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_in_prediction"}
 
 
 class SourceConfig(Strict):
@@ -133,32 +128,39 @@ class SourceConfig(Strict):
     SHAPE: ClassVar[frozenset[str]] = frozenset(
         {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types", "unresolved"}
     )
-    OWN_RELATION: ClassVar[str] = ""
+    OWN_RELATION: ClassVar[str] = field_types.OWN_RELATION
     has_truth: ClassVar[bool] = True
     """Whether the relation has truths; that of ``unresolved`` has none."""
 
-    relation: Name
+    relation: Relation
     score_is: ScoreIs
     kind: SourceKind = "multilabel"
     score: ScoreFrom | None = None
     costs: CostConfig | None = None
     score_scale: Annotated[float, Field(gt=0.0, le=1e9)] = 1.0
-    positive: tuple[Name, ...] = ()
-    negative: tuple[Name, ...] = ()
+    positive: Words = ()
+    negative: Words = ()
     max_labels: Annotated[int, Field(ge=1)] = 10_000
-    latest_by: tuple[Name, ...] = ()
-    agreement_by: tuple[Name, ...] = ()
+    latest_by: Columns = ()
+    agreement_by: Columns = ()
     truth: TruthConfig | None = None
     wide: WideConfig | None = None
-    types: Mapping[str, Name] = Field(default={})
-    unresolved: str | None = None
-    columns: Mapping[str, str] = Field(default_factory=dict)
+    types: Mapping[Filled, ColumnType] = Field(default={})
+    unresolved: Unresolved = None
+    columns: Mapping[str, Filled] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
     features: tuple[Name, ...] = ()
     sample_size: Annotated[int, Field(ge=500, le=200_000)] = 5_000
     automate_at: Probability = 0.8
-    labels: Mapping[str, LabelConfig] = Field(default_factory=dict)
+    labels: Mapping[Filled, LabelConfig] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_kind_defaults(cls, source: Any) -> Any:
+        """``score_is`` of sources of numbers, which have no scores, and of single labels, which have confidences."""
+        score_is = _SCORE_IS.get(str(source.get("kind"))) if isinstance(source, dict) else None
+        return source if score_is is None else {"score_is": score_is, **source}
 
     def automate_from(self, label: str | None) -> float:
         """The score from which the classifier acts alone on ``label``."""
@@ -238,11 +240,16 @@ class HistoryConfig(Strict):
     keep_day_counts: Annotated[int, Field(ge=12, le=520)] = 12
 
 
+def default_column(test: object) -> str | None:
+    """The default column of a shift test; None if the rule must name one."""
+    return None if test in OF_FEATURES else "label" if test == "chi_square" else "score"
+
+
 class RuleMatch(Strict):
     """Which subjects a rule is about; all if nothing is given."""
 
     source: str | None = None
-    label: str | None = None
+    label: Filled | None = None
     critical: bool | None = None
 
 
@@ -259,7 +266,7 @@ class Rule(Strict):
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=80)]
-    metric: Name | None = None
+    metric: Metric | None = None
     test: TestName | None = None
     column: str | None = None
     where: Where = "all"
@@ -271,7 +278,7 @@ class Rule(Strict):
     severity: Severity = "warning"
     actions: tuple[ActionKind, ...] = ("slack",)
     scope: Literal["labels", "source", "segments", "small_labels"] = "labels"
-    segments: tuple[Name, ...] = ()
+    segments: Segments = ()
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
     certainty: Certainty = "significant"
@@ -281,6 +288,25 @@ class Rule(Strict):
     turns_off: TurnsOff = "label"
     reference: Reference = "baseline"
     reference_weeks: Annotated[int, Field(ge=1, le=13)] = 4
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_kind_defaults(cls, rule: Any) -> Any:
+        """Metrics of whole rows, and shift tests except of scores, are of the source as a whole.
+
+        A rule on segments is about all segments unless it names columns.
+        """
+        if not isinstance(rule, dict):
+            return rule
+        in_segments = rule.get("scope") == "segments"
+        if rule.get("segments") == "all" or (in_segments and rule.get("segments") is None):
+            rule = {**rule, "segments": ("all",)}
+        if NEEDS.get(str(rule.get("metric"))) in WHOLE:
+            return {"scope": "source", **rule}
+        if in_segments or rule.get("test") is None:
+            return rule
+        column = rule.get("column") or default_column(rule["test"])
+        return {"scope": "labels" if column == "score" else "source", **rule, "column": column}
 
     @property
     def is_plain(self) -> bool:
@@ -340,10 +366,10 @@ class AutomationConfig(Strict):
     """How the switch behaves."""
 
     when_not_evaluated: Literal["keep", "disable"]
-    lease: timedelta = timedelta(days=9)
-    initial: Literal["off", "on_first_ok"] = "off"
+    lease: Lease = timedelta(days=9)
+    initial: Initial = "off"
     re_enable: Literal["manual"] | ReEnableAfter = "manual"
-    operators: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()
     dry_run: bool = False
 
 
@@ -352,7 +378,7 @@ class RouteMatch(Strict):
 
     severity: Severity | None = None
     source: str | None = None
-    label: str | None = None
+    label: Filled | None = None
     rule: str | None = None
 
 
@@ -361,16 +387,16 @@ class Route(Strict):
 
     match: RouteMatch = RouteMatch()
     channel: Name
-    mention: Annotated[str, AfterValidator(lambda text: mention_meant(text) or text)] | None = None
-    repeat: timedelta | None = None
+    mention: Mention | None = None
+    repeat: Repeat = None
 
 
 class Config(Strict):
     """The whole of alerts.yaml."""
 
-    version: Literal[1]
-    timezone: str = "UTC"
-    sources: Mapping[str, SourceConfig]
+    version: Version
+    timezone: TimeZone = "UTC"
+    sources: Mapping[Filled, SourceConfig]
     evaluation: EvaluationConfig = EvaluationConfig()
     baseline: BaselineConfig = BaselineConfig()
     history: HistoryConfig = HistoryConfig()

@@ -155,19 +155,6 @@ def _no_relation(text: str) -> tuple[str, str]:
     return f"{_shortened(text)!r} is not a relation", f"write {_FORMS}"
 
 
-def without_comments(text: str) -> str:
-    """A relation as it is read: of a SELECT without comments and final semicolon. Text that is none stays.
-
-    >>> without_comments(" tickets "), without_comments("SELECT 1; -- one"), without_comments("DROP TABLE a;")
-    ('tickets', 'SELECT 1', 'DROP TABLE a;')
-    """
-    try:
-        relation = parse_relation(text)
-    except RelationSyntaxError:
-        return text.strip()
-    return relation.text if isinstance(relation, Query) else text.strip()
-
-
 def is_files(text: str) -> bool:
     """Whether a relation names files of data, by a path or a pattern.
 

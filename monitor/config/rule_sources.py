@@ -1,8 +1,8 @@
-"""Which rules can say something about which sources."""
+"""Which rules can say something about which sources, and which may change the switch of a label."""
 
 from __future__ import annotations
 
-from monitor.config.model import OF_BANDS, Rule, SourceConfig, SourceKind
+from monitor.config.model import OF_BANDS, Config, Rule, SourceConfig, SourceKind
 from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import EXPECTED, can_give
 
@@ -38,3 +38,16 @@ def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:
     # in a band scores are alike: how well they separate, or how many items are found, has no meaning there
     known = (*source.segments, SCORE_BAND) if rule.measure in OF_BANDS else source.segments
     return known if "all" in rule.segments else tuple(column for column in known if column in rule.segments)
+
+
+def acting_rules(config: Config, source: str, label: str | None) -> tuple[Rule, ...]:
+    """The rules of every schedule that may turn off a label or block its scores (None: the source's own switch)."""
+    settings = config.sources.get(source)
+    if settings is None:
+        return ()
+    critical = settings.is_critical(label)
+    return tuple(
+        rule
+        for rule in config.rules
+        if rule.acts and rule.applies_to(source, label, critical=critical) and can_judge(rule, settings)
+    )

@@ -68,13 +68,10 @@ def pattern(path: Path) -> Pattern:
     return found
 
 
-def known_keys(path: Path) -> tuple[str, ...] | None:
-    """The keys that are allowed in the mapping at ``path``; None if any key is.
+def known_keys(path: Path) -> tuple[str, ...]:
+    """The keys that are allowed in the mapping at ``path``, which has fixed ones.
 
     >>> known_keys(("baseline",))
     ('weeks', 'min_pairs')
     """
-    model = SECTIONS.get(pattern(path))
-    if model is None:
-        return None
-    return tuple(field.alias or name for name, field in model.model_fields.items())
+    return tuple(field.alias or name for name, field in SECTIONS[pattern(path)].model_fields.items())

@@ -23,6 +23,8 @@ _TOO_LARGE = 10**15  # more than this file ever needs; larger numbers are not ex
 _SHOWN = 40
 _REMARK_WITHIN = 30  # lines above a mistake in which a remark is looked for that explains it
 _TAB = "a tab: YAML is indented with spaces only"
+_OF_WORDS = (("positive",), ("negative",))
+"""Keys of a source with values of the data, as written: ``yes`` and ``1`` are words there."""
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
 
@@ -201,7 +203,7 @@ class _Reader:
             return self._refuse(node, path, f"{shown!r} cannot be read as {node.tag.rpartition(':')[2]}", f'"{shown}"')
         if isinstance(found, int) and abs(found) >= _TOO_LARGE:
             return self._refuse(node, path, "a number with too many digits", "a number of at most 15 digits")
-        return found
+        return found if found is None or path[2:-1] not in _OF_WORDS else text
 
     def _refuse(self, node: yaml.Node, path: Path, summary: str, remedy: str) -> None:
         self.broken.add(path)

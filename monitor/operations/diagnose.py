@@ -11,7 +11,7 @@ from functools import cached_property
 from monitor.automation.as_of import Key, by_switch, time_on
 from monitor.automation.state import effective
 from monitor.config.counting import settings_of
-from monitor.config.switching import acting_rules
+from monitor.config.rule_sources import acting_rules
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.counts import Counts

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from monitor.config.model import Config
-from monitor.config.switching import acting_rules
+from monitor.config.rule_sources import acting_rules
 from monitor.core.records import RuleEvidence, SwitchState
 from monitor.history.store import Store
 

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 from monitor.alerting.slack.blocks import escape
 from monitor.alerting.slack.client import TransportError
 from monitor.automation.state import effective
-from monitor.config.model import OPERATOR, AutomationConfig, Config
+from monitor.config.field_types import OPERATOR
+from monitor.config.model import AutomationConfig, Config
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
 from monitor.core.records import Incident, Subject

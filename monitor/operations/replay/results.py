@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from monitor.automation.evidence import segments_off
 from monitor.config.model import Config
-from monitor.config.switching import acting_rules
+from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -14,6 +15,7 @@ from monitor.config.json_schema import heading, json_schema, schema_text
 from monitor.config.sections import SECTIONS
 from monitor.config.yaml_document import read_document
 from monitor.operations.starter_files import starter_config
+from tests.unit.config.test_rules_load import CASES, EXPECTED
 from tests.unit.docs.test_rules_docs import EXAMPLES, HEADINGS, named
 
 ROOT = Path(__file__).parents[3]
@@ -49,6 +51,13 @@ def test_every_example_of_the_docs_is_right(example) -> None:
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.wrong and e.heading.startswith(OF_FORM)], ids=named)
 def test_every_example_with_a_wrong_form_is_refused(example) -> None:
     assert errors(example.completed) != []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_every_golden_case_with_a_wrong_form_is_refused(case: Path) -> None:
+    text, _, expected = case.read_text("utf-8").partition(EXPECTED)
+    is_yaml = "CAL001 not YAML" not in expected
+    assert errors(text) or not is_yaml or not re.search(r"CAL0(?:0[4567]|11|1[3-8]) ", expected)
 
 
 def test_every_key_has_its_meaning_from_the_page() -> None:

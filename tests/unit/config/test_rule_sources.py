@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from monitor.config.load import parse_config
-from monitor.config.rule_sources import can_judge
-from monitor.config.switching import acting_rules
+from monitor.config.rule_sources import acting_rules, can_judge
 
 CONFIG = """\
 version: 1

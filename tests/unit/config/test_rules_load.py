@@ -399,6 +399,21 @@ def test_a_mapping_or_a_list_where_a_word_belongs_is_a_problem_and_no_crash(shap
 
 
 @pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("kind: {a: 1}", ["CAL019"]),
+        ("latest_by: ' '", ["CAL020"]),
+        ("truth: {relation: truths, on: ''}", ["CAL020"]),
+        ("kind: multiclass, score_is: confidence_in_prediction, agreement_by: annotator", ["CAL033", "CAL033"]),
+    ],
+)
+def test_odd_values_of_a_source_are_all_told_once(source: str, told: list[str]) -> None:
+    probability = "" if "score_is" in source else "score_is: probability_of_label, "
+    found = problems_of(with_source(f"{{relation: t, {probability}{source}}}"))
+    assert [problem.id for problem in found] == told
+
+
+@pytest.mark.parametrize(
     ("labels", "match", "why"),
     [
         ("{}", "{critical: true}", "match is about critical labels, and no label has critical: true"),
