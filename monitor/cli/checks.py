@@ -51,6 +51,7 @@ from monitor.warehouse.survey import Survey
 
 SCHEDULES = (Path("deployments/prefect.yaml"), Path("prefect.yaml"))  # of a checkout, and as `calmon serve` prints it
 SHOWN_LABELS = 20
+NO_ROUTES = "none: alerts are stored and shown, and sent nowhere (`calmon docs alerts`)"
 PERCENTILE = "evaluation.interval: percentile, the textbook's, may never cover the truth: it is read as bootstrap"
 
 
@@ -77,6 +78,9 @@ class Volume:
 def check(
     offline: Annotated[bool, typer.Option("--offline", help="Only the configuration; reach nothing.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="What can be seen of every label, however many.")] = False,
+    see: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Say how many rows and weeks such a change takes: .05.")
+    ] = None,
     print_schema: Annotated[
         bool, typer.Option("--print-schema", help="Print the JSON Schema of alerts.yaml, for editors, and end.")
     ] = False,
@@ -86,35 +90,55 @@ def check(
         sys.stdout.write(schema_text())
         return
     with cli.plain_errors():
-        failed = print_checks(cli.settings(), offline=offline, every_label=labels)
+        failed = print_checks(cli.settings(), offline=offline, every_label=labels, see=see)
     if failed is not None:
         raise failed
 
 
-def print_checks(settings: Settings, *, offline: bool = False, every_label: bool = False) -> typer.Exit | None:
+def print_checks(
+    settings: Settings, *, offline: bool = False, every_label: bool = False, see: float | None = None
+) -> typer.Exit | None:
     """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
     config = load_config(settings.config)
+    volumes: list[Volume] = []
+    findings = check_files(settings, config)
+    findings += [] if offline else check_places(settings, config, volumes, see)
+    print_findings(findings)
+    cli.out.print(_rules_table(config))
+    for volume in volumes:
+        _print_volume(volume, every_label=every_label)
+    return exit_of(findings)
+
+
+def check_files(settings: Settings, config: Config) -> list[CheckResult]:
+    """What can be said of alerts.yaml and the environment alone."""
     findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
     findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
     findings += check_schedules(config, SCHEDULES)
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
+    findings += [CheckResult("routes", "note", NO_ROUTES)] if not config.routes else []
     findings += [CheckResult("interval", "note", PERCENTILE)] if config.evaluation.interval == "percentile" else []
-    findings += [CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)]
-    volumes: list[Volume] = []
-    if not offline:
-        findings += [*check_warehouse(settings, config, volumes), check_store(settings)]
-        findings += [*check_baselines(settings, config), check_slack(settings)]
-    cli.out.print(_findings_table(findings))
-    cli.out.print(_rules_table(config))
-    for volume in volumes:
-        _print_volume(volume, every_label=every_label)
-    wrong = [each.what for each in findings if each.state in ("failed", "wrong")]
-    if wrong:
-        cli.err.print(f"next: correct what failed ({', '.join(wrong)}, above), then: calmon check", markup=False)
-    states = {f.state for f in findings}
-    if states & {"failed", "wrong"}:
-        return typer.Exit(cli.USAGE if "wrong" in states else cli.FAILED)
-    return None
+    return findings + [
+        CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)
+    ]
+
+
+def check_places(
+    settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
+) -> list[CheckResult]:
+    """What warehouse, store and Slack say; what rules can show is added to ``volumes``, unless it is None."""
+    found = [*check_warehouse(settings, config, volumes, see), check_store(settings)]
+    return [*found, *check_baselines(settings, config), check_slack(settings)]
+
+
+def exit_of(findings: Sequence[CheckResult]) -> typer.Exit | None:
+    """The exit of a check, and on standard error what to correct; None where nothing is wrong."""
+    wrong = [each for each in findings if each.state in ("failed", "wrong")]
+    if not wrong:
+        return None
+    names = ", ".join(each.what for each in wrong)
+    cli.err.print(f"next: correct what failed ({names}, above), then: calmon check", markup=False)
+    return typer.Exit(cli.USAGE if any(each.state == "wrong" for each in wrong) else cli.FAILED)
 
 
 def _remarks(rule: Rule, config: Config) -> Iterator[str]:
@@ -147,14 +171,18 @@ def _check_zone(config: Config, path: Path) -> list[CheckResult]:
     return found or [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
-def check_warehouse(settings: Settings, config: Config, volumes: list[Volume]) -> list[CheckResult]:
+def check_warehouse(
+    settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
+) -> list[CheckResult]:
     """Every relation with its problems; what rules can show of its labels is added to ``volumes``."""
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
             seen: dict[str, frozenset[str]] = {}
             found = [
-                result for name in config.sources for result in _check_source(warehouse, name, config, volumes, seen)
+                result
+                for name in config.sources
+                for result in _check_source(warehouse, name, config, volumes, seen, see)
             ]
             unseen = [CheckResult(who, "note", text) for who, text in unseen_labels(config, seen)]
             return [*found, *unseen, *_check_role(warehouse)]
@@ -172,7 +200,12 @@ def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckRes
 
 
 def _check_source(
-    warehouse: Warehouse, name: str, config: Config, volumes: list[Volume], seen: dict[str, frozenset[str]]
+    warehouse: Warehouse,
+    name: str,
+    config: Config,
+    volumes: list[Volume] | None,
+    seen: dict[str, frozenset[str]],
+    see: float | None,
 ) -> list[CheckResult]:
     """Whether a relation can be read, what its data look like, and where they contradict the configuration.
 
@@ -186,7 +219,7 @@ def _check_source(
     try:
         reading = warehouse.read(name, source, window, now=now, whole=False)
         found = describe(warehouse, name, source, reading)
-        advice = _volume(warehouse, name, config, found.survey, volumes)
+        advice = () if volumes is None else _volume(warehouse, name, config, found.survey, volumes, see)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
     if reading.labels:  # an empty week says nothing of labels, nor does a source of numbers
@@ -201,19 +234,22 @@ def _check_source(
             else []
         ),
         *(CheckResult(f"source {name}", "note", doubt) for doubt in found.doubts),
-        *(CheckResult(f"source {name}", "note", remark) for remark in advice),
+        *(CheckResult(f"volume of {name}", "note", remark) for remark in advice),
     ]
 
 
-def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume]) -> Sequence[str]:
-    """Add what rules can show of each label; returns what to change where some are not evaluated."""
+def _volume(
+    warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume], see: float | None
+) -> Sequence[str]:
+    """Add what rules can show of each label; returns what to change where small changes cannot be seen."""
     now = utc_now()
     weeks = weeks_of(survey, now, config.zone)
     typical = typical_of(warehouse, name, config, weeks.every, now=now)
     if typical is None:
         return ()
     found = visible_changes(name, config, typical)
-    volumes.append(Volume(name, typical.window.name, *lines_of(found, typical, config)))
+    shown = found if see is None else visible_changes(name, config, typical, see)
+    volumes.append(Volume(name, typical.window.name, *lines_of(shown, typical, config, with_rows=see is not None)))
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     return tuple(remarks(name, config, found, typical, tuning))
 
@@ -311,12 +347,13 @@ def check_slack(settings: Settings) -> CheckResult:
     return CheckResult("Slack", "ok", f"{answer.user} of {answer.team}")
 
 
-def _findings_table(findings: list[CheckResult]) -> Table:
+def print_findings(findings: Sequence[CheckResult]) -> None:
+    """Print a line for each check, with its result."""
     table = plain_table("checked", "", "", title="What was checked")
     colours = {"ok": "green", "note": "yellow", "failed": "red", "wrong": "red"}
     for f in findings:
         table.add_row(Text(f.what), Text(f.state, style=colours[f.state]), Text(f.text))
-    return table
+    cli.out.print(table)
 
 
 def _print_volume(volume: Volume, *, every_label: bool) -> None:
@@ -336,10 +373,11 @@ def _print_volume(volume: Volume, *, every_label: bool) -> None:
 
 
 def _rules_table(config: Config) -> Table:
-    table = plain_table("rule", "runs", "asks", "severity", "does", "goes to", title="What would run")
+    goes = ["goes to"] if config.routes else []
+    table = plain_table("rule", "runs", "asks", "severity", "does", *goes, title="What would run")
     for rule in config.rules:
-        does, to = ", ".join(rule.actions), destination(rule, config)
-        table.add_row(*cli.cells(rule.id, rule.schedule, asks(rule), rule.severity, does, to))
+        to = [destination(rule, config)] if config.routes else []
+        table.add_row(*cli.cells(rule.id, rule.schedule, asks(rule), rule.severity, ", ".join(rule.actions), *to))
     return table
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from glob import glob
 from pathlib import Path
@@ -18,22 +18,39 @@ import typer
 from rich.text import Text
 
 from monitor.cli import common as cli
-from monitor.cli.checks import print_checks
+from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
+from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
+from monitor.config.model import Config
 from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
-from monitor.evaluation.visible_changes import visible_changes
+from monitor.core.wording import clean, count_of
+from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
+from monitor.operations.describe_source import data_in_words
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import plan
-from monitor.operations.propose_evaluation import Weeks, aside_of, round_pairs, tuning_of, typical_of, weeks_of
+from monitor.operations.propose_evaluation import (
+    Acting,
+    Weeks,
+    acting_of,
+    aside_of,
+    round_pairs,
+    tuning_of,
+    typical_of,
+    usual_threshold,
+    weeks_of,
+)
 from monitor.operations.propose_source import (
+    EACH_LABEL,
+    LABELS_GIVEN,
     NAMED,
     OURS,
     READ_BY_NAME,
     Proposal,
+    Seen,
     Unclear,
     propose,
     read_by_name,
@@ -52,6 +69,11 @@ _IN_MEMORY = "duckdb://"
 _RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
+TOO_SURE = 0.05
+"""Beyond the threshold of .05: the fault of 10 points, of which init says how many weeks it takes to be seen."""
+OF_ACTING = ("automated-overconfidence", "source-overconfidence")
+SHOWN_LABELS = 8
+GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,47 +106,96 @@ def init(
     ] = None,
     date_format: Annotated[str | None, typer.Option(help="How dates in files are written: %d.%m.%Y %H:%M.")] = None,
     timezone: Annotated[str, typer.Option(help="Where weeks begin, such as Europe/Berlin.")] = "UTC",
+    score_is: Annotated[
+        str | None, typer.Option(help=f"What a score is of: {GIVEN} (of the label given), or {EVERY} (of any label).")
+    ] = None,
+    automate_at: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="The score from which the classifier acts alone.")
+    ] = None,
     must_be_right: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, help="The share of what acts alone that must be right, such as 0.95: a rule."),
     ] = None,
+    channel: Annotated[str | None, typer.Option(help="Where alerts go: a Slack channel, such as #ml-alerts.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
 ) -> None:
     """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
     with cli.plain_errors():
+        if score_is not in (None, GIVEN, EVERY):
+            raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
+        ask = not yes and somebody_answers()
         config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
-        place = _place(data, ask=not yes)
+        place = _place(data, ask=ask)
         named = _named(column or [], date_format)
         with Warehouse.from_url(
             place.address, relations=[each for each in (relation, place.relation, truth) if each]
         ) as opened:
-            found = _found(opened, relation or place.relation, truth, on, named, ask=not yes)
-            chosen, columns = found.relation, opened.samples(found.relation)
-            joined: dict[str, Any] = {}
-            if found.truth is not None:
-                columns = with_truth(columns, opened.samples(found.truth))
-                joined = {"truth": {"relation": found.truth, "on": dict(found.on)}}
-            proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes)
-            name = source or _source_name(chosen)
-            survey = _survey(opened, name, chosen, {**proposal.settings, **joined})
-            if survey is not None and survey.items * SEVERAL_ROWS < survey.rows:
-                proposal = _proposal(columns, named, files=is_files(chosen), ask=not yes, repeated=True)
-            starter = partial(
-                starter_config, name, chosen, {**proposal.settings, **joined}, timezone, must_be_right=must_be_right
-            )
-            text, weeks = _fitted(opened, name, starter, survey)
-        _show(proposal, columns, text)
-        if not yes and not typer.confirm(f"Write {config_path}?", default=True):
-            raise typer.Exit(cli.FAILED)
-        settings = _write(config_path, text, place.address)
-        failed = print_checks(settings)
+            found = _found(opened, relation or place.relation, truth, on, named, ask=ask)
+            name = source or _source_name(found.relation)
+            table = _table_of(opened, name, found, named, score_is, ask=ask)
+            answers = _Answers(table.of_what, automate_at, must_be_right, channel)
+            begun = _begun(opened, name, table, timezone, answers, ask=ask)
+        _show(table, begun)
+        settings = _write(config_path, begun.text, place.address)
+        findings = check_places(settings, begun.config, None)
+        _show_findings(findings)
+        failed = exit_of(findings)
         if failed is not None:
             raise failed
-        _next(settings, weeks, ask=not yes)
+        _next(settings, begun.weeks)
+
+
+def somebody_answers() -> bool:
+    """Whether a person sits at a terminal; elsewhere every question takes its default, which is said."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the score is of, from which score it acts, the share that must be right, the channel; None: not given."""
+
+    of_what: str
+    automate_at: float | None
+    must_be_right: float | None
+    channel: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is read: the relation, its columns and their meaning, a summary of all rows; ``of_what`` a score is."""
+
+    found: Found
+    columns: Sequence[ColumnSample]
+    proposal: Proposal
+    survey: Survey | None
+    of_what: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The source as alerts.yaml has it, without its relation."""
+        truth = {"relation": self.found.truth, "on": dict(self.found.on)}
+        return {**self.proposal.settings, **({"truth": truth} if self.found.truth is not None else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The file to write, with what it is made from. ``typical`` is None without rows of a week that is over."""
+
+    text: str
+    config: Config
+    weeks: Weeks
+    typical: Typical | None
+    answers: _Answers
+    visible: Sequence[Visible] = ()
 
 
 def _free(path: Path) -> Path:
     if path.exists():
+        if Path.cwd().name == FOLDER.name:
+            raise cli.UsageError(
+                "this is the folder of calmon demo, which has its own alerts.yaml: begin in another one, such as "
+                "mkdir ../watch && cd ../watch, then calmon init there"
+            )
         raise cli.UsageError(
             f"{path} is there, and init never overwrites: move it, or set CALMON_CONFIG to another path "
             "(`calmon docs own-data`: a second source)"
@@ -160,6 +231,8 @@ def _place_of(text: str) -> _Place:
         )
     if _DATA.search(text):
         return _Place(_IN_MEMORY, text)
+    if _JSON.search(text):
+        return _Place(_IN_MEMORY, f"SELECT * FROM {literal(text)}")
     if "?" in text:
         raise cli.UsageError(f"{text} has a ?, after which an address has options: give the file a name without it")
     with path.open("rb") as stream:
@@ -168,7 +241,7 @@ def _place_of(text: str) -> _Place:
         return _Place(f"sqlite:///{text}")
     if beginning.endswith(b"DUCK"):
         return _Place(f"duckdb:///{text}")
-    raise cli.UsageError(f"{text} is no file of CSV or Parquet, and no database of DuckDB or SQLite{_of_json(text)}")
+    raise cli.UsageError(f"{text} is no file of CSV, Parquet or JSON, and no database of DuckDB or SQLite")
 
 
 def _pattern_of(folder: Path) -> str:
@@ -186,12 +259,6 @@ def _pattern_of(folder: Path) -> str:
         cli.out.print(Text(f"note: only the files of {folder} that end in {ending} are read, not {left}"))
     deep = "**/" if any(len(each.parts) > 1 for its, each in endings if its == ending) else ""
     return f"{folder.as_posix()}/{deep}*{ending}"
-
-
-def _of_json(path: str) -> str:
-    """What to write for a file of JSON; nothing for another."""
-    by_select = f'calmon init {_IN_MEMORY} --relation "SELECT * FROM {literal(path)}"'
-    return f"; what DuckDB reads of JSON is a SELECT: {by_select}" if _JSON.search(path) else ""
 
 
 def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
@@ -289,12 +356,12 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
     return found
 
 
-def _chosen(question: str, choices: list[str]) -> str:
-    """A person's choice, given by its number or its text."""
+def _chosen(question: str, choices: list[str], usual: str | None = None) -> str:
+    """A person's choice, given by its number or its text, or the usual one."""
     for number, choice in enumerate(choices, 1):
         cli.out.print(Text(f"  {number:>3}  {choice}"))
     while True:
-        answer = str(typer.prompt(question)).strip()
+        answer = str(typer.prompt(question, default=usual, show_default=False)).strip()
         if answer.isdigit() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         if answer in choices:
@@ -302,16 +369,70 @@ def _chosen(question: str, choices: list[str]) -> str:
         cli.out.print(Text(f"write a number from 1 to {len(choices)}"))
 
 
+def _table_of(
+    warehouse: Warehouse, name: str, found: Found, named: dict[str, str], score_is: str | None, *, ask: bool
+) -> _Table:
+    """How a table is read: from its first rows, then from what all rows show, then from what a score is of."""
+    columns = warehouse.samples(found.relation)
+    if found.truth is not None:
+        columns = with_truth(columns, warehouse.samples(found.truth))
+    files = is_files(found.relation)
+    table = _Table(found, columns, _proposal(columns, named, Seen(), files=files, ask=ask), None, GIVEN)
+    survey = _survey(warehouse, name, found.relation, table.settings)
+    if survey is None:
+        return table
+    waiting = found.truth is None and 0 < survey.truths < survey.rows
+    seen = Seen(repeated=survey.items * SEVERAL_ROWS < survey.rows, waiting=waiting)
+    proposal = _proposal(columns, named, seen, files=files, ask=ask)
+    if _could_be_given(proposal, survey):
+        fits = survey.least is not None and survey.least >= 0.5
+        of_what = score_is or _of_what(survey, GIVEN if fits else EVERY, ask=ask)
+        proposal = _proposal(columns, named, replace(seen, given=of_what == GIVEN), files=files, ask=ask)
+    of_what = GIVEN if proposal.settings.get("kind") == "single_label" else EVERY
+    return _Table(found, columns, proposal, survey, of_what)
+
+
+def _could_be_given(proposal: Proposal, survey: Survey | None) -> bool:
+    """Whether rows may be labels that were given, or labels that were only scored: nothing in the table says it."""
+    return proposal.shape == EACH_LABEL and survey is not None and not survey.has_predicted
+
+
+def _of_what(survey: Survey, usual: str, *, ask: bool) -> str:
+    if not ask:
+        return usual
+    least = "no row" if survey.least is None else f"the least score is {survey.least:g}"
+    rows = f"{survey.rows:,} rows of {survey.items:,} items and {survey.labels:,} labels, {least}"
+    choices = {
+        GIVEN: "of the label that was given: each row is a decision",
+        EVERY: "of each label, whether it was given or not: a low score is a no",
+    }
+    question = f"What is the score of? ({rows}; Enter: {list(choices).index(usual) + 1})"
+    chosen = _chosen(question, list(choices.values()), usual=choices[usual])
+    return next(name for name, text in choices.items() if text == chosen)
+
+
 def _proposal(
-    columns: Sequence[ColumnSample], named: dict[str, str], *, files: bool, ask: bool, repeated: bool = False
+    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool
 ) -> Proposal:
     while True:
-        found = propose(columns, named, files=files, repeated=repeated)
+        found = propose(columns, named, files=files, seen=seen)
         if isinstance(found, Proposal):
             return found
         if not ask or not found.candidates or found.missing in named:
-            raise cli.UsageError(_in_words(found))
+            raise cli.UsageError(". ".join(_in_words(each) for each in _unclear(columns, named, seen, files=files)))
         named[found.missing] = _chosen(found.question, list(found.candidates))
+
+
+def _unclear(
+    columns: Sequence[ColumnSample], named: Mapping[str, str], seen: Seen, *, files: bool
+) -> Iterator[Unclear]:
+    """All that is unclear, so that one command can answer it: the first, and what would be after any answer to it."""
+    given = dict(named)
+    while isinstance(found := propose(columns, given, files=files, seen=seen), Unclear):
+        yield found
+        if not found.candidates or found.missing in given:
+            return
+        given[found.missing] = found.candidates[0]
 
 
 def _in_words(unclear: Unclear) -> str:
@@ -328,9 +449,12 @@ def _source_name(relation: str) -> str:
 
     >>> _source_name("exports/Tickets 2026.csv"), _source_name('marts."Tickets"'), _source_name("select 1")
     ('tickets_2026', 'tickets', 'tickets')
+    >>> _source_name("SELECT * FROM 'data/mails.jsonl.gz'")
+    'mails'
     """
     if is_select(relation):
-        return "tickets"
+        file = re.search(r"'((?:[^']|'')+\.\w+)'", relation)
+        return "tickets" if file is None else _source_name(f"{file[1]}.csv")
     last = Path(relation).name.partition(".")[0] if is_files(relation) else relation.rpartition(".")[2]
     return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_") or "tickets"
 
@@ -344,37 +468,191 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
         return None
 
 
-def _fitted(warehouse: Warehouse, name: str, starter: Callable[..., str], survey: Survey | None) -> tuple[str, Weeks]:
+def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers, *, ask: bool) -> _Begun:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
-    text = starter()
-    config, now = parse_config(text), utc_now()  # wrong arguments are refused before anything is written
-    if survey is None:
-        return text, Weeks((), ())
-    weeks = weeks_of(survey, now, config.zone)
+    starter = partial(starter_config, name, table.found.relation, timezone=timezone)
+    config, now = parse_config(starter(settings=table.settings)), utc_now()
+    weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, config.zone)
     typical = typical_of(warehouse, name, config, weeks.every, now=now)
+    answers = _asked(answers, typical, ask=ask)
+    written = partial(
+        starter,
+        settings={**table.settings, "automate_at": answers.automate_at},
+        must_be_right=answers.must_be_right,
+        channel=answers.channel,
+    )
+    config = parse_config(written())  # wrong arguments are refused before anything is written
     if typical is None:
-        return text, weeks
+        return _Begun(written(), config, weeks, None, answers)
+    if answers.automate_at != parse_config(starter(settings=table.settings)).sources[name].automate_at:
+        typical = typical_of(warehouse, name, config, weeks.every, now=now) or typical
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     fitted = tuning.applied(config)
-    aside = aside_of(fitted, visible_changes(name, fitted, typical), typical)
-    return starter(tuning=tuning.sections, aside=aside), weeks
+    visible = visible_changes(name, fitted, typical)
+    aside = aside_of(fitted, visible, typical)
+    text = written(tuning=tuning.sections, aside=aside)
+    return _Begun(text, parse_config(text), weeks, typical, answers, visible)
 
 
-def _show(proposal: Proposal, columns: Sequence[ColumnSample], text: str) -> None:
-    """The columns, what was recognised, and the source as it would be read."""
-    by_name = read_by_name(columns)
-    theirs = {**by_name, **{name: ours for ours, name in dict(proposal.settings.get("columns", {})).items()}}
-    table = plain_table("column", "kind", "read as", "some values", title="What was found")
-    for column in columns:
-        same = column.name if column.name in OURS else ""
-        some = ", ".join(dict.fromkeys(str(value) for value in column.values[:50]))[:60]
-        table.add_row(*cli.cells(column.name, column.kind, theirs.get(column.name, same), some))
-    cli.out.print(table)
-    cli.out.print(Text(f"Recognised: {proposal.shape}"))
+def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers:
+    """The answers, with those of a person, or the usual ones, for what no option gives."""
+    acting = [] if typical is None else acting_of(typical)
+    at, floor, channel = answers.automate_at, answers.must_be_right, answers.channel
+    if at is None:
+        at = usual_threshold(acting)
+        if ask:
+            for each in acting:
+                cli.out.print(Text(f"  from {_score(each.at):4} on: {_acts(each)}"))
+            at = _number("From which score does the classifier act alone?", at) or 0.0
+    if floor is None and ask:
+        today = acting_of(typical, at=[at]) if typical is not None else []
+        right = f"today {today[0].right:.1%}" if today else "no row acts today"
+        floor = _number(f"Which share of that must be right ({right}; Enter: no rule on it)?", None)
+    if channel is None and ask:
+        channel = typer.prompt("Which Slack channel gets alerts (Enter: none yet)?", default="", show_default=False)
+    return _Answers(answers.of_what, at, floor, channel or None)
+
+
+def _number(question: str, usual: float | None) -> float | None:
+    """A share that a person writes as .95, 0,95, 95 or 95%; the usual one where nothing is written."""
+    while True:
+        shown = "" if usual is None else _score(usual)
+        answer = str(typer.prompt(question, default=shown, show_default=bool(shown))).strip()
+        try:
+            number = float(answer.rstrip("% ").replace(",", ".")) if answer else usual
+        except ValueError:
+            number = -1.0
+        number = number / 100 if number is not None and number > 1 else number
+        if number is None or 0 <= number <= 1:
+            return number
+        cli.out.print(Text("write a share, such as .95 or 95%"))
+
+
+def _score(at: float) -> str:
+    """A score or share as it is written here: .8"""
+    return f"{at:g}".removeprefix("0")
+
+
+def _acts(acting: Acting) -> str:
+    return f"{acting.weekly:,.0f} rows a week ({acting.share:.0%}), of which {acting.right:.1%} are right"
+
+
+def _show(table: _Table, begun: _Begun) -> None:
+    """One screen: what is read, the four answers with how to change them, and what can be seen."""
+    words = "" if table.survey is None else f": {data_in_words(table.survey)}"
+    cli.out.print(Text(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}"))
+    cli.out.print(_columns_table(table))
+    by_name = read_by_name(table.columns)
     for name, ours in by_name.items():
         line = f"{name} is read as {ours} for its name: {READ_BY_NAME[ours]}. If it means something else, {_RENAME_IT}"
         cli.out.print(Text(line))
-    cli.out.print(Text(text.partition("sources:\n")[2].partition("\n\n")[0]))
+    if table.proposal.settings.get("unresolved"):
+        waiting = table.survey.rows - table.survey.truths if table.survey is not None else 0
+        cli.out.print(
+            Text(f"{count_of(waiting, 'row')} have no truth: they wait for it, and are not judged (unresolved: true)")
+        )
+    cli.out.print(_answers_table(table, begun))
+    if begun.typical is not None:
+        cli.out.print(_sight_table(begun.config, begun.typical, begun.visible))
+
+
+def _columns_table(table: _Table) -> Any:
+    settings = table.proposal.settings
+    mapped = [(column, ours) for ours, column in dict(settings.get("columns", {})).items()]
+    wide = re.escape(dict(settings.get("wide", {})).get("score", "")).replace(r"\{label\}", ".+")
+    shown = plain_table("column", "read as", "some values")
+    unread = []
+    for column in table.columns:
+        ours = [name for theirs, name in (*read_by_name(table.columns).items(), *mapped) if theirs == column.name]
+        ours += [column.name] if not ours and column.name in OURS else []
+        ours += ["score"] if wide and re.fullmatch(wide, column.name) else []
+        some = ", ".join(dict.fromkeys(str(value) for value in column.values[:50]))[:48]
+        if ours:
+            shown.add_row(*cli.cells(column.name, ", ".join(ours), some))
+        else:
+            unread.append(column.name)
+    if unread:
+        shown.add_row(*cli.cells(_few(unread), "(not read)", ""))
+    return shown
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{', '.join(names[:5])}{more}"
+
+
+def _answers_table(table: _Table, begun: _Begun) -> Any:
+    answers, typical = begun.answers, begun.typical
+    at = answers.automate_at or 0.0
+    acting = acting_of(typical, at=[at]) if typical is not None else []
+    today = f"today {acting[0].right:.1%}" if acting else "no row acts today"
+    floor, channel = answers.must_be_right, answers.channel
+    beyond = "; below it already, so this is an alert at once" if floor and acting and acting[0].right < floor else ""
+    sent = "" if os.environ.get("CALMON_SLACK_BOT_TOKEN") else "; stored, not sent, until CALMON_SLACK_BOT_TOKEN is set"
+    shown = plain_table("answered", "", "another answer")
+    of_what = {GIVEN: "the label that was given", EVERY: "each label, given or not"}[table.of_what]
+    several = table.proposal.shape == LABELS_GIVEN
+    other = (
+        f"--score-is {EVERY if several else GIVEN}" if several or _could_be_given(table.proposal, table.survey) else ""
+    )
+    acts = _acts(acting[0]) if acting else "no row"
+    rows = (
+        ("the score is of", of_what, other),
+        ("acts alone from", f"{_score(at)}: {acts}", "--automate-at .9"),
+        (
+            "must be right",
+            f"{floor:.1%} ({today}){beyond}" if floor else f"no rule on it ({today})",
+            "--must-be-right .9",
+        ),
+        ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
+    )
+    for row in rows:
+        shown.add_row(*cli.cells(*row))
+    return shown
+
+
+def _sight_table(config: Config, typical: Typical, visible: Sequence[Visible]) -> Any:
+    """Of each label what acts alone, and what can be seen of it: at the soonest, and in how many weeks 10 points."""
+    (name,) = config.sources
+    rules = [rule for rule in config.rules if rule.id in OF_ACTING]
+    at_once = {each.subject.label: each for each in visible if each.rule.id in OF_ACTING}
+    later = {each.subject.label: each for each in visible_changes(name, config, typical, TOO_SURE, rules)}
+    at = config.sources[name].automate_at
+    labels = sorted(typical.labels, key=lambda each: (each is None, -typical.labels[each].rows))
+    shown = plain_table("label", "rows a week", "act alone", "right", "seen: too sure by", "by 10 points: in")
+    skipped = labels[SHOWN_LABELS - 3 : -3] if len(labels) > SHOWN_LABELS + 1 else []
+    for label in labels:
+        if label in skipped:
+            if label == skipped[0]:
+                shown.add_row(*cli.cells(f"… {len(skipped)} more", "", "", "", "", ""))
+            continue
+        acting = acting_of(typical, label, [at])
+        acts = (f"{acting[0].weekly:,.0f}", f"{acting[0].right:.1%}") if acting else ("0", "")
+        rows = f"{typical.labels[label].rows / typical.weeks:,.0f}"
+        sight = (_points(at_once.get(label)), _weeks(later.get(label)))
+        shown.add_row(*cli.cells("(all labels)" if label is None else label, rows, *acts, *sight))
+    return shown
+
+
+def _points(visible: Visible | None) -> str:
+    if visible is None or visible.windows is None or visible.detectable is None or visible.out_of_reach:
+        return "never"
+    return f"{100 * (visible.rule.threshold + visible.detectable):.0f} points, in {count_of(visible.windows, 'week')}"
+
+
+def _weeks(visible: Visible | None) -> str:
+    return "over a year" if visible is None or visible.windows is None else count_of(visible.windows, "week")
+
+
+def _show_findings(findings: Sequence[CheckResult]) -> None:
+    """What is wrong, and what contradicts the data; `calmon check` has the rest."""
+    wrong = [each for each in findings if each.state in ("failed", "wrong")]
+    if wrong:
+        print_findings(wrong)
+    for each in findings:
+        about_data = each.what not in ("store", "Slack", "warehouse role")
+        if each.state == "note" and about_data:
+            cli.out.print(Text(f"note: {each.text}"))
 
 
 def _write(path: Path, text: str, address: str) -> Settings:
@@ -400,14 +678,11 @@ def _environment(path: Path, address: str) -> Mapping[str, str]:
     return {**others, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
 
 
-def _next(settings: Settings, weeks: Weeks, *, ask: bool) -> None:
-    """Print what to do next; where a person answers, it can be done at once."""
+def _next(settings: Settings, weeks: Weeks) -> None:
+    """Print what to do next."""
+    elsewhere = "" if settings.config == Path("alerts.yaml") else f"CALMON_CONFIG={shlex.quote(str(settings.config))} "
     for words, why in _steps(weeks, _pin_words(settings, weeks) if weeks.baseline else []):
-        cli.out.print(Text(f"next: calmon {' '.join(words)}    # {why}"))
-        if ask and _confirmed("Do it now?"):
-            environment = _environment(settings.config, settings.warehouse_url.get_secret_value())
-            command = [sys.executable, "-m", "monitor", *words]
-            subprocess.run(command, env=dict(environment), check=False)  # noqa: S603 - our own command
+        cli.out.print(Text(f"next: {elsewhere}calmon {' '.join(words)}    # {why}"))
 
 
 def _confirmed(question: str, *, default: bool = False) -> bool:
@@ -429,7 +704,7 @@ def _pin_words(settings: Settings, weeks: Weeks) -> list[str]:
 def _steps(weeks: Weeks, pin_words: Sequence[str]) -> Iterator[tuple[list[str], str]]:
     """The next commands; without rows, check again.
 
-    Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would, report.
+    Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would.
     """
     if not weeks.judged:
         yield ["check"], "again, once there are rows of a week that is over"
@@ -441,4 +716,3 @@ def _steps(weeks: Weeks, pin_words: Sequence[str]) -> Iterator[tuple[list[str], 
     if between:
         yield ["backfill", "--from", between[0], "--to", between[-1]], "evaluate the weeks up to the last; never acts"
     yield ["run", "weekly", "--week", last], "judge the last week, as the weekly schedule would"
-    yield ["report", "--week", last], "everything about it"

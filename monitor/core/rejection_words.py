@@ -28,8 +28,9 @@ _REMEDIES: Mapping[RejectionCause, str] = {
         "knows the truth, leave the row out until somebody does. Then run the same window again."
     ),
     RejectionCause.TRUTH_MISSING: (
-        "If these items are resolved, fix the join that loses their truth; if not, leave them out of "
-        "the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again."
+        "If they wait for their truth, write `unresolved: true` at the source, and as predicted_at under `columns` the "
+        "date of the prediction (`calmon docs shapes`); if not, fix the join that loses it. "
+        "Then run the same window again."
     ),
     RejectionCause.SCORE_MISSING: (
         "Find out whether the classifier failed on these items; rows that were never scored do not "

@@ -14,8 +14,8 @@ CANNOT_OCCUR = "cannot occur"
 _UNITS = {"weekly": "w", "daily": "d"}
 
 
-def cell_of(found: Visible, config: Config) -> str:
-    """The smallest detectable value or change, and the windows it takes; in brackets if these are too many.
+def cell_of(found: Visible, config: Config, *, with_rows: bool = False) -> str:
+    """The smallest detectable value or change, and the windows (and rows) it takes; in brackets if these are too many.
 
     Where no truth can be beyond the threshold, nothing could be seen with more rows either: ``cannot occur``.
 
@@ -36,7 +36,8 @@ def cell_of(found: Visible, config: Config) -> str:
         return "no baseline"
     if found.windows is None or found.detectable is None:
         return "never"
-    windows = f"{found.windows}{_UNITS[found.rule.schedule]}"
+    rows = f" {found.windows * found.rows:,.0f} rows" if with_rows else ""
+    windows = f"{found.windows}{_UNITS[found.rule.schedule]}{rows}"
     if not found.within(config.evaluation):
         return f"({windows})"
     if found.out_of_reach:
@@ -53,7 +54,7 @@ def _change(found: Visible) -> str:
 
 LEGEND = (
     "the smallest change (+) or value (>, <) that is seen 4 times in 5, and how many weeks (w) or days (d) are pooled "
-    "for it; in brackets: more than may be pooled, so not evaluated"
+    "for it; in brackets: more than may be pooled, so that only a larger one is seen"
 )
 _OUT_OF_REACH = f"; {CANNOT_OCCUR}: with these scores no truth is beyond the threshold"
 
@@ -63,11 +64,13 @@ def legend_of(lines: Sequence[Sequence[str]]) -> str:
     return LEGEND + (_OUT_OF_REACH if any(CANNOT_OCCUR in line for line in lines) else "")
 
 
-def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tuple[list[str], list[list[str]]]:
+def lines_of(
+    found: Sequence[Visible], typical: Typical, config: Config, *, with_rows: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """The ids of the rules, and for each label its name, its rows a week and a cell for each rule; most rows first."""
     rules = list(dict.fromkeys(each.rule.id for each in found))
     cells: Mapping[tuple[str, str | None], str] = {
-        (each.rule.id, each.subject.label): cell_of(each, config) for each in found
+        (each.rule.id, each.subject.label): cell_of(each, config, with_rows=with_rows) for each in found
     }
     labels = sorted(typical.labels, key=lambda label: (label is None, -typical.labels[label].rows, label or ""))
     lines = [
@@ -79,11 +82,11 @@ def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tupl
 
 
 def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typical, tuning: Tuning) -> Iterator[str]:
-    """Sentences about what is not evaluated at this volume, and what to write so that it is."""
+    """Sentences about what cannot be seen at this volume, and what to write so that it can."""
     yield from _unseen(config, found)
     better = tuning.applied(config)
     if _evaluated(visible_changes(name, better, typical), better) > _evaluated(found, config):
-        yield "with these lines in alerts.yaml more is evaluated: " + "; ".join(_lines(config, tuning))
+        yield "with these lines in alerts.yaml more can be seen: " + "; ".join(_lines(config, tuning))
     rows = typical.labels[None].rows / typical.weeks
     if not any(each.subject.label is None and each.within(config.evaluation) for each in found):
         yield (
@@ -93,7 +96,7 @@ def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typica
 
 
 def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
-    """For each rule, how many of its labels are not evaluated, and why."""
+    """For each rule, of how many of its labels a small change cannot be seen, and why."""
     for rule in dict.fromkeys(each.rule for each in found):
         of_rule = [each for each in found if each.rule is rule]
         unseen = [each for each in of_rule if not each.within(config.evaluation)]
@@ -105,11 +108,10 @@ def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
             yield f"{rule.id}: no baseline can be pinned for {text}: fewer than {needed:,} pairs in {weeks} weeks"
         if seldom:
             pooled, most = pooled_at_most(rule, config.evaluation), max(each.rows for each in seldom)
-            verb = "is" if len(of_rule) == 1 else "are"
             rows = f"{most:,.0f} rows a {unit} or fewer" if most >= 1 else f"less than 1 row a {unit}"
             yield (
-                f"{rule.id}: {_which(seldom, of_rule)} {verb} not evaluated, having {rows} "
-                f"that the rule is about: not enough in {pooled} {unit}s"
+                f"{rule.id}: for {_which(seldom, of_rule)}, having {rows} that the rule is about, a small change "
+                f"cannot be seen even in {pooled} {unit}s: a large one is a breach, but nothing is said to be fine"
             )
 
 

@@ -29,6 +29,8 @@ MOST_LABELS = 0.9
 """Enough weeks are pooled to evaluate this share of the visible (rule, label) pairs; one rare label adds none."""
 SAMPLES = (500, 200)
 """Values of ``min_samples``; with fewer rows than the last one intervals were never studied (docs/statistics.md)."""
+FEW_SCORES, USUAL_SCORES = 12, (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+AUTOMATE_AT, HARDLY_ANY, HALF_A_CELL = 0.8, 0.05, 0.00005
 PAIRS = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50)
 
 
@@ -118,6 +120,39 @@ def typical_of(
     span = Window(few[0].start, few[-1].end, f"{few[0].name}..{few[-1].name}", "weekly")
     labels: ByLabel = with_whole(warehouse.read(name, source, span, now=now, whole=False)).labels
     return Typical(span, len(few), labels) if labels else None
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """What acts alone from the score ``at`` on: rows a week, their share of the rows with a label, and right ones."""
+
+    at: float
+    weekly: float
+    share: float
+    right: float
+
+
+def acting_of(typical: Typical, label: str | None = None, at: Sequence[float] = ()) -> list[Acting]:
+    """What would act alone of a label (None: of all) from each score on: from those ``at``, or from usual ones.
+
+    Of few distinct scores each is a usual one.
+    """
+    counts = typical.labels[label].where("predicted").by_cell()
+    scores, every = counts.score, float(counts.w.sum())
+    found = []
+    for score in at or (scores.tolist() if len(scores) <= FEW_SCORES else USUAL_SCORES):
+        acts = scores >= score - HALF_A_CELL
+        weight = float(counts.w[acts].sum())
+        if weight > 0:
+            rows = float(counts.n[acts].sum()) / typical.weeks
+            found.append(Acting(round(score, 4), rows, weight / every, float(counts.wy[acts].sum()) / weight))
+    return found
+
+
+def usual_threshold(acting: Sequence[Acting]) -> float:
+    """The score to act from where nobody says one: the usual one, unless hardly any row has it."""
+    few = [each.at for each in acting if each.share >= HARDLY_ANY]
+    return AUTOMATE_AT if any(at >= AUTOMATE_AT for at in few) else max(few, default=AUTOMATE_AT)
 
 
 def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tuning:

@@ -49,10 +49,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "hit", "target", "agreed", "accepted", "verdict", "feedback",
     ),
     "model_version": ("model_version", "model", "version"),
+    "predicted_at": (
+        "predicted_at", "scored_at", "classified_at", "received_at", "opened_at", "opened", "sent_at", "created_at",
+        "created", "eingang",
+    ),
 }  # fmt: skip
 OURS = frozenset({*NAMES, "label", "confidence", "predicted"})
 """The canonical names of columns."""
-NAMED = ("item", "label", "score", "true_label", "actual", "resolved_at", "model_version")
+NAMED = ("item", "label", "score", "true_label", "actual", "resolved_at", "predicted_at", "model_version")
 """The canonical names of columns that a person may name; predicted_label is a label, and confidence a score."""
 READ_BY_NAME: Mapping[str, str] = {
     "weight": "each row counts as often as its weight says, 1 / the share of such rows that people check",
@@ -60,7 +64,7 @@ READ_BY_NAME: Mapping[str, str] = {
 }
 """Columns that a source has if its relation has one of that name, and what each does."""
 _OF_ANY_DATE = NAMES["resolved_at"][NAMES["resolved_at"].index("updated_at") :]
-_OF_PREDICTIONS = ("predicted_at", "scored_at", "classified_at", "received_at", "opened_at", "opened", "sent_at")
+_OF_PREDICTIONS = NAMES["predicted_at"][: NAMES["predicted_at"].index("created_at")]
 _CHANGES = ("updated_at", "corrected_at", "changed_at", "modified_at", "updated", "loaded_at", "inserted_at")
 SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team", "product")
 YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
@@ -68,6 +72,7 @@ NO = ("no", "false", "n", "f", "nein", "incorrect", "wrong", "negative", "reject
 _OF_SCORES = ("p", "prob", "proba", "probability", "score", "conf", "confidence", "pct")
 _OF_TRUTHS = ("is", "true", "actual", "truth", "y", "label", "gold", "target")
 _MOST_LABELS = 1_000
+EACH_LABEL, LABELS_GIVEN = "one row for each item and label", "one row for each label that was given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,19 @@ class Proposal:
 
     shape: str
     settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What all rows of a table show, and a sample may not.
+
+    ``repeated``: items have several rows each. ``given``: each row is a label that was given, none a label that was
+    only scored. ``waiting``: some rows have no truth yet.
+    """
+
+    repeated: bool = False
+    given: bool = False
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +200,11 @@ class _Column:
 
 
 def propose(
-    columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool, repeated: bool = False
+    columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool, seen: Seen | None = None
 ) -> Proposal | Unclear:
     """Propose how to read a table, or say what is unclear. With ``files`` columns may be given types.
 
     ``given`` maps canonical names to columns that a person named; its "date_format" is how dates are written.
-    ``repeated``: items have several rows each, which the first rows of a table ordered by label do not show.
     """
     found = [_Column(column, given.get("date_format")) for column in columns]
     named = {_SAME.get(name, name): given_name for name, given_name in given.items()}
@@ -198,7 +215,7 @@ def propose(
         return Unclear(unknown[0][0], f"there is no column {unknown[0][1]}.", names)
     if not found or found[0].sample.rows == 0:
         return Unclear("rows", "there is no row, so nothing can be recognised")
-    return _Table(found, named, files, pattern, repeated).proposal()
+    return _Table(found, named, files, pattern, seen or Seen()).proposal()
 
 
 def read_by_name(columns: Sequence[ColumnSample]) -> Mapping[str, str]:
@@ -235,7 +252,7 @@ class _Table:
     given: Mapping[str, str]
     files: bool
     pattern: str | None
-    repeated: bool
+    seen: Seen
 
     def proposal(self) -> Proposal | Unclear:
         when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
@@ -249,19 +266,33 @@ class _Table:
         if item is None:
             distinct = [c for c in self.columns if c.is_distinct]
             return self._unclear("item", "which column identifies the item?", distinct)
-        types = {"types": {"resolved_at": patterns[0]}} if self.files and patterns and patterns[0] else {}
+        begun = self._predicted_at(when)
+        dates = {"resolved_at": patterns[0]} if patterns else {}
+        dates |= {"predicted_at": begun.patterns[0]} if begun not in (None, when) and begun.patterns else {}
+        types = {name: pattern for name, pattern in dates.items() if self.files and pattern}
+        more = {**({"unresolved": True} if self.seen.waiting else {}), **({"types": types} if types else {})}
         columns = {"item": item.name, "resolved_at": when.name}
+        columns |= {"predicted_at": begun.name} if begun is not None else {}
         wide = self._wide()
         if wide is not None:
-            return self._finished(f"one column a label ({_listed(wide[1])})", columns, {**wide[0], **types})
-        latest = {} if item.is_distinct or not item.is_mostly_distinct else {"latest_by": self._latest(item, when)}
-        rest = [c for c in self.columns if c not in (item, when)]
-        return self._rows(columns, rest, {**latest, **types}, alone=item.is_mostly_distinct and not self.repeated)
+            return self._finished(f"one column a label ({_listed(wide[1])})", columns, {**wide[0], **more})
+        return self._rows(columns, item, when, more)
+
+    def _predicted_at(self, when: _Column) -> _Column | None:
+        """The date by which rows without a truth are counted, or the one that a person named.
+
+        It is the date of the prediction where there is one; else the only date of a row.
+        """
+        if not self.seen.waiting:
+            return self._named("predicted_at", (), only=False) if "predicted_at" in self.given else None
+        dates = [c for c in self._dates() if c is not when and plain_name(c.name) not in _CHANGES]
+        return self._named("predicted_at", dates) or when
 
     def _rows(
-        self, columns: dict[str, str], rest: list[_Column], types: Mapping[str, Any], *, alone: bool
+        self, columns: dict[str, str], item: _Column, when: _Column, types: Mapping[str, Any]
     ) -> Proposal | Unclear:
-        """The proposal for a table with one label a row; ``alone``: no item has two rows."""
+        """The proposal for a table with one label a row."""
+        rest = [c for c in self.columns if c not in (item, when)]
         score = self._named("score", [c for c in rest if c.is_share and not c.is_truth])
         if score is None:
             numbers = [c for c in rest if c.numbers]
@@ -276,15 +307,18 @@ class _Table:
         more: dict[str, Any] = {**_words(actual), **({"score_scale": 100} if score.is_percent else {}), **types}
         columns |= {"true_label": truth.name} if truth is not None else {}
         columns |= {"actual": actual.name} if actual is not None else {}
-        if alone:
+        several = self.seen.repeated or not item.is_mostly_distinct or self._has_several(item, label)
+        if self.seen.given or not several:
+            latest = {} if several or item.is_distinct else {"latest_by": self._latest(item, when)}
             columns |= {"predicted_label": label.name, "confidence": score.name}
-            return self._finished("one row an item", columns, {"kind": "single_label", **more})
+            shape = LABELS_GIVEN if several else "one row an item"
+            return self._finished(shape, columns, {"kind": "single_label", **latest, **more})
         columns |= {"label": label.name, "score": score.name}
         decided = [c for c in others if plain_name(c.name) in ("predicted", "is_predicted") and c.is_truth]
         columns |= {"predicted": decided[0].name} if decided else {}
         kind = {"kind": "multiclass"} if truth is not None else {}
         settings = {**kind, "score_is": "probability_of_label", **more}
-        return self._finished("one row for each item and label", columns, settings)
+        return self._finished(EACH_LABEL, columns, settings)
 
     def _labels(self, others: list[_Column]) -> tuple[_Column | None, _Column | None, _Column | None]:
         """The columns of the label, of the true label, and of "label was true"; at most one of the last two."""
@@ -296,6 +330,9 @@ class _Table:
         label = self._named("predicted_label", labels)
         if label is None and not labels and truth is not None:
             label, truth = truth, None  # one column of labels: it is the row's label, whatever its name
+        if truth is None and label is not None and "actual" not in self.given:
+            alike = [c for c in names if c is not label and c.words <= label.words and len(c.words) > 1]
+            truth = alike[0] if len(alike) == 1 else None  # the same names in another column
         if truth is not None:
             return label, truth, None
         fitting = [c for c in others if c is not label and (c.is_truth or c.is_empty)]
@@ -350,6 +387,10 @@ class _Table:
         others = [c for c in self._dates() if c is not when and c not in changed]
         best = min((*changed, when, *others), key=lambda c: self._ties(item, c))  # the first of those that are equal
         return "resolved_at" if best is when else best.name
+
+    def _has_several(self, item: _Column, label: _Column) -> bool:
+        """Whether the rows of an item have different labels, and so are no corrections of each other."""
+        return self._ties(item, label) == 0 < self._ties(item, item)
 
     @staticmethod
     def _ties(item: _Column, by: _Column) -> int:

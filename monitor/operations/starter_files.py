@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,8 +110,10 @@ REST = """\
 automation:
   when_not_evaluated: keep        # or disable, which stops automation in every quiet week
   dry_run: true                   # decisions are made and shown, and nothing is switched. Remove it when you trust them
-# routes:                         # where alerts go; without routes nothing is sent (docs/alerts.md)
-#   - {channel: "#ml-monitoring", repeat: 1w}
+"""
+ROUTES = """\
+{0}routes:  # where alerts go; without routes nothing is sent (docs/alerts.md)
+{0}  - {{channel: {1}, repeat: 1w}}
 """
 
 
@@ -123,11 +126,13 @@ def starter_config(
     tuning: Mapping[str, Mapping[str, int]] | None = None,
     aside: Mapping[str, str] | None = None,
     must_be_right: float | None = None,
+    channel: str | None = None,
 ) -> str:
     """The text of a valid alerts.yaml with one source.
 
     ``tuning`` holds values of the sections evaluation and baseline. ``aside`` maps rules that are commented out to the
     reason. ``must_be_right`` is the share of decisions that must be right: with it there is a rule on that floor.
+    ``channel`` is where alerts go; without one the routes are commented out.
 
     >>> print(starter_config("mail", "data/*.csv", {"kind": "single_label"}, "UTC").partition("\\n# A")[0])
     # What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check
@@ -152,6 +157,7 @@ def starter_config(
         *(rule.in_words((aside or {}).get(rule.id)) for rule in (*STARTER_RULES, *floor) if kind in rule.kinds),
         "\n",
         REST,
+        ROUTES.format("" if channel else "# ", json.dumps(channel or "#ml-monitoring", ensure_ascii=False)),
     ]
     return "".join(parts)
 

@@ -42,6 +42,7 @@ ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
 """The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
+_BOOLEANS = (("true", {"yes", "y", "t", "1"}), ("false", {"no", "n", "f", "0"}))
 _EMPTY: Expression = sa.literal_column("''")
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
@@ -259,10 +260,13 @@ class _Shape:
         cases: list[tuple[Expression, Expression]] = [
             (sa.func.nullif(text, _EMPTY).is_(None), sa.cast(sa.null(), sa.Integer))
         ]
-        cases.append((_one_of(text, lowered, self.source.positive), ONE))
-        if not self.source.negative:
+        positive, negative = self.source.positive, self.source.negative
+        if self.layout.columns[name].kind == "boolean":
+            positive, negative = _with_booleans(positive), _with_booleans(negative)
+        cases.append((_one_of(text, lowered, positive), ONE))
+        if not negative:
             return sa.case(*cases, else_=ZERO)
-        return sa.case(*cases, (_one_of(text, lowered, self.source.negative), ZERO), else_=NEITHER)
+        return sa.case(*cases, (_one_of(text, lowered, negative), ZERO), else_=NEITHER)
 
     def _is_true(self, label: Typed) -> Typed:
         return self._agrees(label, "true_label")
@@ -338,6 +342,17 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
 def _key(pattern: str, label: str) -> str:
     """The name in a layout of the column of one label; the configuration cannot give it to another column."""
     return f"{pattern}\0{label}"
+
+
+def _with_booleans(words: Sequence[str]) -> tuple[str, ...]:
+    """Words for yes and no, with the booleans that DuckDB makes of them where it reads a file within a SELECT.
+
+    >>> _with_booleans(["Yes"]), _with_booleans(["no", "n"]), _with_booleans(["ja"])
+    (('Yes', 'true'), ('no', 'n', 'false'), ('ja',))
+    """
+    lowered = {word.lower() for word in words}
+    found = [boolean for boolean, alike in _BOOLEANS if lowered & alike]
+    return (*words, *found)
 
 
 def _one_of(text: Expression, lowered: Expression, words: Sequence[str]) -> Expression:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
@@ -19,6 +21,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.config.load import load_config, parse_config
+from monitor.core.windows import last_ready
 from monitor.history.store import Store
 from monitor.operations.propose_source import Proposal, Unclear, propose
 from monitor.operations.starter_files import starter_config
@@ -238,15 +241,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def calmon(*words: str, said: str | None = None, **environment: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, list(words), input=said)
+    """The command, at a terminal where a person says something."""
+    with patch("monitor.cli.init.somebody_answers", lambda: said is not None):
+        return CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, list(words), input=said)
 
 
 def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> None:
     written(folder / "tickets.csv", single())
     found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 0, found.output
-    assert "Recognised: one row an item" in found.stdout
-    assert "tickets.csv can be read: 200 rows, 3 labels" in found.stdout
+    assert "tickets.csv: 200 rows, 3 labels" in found.stdout
+    assert "; one row an item" in found.stdout
     assert "next: calmon run weekly --week" in found.stdout
     config = load_config(folder / "alerts.yaml")
     assert config.sources["tickets"].kind == "single_label"
@@ -259,11 +264,9 @@ def test_columns_that_are_read_for_their_name_are_said_to_be_read(folder: Path) 
     written(folder / "parcels.csv", renamed(single(), {}, **more))
     found = calmon("init", "parcels.csv", "--yes")
     assert found.exit_code == 0, found.output
-    table = [line.split()[:3] for line in found.stdout.partition("Recognised")[0].splitlines()]
-    assert [line for line in table if line[:1] in (["Weight"], ["cluster"])] == [
-        ["Weight", "text", "weight"],
-        ["cluster", "text", "cluster"],
-    ]
+    table = [line.split()[:2] for line in found.stdout.splitlines()]
+    assert ["Weight", "weight"] in table
+    assert ["cluster", "cluster"] in table
     said = " ".join(found.stdout.split())
     assert "Weight is read as weight for its name: each row counts as often as its weight says" in said
     assert "something else, give it another name there, or in a view or SELECT as relation" in said
@@ -281,8 +284,8 @@ def test_the_printed_commands_judge_each_week_after_the_baseline_once_the_last_o
     written(folder / "tickets.csv", eleven_weeks)
     found = calmon("init", "tickets.csv", "--yes")
     steps = [line.partition("    # ")[0].split()[2:] for line in found.stdout.splitlines() if line.startswith("next:")]
-    assert [step[0] for step in steps] == ["baseline", "backfill", "run", "report"]
-    pin, backfill, run, _ = steps
+    assert [step[0] for step in steps] == ["baseline", "backfill", "run"]
+    pin, backfill, run = steps
     assert [pin[-1], *backfill[2:5:2], run[-1]] == following(pin[-1], (1, 2, 3))
     for step in (backfill, run):
         done = calmon(*step)
@@ -340,15 +343,95 @@ def test_a_database_is_asked_for_its_tables_and_its_address_goes_into_env(folder
     assert list(load_config(folder / "alerts.yaml").sources) == ["mail"]
 
 
-def test_a_question_is_answered_by_a_number_and_nothing_is_written_without_a_yes(folder: Path) -> None:
+def test_a_question_is_answered_by_a_number_and_the_answers_are_in_the_file(folder: Path) -> None:
     written(folder / "tickets.csv", UNCLEAR["two scores of unknown names"][0])
-    refused = calmon("init", "tickets.csv", said="1\nn\n")
-    assert refused.exit_code == 1, refused.output
+    stopped = calmon("init", "tickets.csv", said="1\n")
+    assert stopped.exit_code == 1, stopped.output
     assert not (folder / "alerts.yaml").exists()
-    found = calmon("init", said="tickets.csv\nnine\n1\ny\nn\nn\n")
+    found = calmon("init", said="tickets.csv\nnine\n1\nhigh\n.7\n90%\n#ml-alerts\n")
     assert found.exit_code == 0, found.output
     assert "which column is the score" in found.stdout
-    assert load_config(folder / "alerts.yaml").sources["tickets"].columns["confidence"] == "a"
+    config = load_config(folder / "alerts.yaml")
+    assert config.sources["tickets"].columns["confidence"] == "a"
+    assert config.sources["tickets"].automate_at == 0.7
+    assert [rule.threshold for rule in config.rules if rule.id == "automated-accuracy-floor"] == [0.9]
+    assert [route.channel for route in config.routes] == ["#ml-alerts"]
+
+
+def tags(n: int = 400, lowest: float = 0.5) -> Rows:
+    """Tags that a model gave, one to three an item: each row is a decision."""
+    rng = np.random.default_rng(4)
+    return [
+        {"message": f"m{number // 2}", "tag": LABELS[number % 3], "score": round(float(rng.uniform(lowest, 1)), 1),
+         "correct": str(rng.choice(["yes", "no"], p=[0.8, 0.2])),
+         "resolved_at": (START + timedelta(hours=number)).isoformat(timespec="seconds")}
+        for number in range(n)
+    ]  # fmt: skip
+
+
+def test_rows_without_a_score_below_one_half_are_labels_that_were_given(folder: Path) -> None:
+    written(folder / "tags.csv", tags())
+    found = calmon("init", "tags.csv", "--column", "item=message")
+    assert found.exit_code == 0, found.output
+    assert load_config(folder / "alerts.yaml").sources["tags"].kind == "single_label"
+    assert "the label that was given" in found.stdout
+    assert "--score-is probability_of_label" in found.stdout  # and what to give where that is wrong
+    for more, kind, said in (
+        (["--score-is", "probability_of_label"], "multilabel", None),
+        ([], "multilabel", "2\n\n\n\n"),
+        ([], "single_label", "\n\n\n\n"),
+    ):
+        (folder / "alerts.yaml").unlink()
+        again = calmon("init", "tags.csv", "--column", "item=message", *more, said=said)
+        assert again.exit_code == 0, again.output
+        assert load_config(folder / "alerts.yaml").sources["tags"].kind == kind
+    (folder / "alerts.yaml").unlink()
+    written(folder / "low.csv", tags(lowest=0.1))
+    assert calmon("init", "low.csv", "--column", "item=message").exit_code == 0
+    assert load_config(folder / "alerts.yaml").sources["low"].kind == "multilabel"
+
+
+def test_the_share_and_accuracy_of_what_would_act_alone_are_those_of_the_rows(folder: Path) -> None:
+    first = last_ready("weekly", datetime.now(UTC), ZoneInfo("UTC")).start - timedelta(weeks=2)
+    rows = [
+        row | {"correct": "yes" if number % 10 else "no", "resolved_at": (first + timedelta(minutes=10 * number)).isoformat()}
+        for number, row in enumerate(tags(3000))
+    ]  # fmt: skip
+    written(folder / "tags.csv", rows)
+    found = calmon("init", "tags.csv", "--column", "item=message", "--automate-at", ".9", "--must-be-right", ".95")
+    acting = [row for row in rows if row["score"] >= 0.9]
+    right = sum(row["correct"] == "yes" for row in acting) / len(acting)
+    assert f"({len(acting) / len(rows):.0%}), of which {right:.1%} are right" in found.stdout, found.stdout
+    assert f"95.0% (today {right:.1%}); below it already" in found.stdout
+
+
+def test_rows_without_a_truth_wait_for_it(folder: Path) -> None:
+    rows = [
+        row | {"true_label": "" if number % 8 == 0 else row["true_label"], "created": german(row)}
+        for number, row in enumerate(single())
+    ]
+    written(folder / "tickets.csv", rows)
+    found = calmon("init", "tickets.csv")
+    assert found.exit_code == 0, found.output
+    assert "25 rows have no truth: they wait for it" in found.stdout
+    source = load_config(folder / "alerts.yaml").sources["tickets"]
+    assert source.unresolved == source.OWN_RELATION
+    assert source.columns["predicted_at"] == "created"
+    assert source.types == {"predicted_at": "%d.%m.%Y %H:%M"}
+    assert "rejected" not in calmon("check").stdout
+    (folder / "alerts.yaml").unlink()
+    named = calmon("init", "tickets.csv", "--column", "predicted_at=resolved_at")
+    assert named.exit_code == 0, named.output
+    assert load_config(folder / "alerts.yaml").sources["tickets"].columns["predicted_at"] == "resolved_at"
+
+
+def test_the_folder_of_the_demo_says_where_to_begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "calmon-demo").mkdir()
+    monkeypatch.chdir(folder / "calmon-demo")
+    Path("alerts.yaml").write_text("version: 1", encoding="utf-8")
+    found = calmon("init", "../tickets.csv")
+    assert found.exit_code == 2
+    assert "this is the folder of calmon demo" in found.stderr
 
 
 def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: Path) -> None:
@@ -396,22 +479,24 @@ def test_no_place_is_a_traceback(given: str, folder: Path) -> None:
     assert "secret" not in found.output
 
 
-@pytest.mark.parametrize("name", ["tickets.jsonl", "tickets.ndjson.gz", "it's.json", "tickets.xlsx", "tickets.csv.bz2"])
+@pytest.mark.parametrize("name", ["tickets.xlsx", "tickets.csv.bz2"])
 def test_a_file_of_another_kind_says_what_can_be_read(name: str, folder: Path) -> None:
     (folder / name).write_bytes(b"PK or {} or anything else")
     found = calmon("init", name, "--yes")
     assert found.exit_code == 2
-    assert f"error: {name} is no file of CSV or Parquet, and no database of DuckDB or SQLite" in found.stderr
-    by_select = f"""calmon init duckdb:// --relation "SELECT * FROM '{name.replace("'", "''")}'\""""
-    assert (by_select in found.stderr) == ("json" in name)
+    assert f"error: {name} is no file of CSV, Parquet or JSON, and no database of DuckDB or SQLite" in found.stderr
 
 
-def test_json_lines_are_read_by_a_select_whose_address_goes_into_env(folder: Path) -> None:
-    written(folder / "tickets.csv", single())
-    duckdb.sql(f"COPY (SELECT * FROM read_csv('{folder}/tickets.csv')) TO '{folder}/tickets.jsonl' (FORMAT json)")
-    found = calmon("init", "duckdb://", "--relation", "SELECT * FROM 'tickets.jsonl'", "--yes")
+@pytest.mark.parametrize("name", ["mails.jsonl", "it's.json.gz"])
+def test_json_is_read_by_a_select_whose_address_goes_into_env(name: str, folder: Path) -> None:
+    written(folder / "t.csv", single())
+    path = f"{folder}/{name}".replace("'", "''")
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{folder}/t.csv')) TO '{path}' (FORMAT json)")
+    found = calmon("init", name, "--yes")
     assert found.exit_code == 0, found.output
     assert "CALMON_WAREHOUSE_URL='duckdb://'" in (folder / ".env").read_text("utf-8")
+    (source,) = load_config(folder / "alerts.yaml").sources
+    assert source == ("mails" if name.startswith("mails") else "it_s")
     checked = calmon("check", CALMON_WAREHOUSE_URL="duckdb://")
     assert "200 rows, 3 labels" in checked.stdout, checked.output
 
@@ -472,7 +557,7 @@ def test_the_second_table_is_found_beside_the_first_one(folder: Path) -> None:
     assert source.truth is not None
     assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
     (folder / "alerts.yaml").unlink()
-    asked = calmon("init", "predictions.csv", said="y\ny\n")
+    asked = calmon("init", "predictions.csv", said="y\n\n\n\n")
     assert "Read predictions.csv, with what came true in resolutions.csv (ticket_id = ticket_id)?" in asked.stdout
     assert load_config(folder / "alerts.yaml").sources["predictions"].truth == source.truth
 
@@ -592,7 +677,7 @@ def test_two_tables_of_postgresql_give_a_first_week_in_three_commands(folder: Pa
         "--yes",
     )
     assert found.exit_code == 0, found.output
-    assert "predictions can be read: 400 rows, 3 labels" in found.stdout
+    assert "predictions: 400 rows, 3 labels" in found.stdout
     environment = {"CALMON_WAREHOUSE_URL": fresh_postgres_url}
     assert calmon("check", **environment).exit_code == 0
     week = calmon("run", "weekly", "--json", **environment)

@@ -82,6 +82,17 @@ GOOD = [f"x{number},refund,0.9,1,2026-11-10 09:00" for number in range(200)]
 MANY = [f"x{number},refund,0.9,1,2026-11-10 09:00" for number in range(30_000)]
 
 
+@pytest.mark.parametrize(("yes", "no", "hits"), [("yes", "no", 2.0), ("no", "yes", 1.0), ("y", "n", 2.0)])
+def test_words_that_duckdb_reads_as_booleans_within_a_select_keep_their_meaning(
+    yes: str, no: str, hits: float, tmp_path: Path
+) -> None:
+    rows = [f"{n},refund,0.9,{word},2026-11-10 09:00" for n, word in enumerate(("yes", "no", "Yes"))]
+    path = written(tmp_path / "tags.csv", rows)
+    reading = read(f"SELECT * FROM '{path}'", positive=[yes], negative=[no])
+    assert bad(reading) == {}
+    assert found(reading)["refund"] == (3, pytest.approx(2.7), hits)
+
+
 def problem(path: Path | str) -> str:
     with pytest.raises(RelationError) as raised:
         read(path)

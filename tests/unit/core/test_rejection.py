@@ -254,8 +254,9 @@ def test_the_sentence_names_labels_cause_and_remedy() -> None:
     assert concerned(seen) == "l0, l1, l2, l3, l4 and 3 more"
     assert sentence(seen) == (
         "not judged: l0, l1, l2, l3, l4 and 3 more: 2,100 of 34,200 rows (6.1%) were rejected: most of their truths "
-        "(`actual`) are NULL. If these items are resolved, fix the join that loses their truth; if not, leave them out "
-        "of the view until they are (`WHERE actual IS NOT NULL`). Then run the same window again."
+        "(`actual`) are NULL. If they wait for their truth, write `unresolved: true` at the source, and as "
+        "predicted_at under `columns` the date of the prediction (`calmon docs shapes`); if not, fix the join "
+        "that loses it. Then run the same window again."
     )
     assert sentence(Rejections()) == ""
 
