@@ -14,7 +14,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 DOCUMENTS = ("*.md", "*.png")
-SHIPPED = ("alerts.yaml", "deployments/prefect.yaml")
+SHIPPED = ("alerts.yaml", "deployments/logging.yml", "deployments/prefect.yaml")
 
 
 def copied_files() -> dict[str, Path]:

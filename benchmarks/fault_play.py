@@ -41,7 +41,7 @@ from monitor.core.windows import last_ready, week
 from monitor.operations import open as opening
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
-from monitor.run import Run, Stage, deliver, perform
+from monitor.run import Run, Stage, catch_up, deliver, perform
 from monitor.warehouse.reader import Warehouse
 from tests.fakes import slack
 from tests.fakes.world import World, write_duckdb
@@ -120,6 +120,7 @@ class Year:
                 outage.end(monitor.settings, monitor.store, self.clock())
                 strike(monitor)
                 due = Run(window, tuple(monitor.config.sources), try_again=lambda: tries.left > 0)
+                catch_up(monitor, due)
                 result = perform(monitor, due, do=tries.do)
                 failed = stages.unread(result)
                 reported = bool(failed) and tries.ask(lambda: watchdog.is_reported(monitor))

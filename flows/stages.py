@@ -27,12 +27,13 @@ from monitor.alerting.health.watchdog import is_reported
 from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
+from monitor.core.log_lines import about
 from monitor.core.records import Schedule, Window
 from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
 from monitor.history.errors import HistoryLost, StoreMissing, StoreUnreachable
 from monitor.operations.open import open_monitor, open_store
-from monitor.run import STAGES, Run, Stage, act, begin, judge, perform, read
+from monitor.run import STAGES, Run, Stage, act, begin, catch_up, judge, perform, read
 from monitor.warehouse.reader import WarehouseFailed
 
 RETRIES = 3
@@ -191,9 +192,11 @@ def run_schedule(schedule: Schedule, name: str | None, sources: list[str] | None
     with opened() as monitor:
         names = requested(monitor, sources)
         window = scheduled_window(monitor, schedule, name)
-        logger.info("evaluating %s", window.name)
+        due = Run(window, tuple(names), progress=logger.debug)
+        for missed in catch_up(monitor, due, PUBLISHED[:-1], as_task) if name is None else ():
+            _say(missed, logger.info, logger.error, "was missed: judged before the window that is due")
         result = evaluate_window(monitor, window, names, "always" if act_anyway else "auto", PUBLISHED)
-        _say(result, logger.info, logger.error)
+        _say(result, logger.info, logger.error, "judged")
         failed = unread(result)
         reported = bool(failed) and ask(lambda: is_reported(monitor))
     refuse_empty(result, reported=reported)
@@ -217,7 +220,13 @@ def refuse_empty(result: Run, *, reported: bool = False) -> None:
         )
 
 
-def _say(result: Run, info: Callable[..., None], error: Callable[..., None]) -> None:
+def _say(result: Run, info: Callable[..., None], error: Callable[..., None], what: str) -> None:
+    with about(**result.subject):
+        info("%s", what)
+        _say_what_was_found(result, info, error)
+
+
+def _say_what_was_found(result: Run, info: Callable[..., None], error: Callable[..., None]) -> None:
     for part in result.evaluated:
         if part.problem:
             error("%s: %s: %s", part.source, part.problem, part.error)

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 from monitor.alerting.health import watchdog
@@ -20,19 +21,24 @@ from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import AutomationState, Diagnosis
+from monitor.core.log_lines import about
 from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
+from monitor.core.windows import previous
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, SourceData, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.diagnose import automation_of, diagnoses_of
+from monitor.operations.missed import is_over, missed_windows
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
 from monitor.report.run_document import run_document
 
 log = logging.getLogger(__name__)
 
 ERROR_LENGTH = 2_000
+CATCH_UP_TIME = timedelta(minutes=20)
+"""After so long no more missed windows are judged before the run that is due: a flow has an hour."""
 Progress = Callable[[str], None]
 
 
@@ -63,6 +69,14 @@ class Run:
     automation: tuple[AutomationState, ...] = ()
     actions: tuple[Action, ...] = ()
     ended: bool = False
+
+    @property
+    def subject(self) -> dict[str, str]:
+        """What its lines in the log are about."""
+        window = self.window
+        return {
+            "run": self.name, "schedule": window.schedule, "window": window.name, "source": ", ".join(self.sources),
+        }  # fmt: skip
 
     @property
     def acts(self) -> bool:
@@ -114,11 +128,41 @@ def perform(
     """
     try:
         for stage in STAGES if stages is None else stages:
-            run = do(stage, monitor, run)
+            with about(**run.subject):
+                run = do(stage, monitor, run)
     except BaseException as error:
         note_failure(monitor, run, error)
         raise
     return run
+
+
+def catch_up(
+    monitor: Monitor,
+    due: Run,
+    stages: Sequence[Stage] | None = None,
+    do: Callable[[Stage, Monitor, Run], Run] = lambda stage, monitor, run: stage(monitor, run),
+) -> list[Run]:
+    """Judge the windows that were missed before ``due``, the oldest first, each as its own run would have been.
+
+    A window older than the newest judged one changes no switch. A source that cannot be read is left for later, and no
+    error keeps the run that is due from being done, but a time-out, which is of both.
+    """
+    made: list[Run] = []
+    began, last = monitor.clock(), previous(due.window, monitor.config.zone)
+    for window, sources in missed_windows(monitor.store, last, monitor.config.zone, due.sources):
+        left = tuple(source for source in sources if is_over(monitor, window, source))
+        if not left or monitor.clock() - began > CATCH_UP_TIME:
+            continue
+        due.progress(f"{window.name} was missed")
+        try:
+            missed = replace(due, window=window, sources=left, try_again=lambda: False)
+            made.append(perform(monitor, missed, STAGES[:-1] if stages is None else stages, do))
+        except TimeoutError:
+            raise
+        except Exception:
+            log.exception("%s was missed, and could not be judged now", window.name)
+            break
+    return made
 
 
 def begin(monitor: Monitor, run: Run) -> Run:

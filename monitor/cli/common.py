@@ -25,6 +25,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
 from monitor.cli.streams import open_closed_streams, write_any_letter
+from monitor.config import log_handler
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -350,12 +351,13 @@ def main() -> None:
     atexit.register(_end_quickly)
     open_closed_streams()
     write_any_letter()
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     hide_at_the_edge()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what had begun is stored as failed, as after Ctrl-C
     try:
         with plain_errors():
             read_into(os.environ)
+            log_to = log_handler.handler()
+            logging.basicConfig(handlers=[log_to], level=log_to.level or logging.WARNING)
             program()()
     except typer.Exit as end:  # outside of a command nothing else makes an exit of it
         raise SystemExit(end.exit_code) from None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,13 +18,14 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.context import Monitor
-from monitor.core.records import SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
-from monitor.core.windows import WindowError, first_day, nominal
+from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
+from monitor.core.windows import WindowError, first_day, nominal, run_command
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.compare_scores import NothingToCompare
 from monitor.operations.further_tables import further_tables
+from monitor.operations.missed import missed_windows
 from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
@@ -39,6 +41,8 @@ from monitor.report.terminal import element_view, history_view, report_view, sto
 from monitor.report.words import listed
 from monitor.story.gather import BACK, Teller
 
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
 _NOTHING_YET = "the history has nothing of that: no such window was evaluated by"
@@ -51,7 +55,7 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
 @cli.app.command(
     epilog="Examples:  calmon history --metric ece  ·  calmon history --label billing --format csv  ·  "
     "calmon history --metric overconfidence --where automated  ·  calmon history --rule automated-overconfidence  ·  "
-    "calmon history --from 2026-W30 --to 2026-W40"
+    "calmon history --from 2026-W30 --to 2026-W40  ·  calmon history --missing"
 )
 def history(
     metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",
@@ -74,12 +78,18 @@ def history(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file (on a terminal, parquet needs one).")
     ] = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Instead: the windows that were never judged, each with its command.")
+    ] = False,
 ) -> None:
     """The trend of one metric, label by label.
 
     All sparklines have one scale, from the metric's best value to twice its limit, over the windows that are drawn.
     Without --last, --from or --to the table draws as many of the newest windows as there is room for.
     """
+    if missing:
+        _print_missing(source)
+        return
     with cli.plain_errors():
         span, metric = span_of(schedule, first_window, last_window, last), metric_named(metric)
         if rule is not None:
@@ -99,6 +109,29 @@ def history(
             _say_what_may_be_removed(metric, found, span, store.removed_until(schedule))
     nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
     _write_history(found, verdicts, format, output, requested=span.requested, nothing=nothing)
+
+
+def _print_missing(source: str | None) -> None:
+    """The windows since the first judged one that were never judged, by schedule."""
+    with cli.monitor(writes=False, reads=False) as opened:
+        config = opened.config
+        sources = cli.check_source(config, source) or list(config.sources)
+        lasts = [cli.window_of(config, each, None) for each in SCHEDULES if config.rules_for(each)]
+        found = [
+            each
+            for last in lasts
+            for each in missed_windows(opened.store, last, config.zone, sources, back=last.end - FIRST)
+        ]
+    for window, of in found:
+        one = f" --source {shlex.quote(of[0])}" if len(of) == 1 < len(config.sources) else ""
+        cli.out.print(
+            f"{window.name}  {listed(list(of))}: {run_command(window.schedule, window.name)}{one}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not found:
+        cli.out.print("No window was missed: each since the first judged one was judged.")
 
 
 def _write_history(

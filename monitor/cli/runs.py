@@ -21,7 +21,7 @@ from monitor.core.wording import clean, count_of
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
-from monitor.run import run_window
+from monitor.run import Run, catch_up, run_window
 from monitor.story.gather import Teller
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
@@ -93,9 +93,13 @@ def _run(
         if not dry_run:
             outage.end(opened.settings, opened.store, opened.clock())
         with status() as say:
+            due = Run(window, tuple(names or config.sources), progress=say)
+            missed = catch_up(opened, due) if name is None and mode == "auto" and not dry_run else []
             result = run_window(
                 opened, window, sources=names, dry_run=dry_run, act=mode, progress=say, fewer_rows=fewer_rows
             )
+        for earlier in missed:
+            cli.err.print(f"{earlier.window.name} was missed, and is judged now", markup=False, highlight=False)
         if json_output:
             typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 
@@ -75,6 +75,8 @@ class Settings(BaseModel):
     gate_url: Annotated[str, AfterValidator(environment.service_address)] | None = None
     gate_token: Annotated[SecretStr, _secret(environment.bearer_token)] | None = None
     gate_ttl_s: Annotated[int, BeforeValidator(environment.gate_ttl)] = GATE_TTL_S
+    log: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning", "error"] | None = None
 
     @property
     def has_buttons(self) -> bool:

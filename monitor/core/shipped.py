@@ -10,6 +10,7 @@ _PLACES = (_HERE / "shipped", _HERE.parent)
 
 RULES_FILE = "alerts.yaml"
 SCHEDULES_FILE = "deployments/prefect.yaml"
+LOGGING_FILE = "deployments/logging.yml"
 
 
 def shipped(name: str) -> Path:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from monitor.core.records import Schedule, Window
 
 SETTLE = timedelta(hours=6)
+CATCH_UP = timedelta(weeks=4)
+"""How far back a run judges the windows that were missed, and ``calmon health`` reports them."""
 
 _OTHER_ZONE = timedelta.max
 _HALF: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=3.5), "daily": timedelta(hours=12)}
@@ -140,6 +143,37 @@ def span(first: Window, last: Window, zone: ZoneInfo) -> list[Window]:
     return windows
 
 
+def missed(
+    schedule: Schedule, judged: Iterable[datetime], last: Window, zone: ZoneInfo, back: timedelta
+) -> list[Window]:
+    """The windows after the first judged one up to ``last`` that were not judged, oldest first; ``judged`` are starts.
+
+    Windows that begin more than ``back`` before the end of ``last`` are left out.
+
+    >>> starts = [week(f"2026-W{number}", ZoneInfo("UTC")).start for number in (45, 46, 48)]
+    >>> [each.name for each in missed("weekly", starts, week("2026-W49", ZoneInfo("UTC")), ZoneInfo("UTC"), CATCH_UP)]
+    ['2026-W47', '2026-W49']
+    """
+    known = sorted(judged)
+    if not known or known[0] > last.start:
+        return []
+    first = begun(schedule, max(known[0], last.end - back), zone)
+    return [each for each in span(first, last, zone) if not any(are_same(schedule, each.start, at) for at in known)]
+
+
+def with_gaps(found: Iterable[Window]) -> list[Window]:
+    """These windows of one schedule, oldest first, and those missing between them, of which only the names are right.
+
+    >>> utc = ZoneInfo("UTC")
+    >>> [each.name for each in with_gaps([day("2026-12-05", utc), day("2026-12-02", utc)])]
+    ['2026-12-02', '2026-12-03', '2026-12-04', '2026-12-05']
+    """
+    known = sorted(set(found))
+    utc = ZoneInfo("UTC")
+    ends = [(named(a.schedule, a.name, utc), named(b.schedule, b.name, utc)) for a, b in pairwise(known)]
+    return sorted([*known, *(gap for a, b in ends for gap in span(a, b, utc)[1:-1])])
+
+
 def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
     """The ``count`` windows before ``window``, newest first."""
     windows: list[Window] = []
@@ -148,6 +182,15 @@ def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
         current = previous(current, zone)
         windows.append(current)
     return windows
+
+
+def run_command(schedule: Schedule, name: str) -> str:
+    """The command that judges a window.
+
+    >>> run_command("daily", "2026-11-16")
+    'calmon run daily --date 2026-11-16'
+    """
+    return f"calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {name}"
 
 
 def distance(schedule: Schedule, first: str, last: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -36,6 +36,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
+from monitor.core.windows import run_command
 from monitor.history import notes, tables
 from monitor.history.connect import Row, add_missing, among, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
@@ -78,7 +79,7 @@ def finish_run(
     if connection.execute(statement).rowcount < len(sources):
         raise NotFound(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
-            f"run the window again (`{_command(window)}`)"
+            f"run the window again (`{run_command(window.schedule, window.name)}`)"
         )
     if drops:
         notes.settle(connection, drops, sources)
@@ -86,12 +87,6 @@ def finish_run(
 
 def _is_window(table: Table, window: Window) -> ColumnElement[bool]:
     return and_(table.c.schedule == window.schedule, table.c.window_start == window.start)
-
-
-def _command(window: Window) -> str:
-    """The command that runs a window."""
-    option = "--week" if window.schedule == "weekly" else "--date"
-    return f"calmon run {window.schedule} {option} {window.name}"
 
 
 _RUNS_OF = (
@@ -226,6 +221,17 @@ def _newest(table: Table, *further: ColumnElement[bool]) -> Select[Any]:
     return newest.order_by(table.c.window_start.desc()).limit(1)
 
 
+def _judged_windows() -> Select[Any]:
+    """Runs that are done, of which some verdict is not that the source could not be read."""
+    run, verdict = tables.runs, tables.verdicts
+    of_run = [verdict.c[name] == run.c[name] for name in ("schedule", "window_start", "source")]
+    unread = verdict.c.reason.in_((Reason.WAREHOUSE_FAILED.value, Reason.RELATION_ERROR.value))
+    read = select(verdict.c.id).where(*of_run, verdict.c.current, ~unread).exists()
+    done = and_(run.c.state == "done", run.c.window_start >= bindparam("since"))
+    return select(run.c.schedule, run.c.source, run.c.window_start).where(done, read).order_by(run.c.window_start)
+
+
+_JUDGED_WINDOWS = _judged_windows()
 _NEWEST_EVALUATED = _newest(tables.verdicts, _EVALUATED)
 _NEWEST_WINDOWS = (_newest(tables.verdicts), _newest(tables.estimates))
 
@@ -247,6 +253,14 @@ def newest_window(connection: Connection, schedule: Schedule, source: str) -> st
     rows = [connection.execute(statement, parameters).first() for statement in _NEWEST_WINDOWS]
     found = [(row.window_start, row.window_name) for row in rows if row is not None]
     return max(found)[1] if found else None
+
+
+def judged_windows(connection: Connection, since: datetime | None = None) -> dict[tuple[Schedule, str], list[datetime]]:
+    """(schedule, source) -> the starts of the windows that were judged, from ``since`` on; not where it was unread."""
+    found: dict[tuple[Schedule, str], list[datetime]] = {}
+    for row in connection.execute(_JUDGED_WINDOWS, {"since": since or datetime.min.replace(tzinfo=UTC)}):
+        found.setdefault((row.schedule, row.source), []).append(row.window_start)
+    return found
 
 
 def judged(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> list[Row]:

@@ -320,6 +320,7 @@ class Store:
     run_of = _reading(evaluations.run_of)
     runs_of = _reading(evaluations.runs_of)
     evaluated_windows = _reading(evaluations.evaluated_windows)
+    judged_windows = _reading(evaluations.judged_windows)
     runs = _reading(evaluations.runs)
     save_evaluation = _writing(evaluations.save)
     replace_estimates = _writing(evaluations.replace_estimates)

@@ -292,8 +292,7 @@ def _read_again(material: _Material, source: str) -> Iterable[str]:
     ]
     if changed:
         (_, name, then, now, row), window = max(changed), material.window
-        option = "week" if window.schedule == "weekly" else "date"
-        command = f"calmon run {window.schedule} --{option} {window.name} --dry-run"
+        command = f"{windows.run_command(window.schedule, window.name)} --dry-run"
         yield (
             f"{clean(source)}: rows of {window.name} were read again after its verdicts, which stay as they are: "
             f"{clean(name)} had {count_of(then, row)} then and has {now:,} now. `{command}` judges these"

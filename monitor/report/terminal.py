@@ -28,7 +28,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_words import sentence
-from monitor.core.windows import series_of
+from monitor.core.windows import run_command, series_of, with_gaps
 from monitor.core.wording import clean, count_of, maturity_words
 from monitor.evaluation.evaluate import Evaluated
 from monitor.report import expected, words
@@ -95,12 +95,12 @@ def history_rows(
 ) -> list[HistoryRow]:
     """One row for each (source, label, metric, population), by name, over the ``newest`` windows; no segments.
 
-    A window in which only other subjects have an estimate is a gap (None). All windows must be of one time zone
-    (:func:`monitor.core.windows.series_of`).
+    A window in which only other subjects have an estimate, or none, is a gap (None). All windows must be of one time
+    zone (:func:`monitor.core.windows.series_of`).
     """
     by_series: dict[Series, dict[Window, Estimate]] = defaultdict(dict)
     whole_labels = [estimate for estimate in estimates if estimate.subject.segment is None]
-    shown = sorted({estimate.window for estimate in whole_labels})[-(newest or 0) :]
+    shown = with_gaps(estimate.window for estimate in whole_labels)[-(newest or 0) :]
     for estimate in whole_labels:
         if estimate.window >= shown[0]:
             by_series[estimate.subject, estimate.metric, estimate.where][estimate.window] = estimate
@@ -143,7 +143,7 @@ def history_table(
     All sparklines of a metric have one scale, over the windows that are drawn.
     """
     found, known = list(estimates), list(verdicts)
-    most = len({estimate.window for estimate in found if estimate.subject.segment is None})
+    most = len(with_gaps(estimate.window for estimate in found if estimate.subject.segment is None))
     if not most:
         return Text("Nothing in the history yet")
     drawn = most if requested else min(most, SPARKS)
@@ -205,8 +205,7 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
         shown += stories_view(data.stories)
         shown.append(Text(f"{data.window.name}: {counts_words(data.stories)}.", style="bold"))
     else:
-        command = f"calmon run {data.window.schedule} --{'week' if data.window.schedule == 'weekly' else 'date'}"
-        shown += [Text(f"{data.nothing}."), Text(f"next: {command} {data.window.name}")]
+        shown += [Text(f"{data.nothing}."), Text(f"next: {run_command(data.window.schedule, data.window.name)}")]
     shown += [part for element in of_all(data) for part in element_view(element)]
     for report in data.by_attention if full else ():
         tables = [part for element in of_one(report, data.target) for part in element_view(element)]

@@ -24,7 +24,7 @@ from monitor.core.windows import day, last_ready, week
 from monitor.history.readings import StoredReading
 from monitor.operations import incident_actions
 from monitor.operations.slack_buttons import Buttons
-from monitor.run import run_window
+from monitor.run import Run, catch_up, run_window
 from tests.fakes import forked, slack
 from tests.fakes.reading import lines_of
 from tests.fakes.slack_presses import button
@@ -112,9 +112,15 @@ def not_running(life: Life) -> Incident:
 
 
 def come_back(life: Life) -> None:
-    """Somebody starts the scheduler again: the newest week and day are judged."""
+    """Somebody starts the scheduler again: the newest week and day are judged, after what was missed."""
     life.now += timedelta(minutes=10)
-    life.look(lambda monitor: [run_window(monitor, window) for window in due(life.now, monitor)])
+    life.look(run_what_is_due)
+
+
+def run_what_is_due(monitor: Monitor) -> None:
+    for window in due(monitor.clock(), monitor):
+        catch_up(monitor, Run(window, tuple(monitor.config.sources)))
+        run_window(monitor, window)
 
 
 def due(now: datetime, monitor: Monitor) -> list[Window]:
@@ -138,7 +144,7 @@ def test_where_the_watchdog_is_paused_the_drain_says_so_and_does_its_work_until_
     drain_for(30 * 60, step=30)
     (root,) = life.roots()
     assert "run of" in root  # a daily run is missing by now
-    life.look(lambda monitor: [*(run_window(monitor, window) for window in due(life.now, monitor))])
+    life.look(run_what_is_due)
     life.look(lambda monitor: monitor.store.put_note(Note(WATCHDOG_NOTE, life.now)))
     life.look()
     drain_for(30)

@@ -64,6 +64,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "runs": lambda s: s.runs(limit=200, until=NOW),
     "runs of a schedule": lambda s: s.runs("weekly", limit=12, until=NOW),
     "weeks that were evaluated": lambda s: s.evaluated_windows("weekly", limit=12, until=NOW),
+    "what was judged of late": lambda s: s.judged_windows(NOW - timedelta(weeks=12)),
     "runs of a window": lambda s: s.runs_of(WINDOW),
     "readings": lambda s: s.readings_seen(NOW - timedelta(weeks=12), NOW),
     "a reading": lambda s: s.load_reading("weekly", WINDOW.start, "tickets"),

@@ -189,7 +189,8 @@ class Observed:
     label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
     ``has_buttons``: both tokens of ``calmon slack`` are set here. ``too_few`` are the labels that have too few rows to
-    be judged now, and nothing else the matter.
+    be judged now, and nothing else the matter. ``judged_at`` are the starts of the windows of each
+    schedule and source that were judged.
     """
 
     zone: ZoneInfo
@@ -211,6 +212,7 @@ class Observed:
     sent: tuple[datetime, datetime] | None = None
     has_buttons: bool = False
     too_few: frozenset[tuple[str, str | None]] = frozenset()
+    judged_at: Mapping[tuple[Schedule, str], Sequence[datetime]] = field(default_factory=dict)
 
     def runs_of(self, schedule: Schedule) -> dict[str, list[RunSeen]]:
         """Source of alerts.yaml -> its runs on a schedule, in the order of ``runs``."""
@@ -325,6 +327,7 @@ def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             yield _missing(schedule, late, last, observed.zone)
         elif missing:
             yield _left_out(schedule, late, missing)
+        yield from _gaps(observed, schedule)
         shown = [
             max(judged[source], key=lambda run: run.window_start)
             if judged[source]
@@ -352,6 +355,35 @@ def _is_due(observed: Observed, schedule: Schedule, runs: Sequence[RunSeen], lat
     return beside or (since is not None and since < late.end)
 
 
+def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
+    """Windows that were missed before the newest judged one, which hides them."""
+    gaps = {source: _gaps_of(observed, schedule, source) for source in observed.sources}
+    found = sorted({window for missed in gaps.values() for window in missed})
+    if not found:
+        return
+    of = [source for source in observed.sources if gaps[source]]
+    first, last, daily = found[0].name, found[-1].name, " --daily" if schedule == "daily" else ""
+    many = f"`calmon backfill{daily} --from {first} --to {last}`"
+    yield HealthIssue(
+        WatchReason.RUN_MISSING,
+        "warning",
+        f"{schedule}:gaps",
+        f"{_names([window.name for window in found])} {'was' if len(found) == 1 else 'were'} never judged for "
+        f"{_names(of)}, though {'a later day was' if daily else 'a later week was'}.",
+        f"the next scheduled run judges what was missed; now: {_again(schedule, first) if len(found) == 1 else many}",
+    )
+
+
+def _gaps_of(observed: Observed, schedule: Schedule, source: str) -> list[Window]:
+    """Not where nothing could be judged of the newest window: the clock may be ahead, and other issues report it."""
+    starts = observed.judged_at.get((schedule, source))
+    is_of = (each for each in observed.judged if (each.schedule, each.source) == (schedule, source))
+    if not starts or any(not each.evaluated for each in is_of):
+        return []
+    newest = windows.begun(schedule, max(starts), observed.zone)
+    return windows.missed(schedule, starts, newest, observed.zone, windows.CATCH_UP)
+
+
 def _left_out(schedule: Schedule, late: Window, missing: Sequence[str]) -> HealthIssue:
     """Sources that were not run in a window while others were, as by deployments of single sources."""
     return HealthIssue(
@@ -377,7 +409,8 @@ def _missing(schedule: Schedule, late: Window, last: datetime | None, zone: Zone
         schedule,
         f"The {schedule} run of {first.name} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{first.end + windows.SETTLE:%Y-%m-%d %H:%M} UTC.",
-        f"check that the scheduler is running (`calmon serve`, or the Prefect worker), then `calmon run {schedule}`",
+        "check that the scheduler is running (`calmon serve`, or the Prefect worker), then "
+        + (_again(schedule, late.name) if count == 1 else f"`calmon run {schedule}`"),
     )
 
 
@@ -406,8 +439,8 @@ def _state(runs: Sequence[RunSeen], now: datetime, *, is_whole: bool) -> Iterabl
         )
 
 
-def _again(schedule: str, window: str) -> str:
-    return f"`calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {window}`"
+def _again(schedule: Schedule, window: str) -> str:
+    return f"`{windows.run_command(schedule, window)}`"
 
 
 def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
@@ -428,7 +461,7 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         flow = key.removeprefix(FAILED_NOTE)
         # a note from the future is left out: this clock is behind, or the flow's was ahead
         if key != flow and note.at <= now and not _has_run_since(observed, flow, note):
-            yield _flow_failed(flow, note)
+            yield _flow_failed(flow, note, observed.zone)
 
 
 def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
@@ -444,10 +477,12 @@ def _waiting(runs: Sequence[Mapping[str, str]]) -> HealthIssue:
     )
 
 
-def _flow_failed(flow: str, note: Note) -> HealthIssue:
+def _flow_failed(flow: str, note: Note, zone: ZoneInfo) -> HealthIssue:
     schedule = SCHEDULE_OF.get(flow)
     what = f"The {schedule} run" if schedule else f"The flow {flow}"
-    again = f"`calmon run {schedule}`: it continues where it stopped" if schedule else "the next run shows it"
+    again = "the next run shows it"
+    if schedule:
+        again = f"{_again(schedule, windows.last_ready(schedule, note.at, zone).name)}: it continues where it stopped"
     return HealthIssue(
         WatchReason.RUN_FAILED if schedule else WatchReason.FLOW_FAILED,
         "critical",

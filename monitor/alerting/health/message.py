@@ -43,7 +43,7 @@ CLOSED = "Every gate is closed until somebody confirms the history: no label act
 CLOCK_BEHIND = "Every gate is closed, since the clock is behind the history: no label acts alone now."
 _STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
 """What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
-_RUN = re.compile(r"`calmon run \w+`")
+_RUN = re.compile(r"`calmon run (weekly|daily)( --(week|date) [0-9W-]+)?`")
 _R = WatchReason
 _TITLES: dict[WatchReason, str] = {
     _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",

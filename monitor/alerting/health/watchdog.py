@@ -112,6 +112,10 @@ def observed(
             for each in store.newest_diagnoses(back=TOO_FEW_FOR, until=now)
             if each.reason is NotTold.TOO_FEW_ROWS
         ),
+        judged_at={
+            (schedule, source): [at for at in starts if windows.begun(schedule, at, config.zone).end <= now]
+            for (schedule, source), starts in store.judged_windows(now - LOOKS_BACK).items()
+        },
     )
 
 

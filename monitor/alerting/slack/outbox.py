@@ -29,6 +29,7 @@ from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_
 from monitor.alerting.slack.message import called_for, is_call, is_reminder, mark_possible_repeat, without_call
 from monitor.alerting.slack.restored import may_be_sent, trouble_to_find
 from monitor.context import Sender, Sent
+from monitor.core.log_lines import about
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.delivery_rows import Root
 from monitor.history.store import Store
@@ -156,6 +157,10 @@ class _Drain:
 
     def deliver(self, delivery: Delivery, root: Root | None) -> Delivery | None:
         """Claim, send and settle one message; None where another worker has it."""
+        with about(incident=", ".join(delivery.payload.get("incidents", ()))):
+            return self._deliver(delivery, root)
+
+    def _deliver(self, delivery: Delivery, root: Root | None) -> Delivery | None:
         if root is not None and root.state in _ENDED:
             return self._end_with(delivery, root)
         if is_call(delivery) and not self._still_calls(delivery):
