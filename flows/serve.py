@@ -1,4 +1,4 @@
-"""``make serve``: the weekly and daily schedules in one terminal, with nothing else to start.
+"""``calmon serve``: the weekly and daily schedules in one terminal, with nothing else to start.
 
 If no Prefect server is configured (PREFECT_API_URL), one runs on this machine while this process runs. Its database
 stays in var/prefect, so runs that were due while this process was down run later.
@@ -29,11 +29,13 @@ from flows import server_process
 from flows.server_process import ServerFailed
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
+from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings, variables
 from monitor.config.unknown_variables import unknown_variables
+from monitor.context import utc_now
 from monitor.core.schedules import in_zone
-from monitor.core.shipped import SCHEDULES_FILE, shipped
+from monitor.core.shipped import LOGGING_FILE, SCHEDULES_FILE, shipped
 
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
@@ -54,15 +56,16 @@ def main() -> int:
     except (ConfigProblems, SettingsError) as error:
         print(error, file=sys.stderr)
         return 2
+    os.environ.setdefault("PREFECT_LOGGING_SETTINGS_PATH", str(shipped(LOGGING_FILE)))
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(ending, _ask_to_end)
     try:
         if os.environ.get("PREFECT_API_URL"):
-            serve_schedules(config.timezone)
+            serve_schedules(config)
         else:
             with local_server() as server:
                 print(f"Every run can be seen at {server.url.removesuffix('/api')}", flush=True)
-                serve_schedules(config.timezone, server)
+                serve_schedules(config, server)
     except (AskedToEnd, KeyboardInterrupt):
         pass
     except ServerFailed as error:
@@ -111,7 +114,7 @@ def raise_if_asked_to_end() -> None:
         raise AskedToEnd
 
 
-def serve_schedules(timezone: str, server: LocalServer | None = None) -> None:
+def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     """Run the deployments of deployments/prefect.yaml in this process, one run of each at a time.
 
     Raises ServerFailed when the ``server`` of this process ends. Prefect itself would ask for it for minutes.
@@ -121,6 +124,7 @@ def serve_schedules(timezone: str, server: LocalServer | None = None) -> None:
     from prefect.runner import Runner  # noqa: PLC0415
     from prefect.schedules import Cron  # noqa: PLC0415
 
+    from flows import start  # noqa: PLC0415
     from flows.backfill import backfill  # noqa: PLC0415
     from flows.daily import daily  # noqa: PLC0415
     from flows.drain import drain_outbox  # noqa: PLC0415
@@ -133,7 +137,8 @@ def serve_schedules(timezone: str, server: LocalServer | None = None) -> None:
     # Late evaluations wait for each other. Flows that check the present state skip a run if one is running.
     wait = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
     skip = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
-    due = {name: Cron(each["cron"], timezone=each["timezone"]) for name, each in schedules(timezone).items()}
+    cron = schedules(config.timezone)
+    due = {name: Cron(each["cron"], timezone=each["timezone"]) for name, each in cron.items()}
     scheduled = [
         flow.to_deployment(name=flow.name, schedule=due[flow.name], concurrency_limit=limit)
         for flow, limit in (
@@ -147,9 +152,13 @@ def serve_schedules(timezone: str, server: LocalServer | None = None) -> None:
     on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
-    for deployment in (*scheduled, *on_demand):
+    ids: dict[str, Any] = {}
+    for each in (*scheduled, *on_demand):
         raise_if_asked_to_end()
-        runner.add_deployment(deployment)  # type: ignore[arg-type]  # without an event loop, Prefect returns at once
+        deployment: Any = each  # without an event loop, Prefect returns at once
+        ids[deployment.name] = runner.add_deployment(deployment)
+    for line in start.begin(config, ids, cron, utc_now()):
+        print(line, flush=True)
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
     asyncio.run(run_until_asked_to_end(runner.start(), server))

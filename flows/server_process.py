@@ -1,4 +1,4 @@
-"""Finds and ends the Prefect server of a ``make serve`` that was killed, by a note in a file.
+"""Finds and ends the Prefect server of a ``calmon serve`` that was killed, by a note in a file.
 
 The note has the process ids of the server and its owner, each with its start time, since ids are reused. If start
 times are not available (no /proc), nothing is ended.
@@ -47,10 +47,10 @@ def end_orphan(home: Path) -> bool:
     if found is None:
         return False
     if _is_same(found.owner, found.owner_began):
-        raise ServerFailed(f"`make serve` runs already in this folder (process {found.owner}): stop that one first")
+        raise ServerFailed(f"`calmon serve` runs already in this folder (process {found.owner}): stop that one first")
     orphaned = _is_same(found.server, found.server_began) and _is_prefect_server(found.server)
     if orphaned:
-        print(f"Ending the Prefect server {found.server}, which a killed `make serve` has left behind.", flush=True)
+        print(f"Ending the Prefect server {found.server}, which a killed `calmon serve` has left behind.", flush=True)
         _end(found)
     forget(home)
     return orphaned

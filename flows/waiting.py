@@ -1,8 +1,9 @@
-"""Runs that were due and have not begun: read from the Prefect server, and noted for ``calmon health``."""
+"""Runs that were due and have not begun: evaluations are noted for ``calmon health``, late looks are dropped."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.states import Cancelled
 
 from monitor.alerting.health.issues import WAITING_NOTE
 from monitor.core.records import Note
@@ -23,16 +25,24 @@ from monitor.history.store import Store
 
 log = logging.getLogger(__name__)
 
-FLOWS = ("calmon-weekly", "calmon-daily", "calmon-watchdog", "calmon-drain")
+EVALUATIONS = ("calmon-weekly", "calmon-daily")
+LOOKS = ("calmon-watchdog", "calmon-drain")
+"""Flows that look at the present: of their late runs none is of use, since the next is due within minutes."""
 PATIENCE = timedelta(hours=1)
 """How late a run may begin without a note: the runs of a backlog wait for each other."""
 MOST = 20
+MANY = 200
+LATE = timedelta(minutes=2)
 
 
-def note_waiting_runs(store: Store, now: datetime) -> None:
-    """Store a note of the runs that have waited too long. If the Prefect server does not answer, only log that."""
+def note_waiting_runs(store: Store, now: datetime, *, may_wait: bool = False) -> None:
+    """Store a note of the runs that have waited too long. If the Prefect server does not answer, only log that.
+
+    With ``may_wait`` none has: the scheduler has just been started again.
+    """
     try:
-        runs = waiting_runs(now)
+        drop_late_looks(now)
+        runs = [] if may_wait else waiting_runs(now)
     except Exception as error:  # noqa: BLE001 - the client may raise anything; the watchdog continues without it
         log.warning("the Prefect server does not say which runs wait: %s", type(error).__name__)
         return
@@ -41,21 +51,42 @@ def note_waiting_runs(store: Store, now: datetime) -> None:
 
 def waiting_runs(now: datetime) -> list[dict[str, str]]:
     """Flow, due time and state of each run that was due more than an hour ago and has not begun, the oldest first."""
-    run_filter = FlowRunFilter(
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])),
-        expected_start_time=FlowRunFilterExpectedStartTime(before_=now - PATIENCE),
-    )
     names = {}
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))), flow_run_filter=run_filter, limit=MOST
-        )
+        states = [StateType.SCHEDULED, StateType.PENDING]
+        found = client.read_flow_runs(**_due_before(now - PATIENCE, EVALUATIONS, states), limit=MOST)
         for id in {run.flow_id for run in found}:
             names[id] = client.read_flow(id).name
     return [
         {"flow": names[run.flow_id], "due": f"{_due(run):%Y-%m-%d %H:%M}", "state": str(run.state_name)}
         for run in sorted(found, key=_due)
     ]
+
+
+def drop_late_looks(now: datetime) -> int:
+    """Cancel the late runs of the drain and the watchdog, so that evaluations do not wait behind them; how many."""
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(**_due_before(now - LATE, LOOKS, [StateType.SCHEDULED]), limit=MANY)
+        for run in found:
+            client.set_flow_run_state(run.id, Cancelled(message="late: the next look is of the present"))
+    return len(found)
+
+
+def is_coming(flow: str, now: datetime) -> bool:
+    """Whether a late run of an evaluation is about to begin."""
+    with get_client(sync_client=True) as client:
+        states = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
+        return bool(client.read_flow_runs(**_due_before(now, [flow], states), limit=1))
+
+
+def _due_before(at: datetime, flows: Sequence[str], states: list[StateType]) -> dict[str, Any]:
+    """The filters of these flows' runs that were due before ``at`` and are in such a state."""
+    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
+    due = FlowRunFilterExpectedStartTime(before_=at)
+    return {
+        "flow_filter": FlowFilter(name=FlowFilterName(any_=list(flows))),
+        "flow_run_filter": FlowRunFilter(state=state, expected_start_time=due),
+    }
 
 
 def _due(run: Any) -> datetime:

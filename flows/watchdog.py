@@ -7,6 +7,7 @@ its check (``calmon health`` reports a silent watchdog), and calls a heartbeat o
 from __future__ import annotations
 
 import os
+from datetime import datetime
 
 from prefect import flow, get_run_logger
 
@@ -15,12 +16,20 @@ from flows.stages import opened
 from flows.waiting import note_waiting_runs
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
-from monitor.alerting.health.issues import FAILED_NOTE, WATCHDOG_NOTE, not_heard
+from monitor.alerting.health.issues import FAILED_NOTE, SILENT, WATCHDOG_NOTE, not_heard
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.config.env_file import read_into
 from monitor.core.records import Note
 from monitor.history.errors import StoreMissing
 from monitor.run import deliver
+
+
+def has_just_begun(before: Note | None, now: datetime) -> bool:
+    """Whether this is the first look since the scheduler was started again: what is late is just being made up for.
+
+    Never twice in a row, so that a watchdog that is seldom run looks all the same.
+    """
+    return before is not None and now - before.at > SILENT and not before.detail.get("first")
 
 
 @flow(
@@ -36,12 +45,13 @@ def watchdog() -> list[str]:
     try:
         with opened(creates=False) as monitor:
             outage.refuse_full_still(monitor.settings, monitor.store, monitor.clock())
-            note_waiting_runs(monitor.store, monitor.clock())
             before = monitor.store.notes().get(WATCHDOG_NOTE)
-            since = {} if before is None else {"before": before.at.isoformat()}
+            first = has_just_begun(before, monitor.clock())
+            since = {} if before is None else {"before": before.at.isoformat(), "first": first}
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock(), since))
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
-            found = watch_monitor(monitor)
+            note_waiting_runs(monitor.store, monitor.clock(), may_wait=first)
+            found = [] if first else watch_monitor(monitor)
             deliver(monitor, due_only=True)
             beat(monitor.settings.watchdog_heartbeat_url, failed=not_heard(found))  # Slack cannot report this
     except StoreMissing as error:  # no history yet; a lost one fails this flow, and its hook reports that

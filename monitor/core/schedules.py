@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 _SCHEDULE = re.compile(r'(cron: "(?P<cron>[^"]+)"\n +timezone: )UTC')
 
@@ -17,6 +19,19 @@ def zone_of(cron: str, timezone: str) -> str:
     ('Europe/Berlin', 'UTC')
     """
     return "UTC" if cron.split()[1:2] == ["*"] else timezone
+
+
+def next_time(cron: str, timezone: str, now: datetime) -> datetime:
+    """When a schedule of a time and maybe a day of the week (``30 6 * * 1``) is due next, in its time zone.
+
+    >>> now = datetime(2026, 11, 27, 15, tzinfo=ZoneInfo("UTC"))
+    >>> f"{next_time('30 6 * * 1', 'Europe/Berlin', now):%A %Y-%m-%d %H:%M}"
+    'Monday 2026-11-30 06:30'
+    """
+    minute, hour, *_, weekday = cron.split()
+    local = now.astimezone(ZoneInfo(timezone))
+    days = (local.replace(hour=int(hour), minute=int(minute), second=0, microsecond=0) + timedelta(n) for n in range(9))
+    return next(day for day in days if day > local and weekday in ("*", f"{day.isoweekday() % 7}"))
 
 
 def in_zone(schedules: str, timezone: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import os
@@ -30,8 +31,8 @@ import sqlalchemy as sa
 
 from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.message import delivery_of, trial_message
-from monitor.config.load import load_config
-from monitor.core.records import Delivery
+from monitor.config.load import load_config, parse_config
+from monitor.core.records import Delivery, Note
 from monitor.core.windows import week
 from monitor.run import deliver, read, run_window
 from tests.fakes import heartbeat, slack
@@ -64,11 +65,12 @@ class Server:
 
     url: str
     environment: Mapping[str, str]
+    auth: str = ""
 
     def ask(self, path: str, question: Mapping[str, Any]) -> Any:
-        request = urllib.request.Request(
-            f"{self.url}{path}", json.dumps(question).encode(), {"Content-Type": "application/json"}
-        )
+        known = {"Authorization": f"Basic {base64.b64encode(self.auth.encode()).decode()}"} if self.auth else {}
+        headers = {"Content-Type": "application/json", **known}
+        request = urllib.request.Request(f"{self.url}{path}", json.dumps(question).encode(), headers)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             try:
@@ -251,7 +253,7 @@ def test_a_flow_and_a_command_go_through_the_same_stages(
 
 
 @pytest.mark.usefixtures("prefect")
-def test_late_runs_evaluate_the_weeks_they_were_scheduled_for_and_only_the_newest_so_far_act(
+def test_late_runs_evaluate_the_weeks_they_were_scheduled_for_after_what_was_missed_and_older_ones_do_not_act(
     world: World, workspace: slack.FakeSlack
 ) -> None:
     from flows.weekly import weekly
@@ -263,9 +265,59 @@ def test_late_runs_evaluate_the_weeks_they_were_scheduled_for_and_only_the_newes
         evaluated = {v.window.name for v in monitor.store.verdicts(schedule="weekly")}
     assert evaluated == set(order)
     states = {d["window"]["name"]: {a["state"] for a in d["actions"]} for d in documents}
-    assert states[WEEKS[11]] >= {"sent", "turned off"}
+    assert states[WEEKS[11]] >= {"sent", "already off"}  # by the week before, which was missed and is judged first
     assert states[WEEKS[10]] == {"not done: a newer window has been evaluated (--act overrides)"}
     assert len(workspace.texts("ml-monitoring")) == 1
+
+
+@pytest.mark.usefixtures("prefect")
+def test_a_start_judges_the_last_ready_week_at_once_says_when_the_next_run_is_and_drops_late_looks(
+    world: World, server: Server
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Scheduled
+
+    from flows.drain import drain_outbox
+    from flows.serve import schedules
+    from flows.start import begin
+    from flows.watchdog import watchdog
+    from flows.weekly import weekly
+
+    friday = monday_after(WEEKS[11]) + timedelta(days=4, hours=8)
+    config = parse_config(CONFIG.replace(", schedule: daily, for: 2", ""))
+    with get_client(sync_client=True) as client:
+        late = [
+            client.create_flow_run(flow, state=Scheduled(scheduled_time=friday - timedelta(minutes=5 * n)))
+            for n, flow in enumerate([drain_outbox] * 9 + [watchdog] * 3, start=1)
+        ]
+        flow_id = client.create_flow(weekly)
+        deployment = client.create_deployment(flow_id, "calmon-weekly")
+        (line,) = begin(config, {"calmon-weekly": deployment}, schedules("Europe/Berlin"), friday)
+        assert line == (
+            f"weekly: {WEEKS[11]} was not judged yet: that is done now; "
+            f"next run Monday {friday + timedelta(days=3):%Y-%m-%d} 06:30 (Europe/Berlin)"
+        )
+        assert {str(client.read_flow_run(run.id).state_name) for run in late} == {"Cancelled"}
+    mine = {"flow_runs": {"deployment_id": {"any_": [str(deployment)]}}}
+    assert [run["state_type"] for run in server.ask("/flow_runs/filter", mine)] == ["SCHEDULED"]
+    with world.opened(clock=lambda: friday) as monitor:
+        run_window(monitor, week(WEEKS[11], monitor.config.zone))
+    (line,) = begin(config, {"calmon-weekly": deployment}, schedules("Europe/Berlin"), friday)
+    assert line.startswith(f"weekly: {WEEKS[11]} was judged; next run Monday ")
+    assert len(server.ask("/flow_runs/filter", mine)) == 1
+
+
+@pytest.mark.usefixtures("prefect")
+def test_the_first_look_after_a_pause_calls_nothing_wrong_that_is_just_being_made_up_for(
+    world: World, workspace: slack.FakeSlack
+) -> None:
+    from flows.watchdog import watchdog
+
+    with world.opened(clock=lambda: datetime(2026, 9, 1, tzinfo=UTC)) as monitor:
+        run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")
+        monitor.store.put_note(Note("watchdog", datetime.now(UTC) - timedelta(hours=9)))
+    assert (watchdog(), workspace.messages) == ([], [])
+    assert any(text.startswith("run_missing") for text in watchdog())
 
 
 @pytest.mark.usefixtures("prefect")
