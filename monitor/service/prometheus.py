@@ -16,12 +16,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from monitor.alerting.health.issues import Observed, findings
+from monitor.alerting.health.issues import WATCHDOG_NOTE, Observed, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective, off_segments
 from monitor.config.model import Config
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
+from monitor.core.windows import begun
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
 from monitor.story.gather import LOOKS_BACK
@@ -42,6 +43,7 @@ class Shown:
     quality: Sequence[tuple[Schedule, RejectedRows]] = ()
     incidents: Counter[tuple[str, str]] | None = None
     deliveries: Mapping[DeliveryState, int] = field(default_factory=dict)
+    judged: Mapping[tuple[Schedule, str], datetime] = field(default_factory=dict)
 
 
 def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> bytes:
@@ -64,7 +66,13 @@ def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = F
             quality += [(schedule, each) for each in store.quality(schedule, run.window_start, source)]
     incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
     diagnoses = store.newest_diagnoses(back=LOOKS_BACK, until=now)
-    return Shown(now, seen, verdicts, diagnoses, estimates, quality, incidents, store.delivery_counts())
+    starts = {
+        (schedule, source): store.newest_evaluated(schedule, source)
+        for schedule in seen.scheduled
+        for source in config.sources
+    }
+    judged = {key: begun(key[0], at, config.zone).end for key, at in starts.items() if at is not None}
+    return Shown(now, seen, verdicts, diagnoses, estimates, quality, incidents, store.delivery_counts(), judged)
 
 
 def families(shown: Shown) -> Iterator[Metric]:
@@ -94,6 +102,20 @@ def _runs(shown: Shown) -> Iterator[Metric]:
         newest[key] = max(newest.get(key, at), at)
     words = "When a run of this schedule and source last came to this state"
     yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "source", "state"), newest)
+    names = ("schedule", "source")
+    words = "The end of the newest window in which at least one rule was judged"
+    ends = {key: at.timestamp() for key, at in shown.judged.items()}
+    yield _gauge("calmon_judged_until_timestamp_seconds", words, names, ends)
+    took = {
+        (schedule, source): (run.finished_at - run.started_at).total_seconds()
+        for schedule in shown.seen.scheduled
+        for source, run in shown.seen.newest_done(schedule).items()
+        if run.finished_at is not None
+    }
+    yield _gauge("calmon_run_seconds", "How long the run of the newest window took", names, took)
+    looked = shown.seen.notes.get(WATCHDOG_NOTE)
+    looks = {} if looked is None else {(): looked.at.timestamp()}
+    yield _gauge("calmon_watchdog_timestamp_seconds", "When the watchdog last looked", (), looks)
 
 
 def _states(shown: Shown) -> Iterator[Metric]:
@@ -140,16 +162,21 @@ def _switches(shown: Shown) -> Iterator[Metric]:
     whole = {s.source: s for s in shown.seen.switches if s.label is None}
     switches = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
     on, leases, segments = {}, {}, {}
+    refused = Counter[tuple[str, str]]()
     for s in switches:
         key, source_switch = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
-        allowed = effective(s, shown.at, whole=source_switch, identity=shown.seen.identity).allowed
-        on[key] = float(allowed and not shown.seen.is_lost(s.source))
+        found = effective(s, shown.at, whole=source_switch, identity=shown.seen.identity)
+        on[key] = float(found.allowed and not shown.seen.is_lost(s.source))
+        if s.state == "on" and s.label is not None and not found.allowed:
+            refused[s.source, found.reason.value] += 1
         if s.label is not None:
             segments[key] = float(len(off_segments(s, shown.at)))
         if s.state == "on" and s.lease_until is not None:
             leases[key] = (s.lease_until - shown.at).total_seconds()
     words = "1 where automation may act now (label empty: the source's own switch)"
     yield _gauge("calmon_automation_on", words, ("source", "label"), on)
+    words = "Labels whose switch is on and that gates refuse all the same, by reason"
+    yield _gauge("calmon_gate_refuses", words, ("source", "reason"), refused)
     words = "Segments of a label that are off by themselves: where automation is on, it is not for these"
     yield _gauge("calmon_segments_off", words, ("source", "label"), segments)
     words = "Seconds until the lease ends, and automation with it; negative: it has ended"
