@@ -11,5 +11,6 @@ password=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 printf '%s' "$password" >secrets/postgres_password
 printf '%s' "postgresql+psycopg://calmon:$password@postgres:5432/calmon" >secrets/calmon_store_url
 printf '%s' "postgresql+asyncpg://calmon:$password@postgres:5432/prefect" >secrets/prefect_database_url
-chmod 444 secrets/postgres_password secrets/calmon_store_url secrets/prefect_database_url
-echo "made secrets/postgres_password, secrets/calmon_store_url and secrets/prefect_database_url"
+printf '%s' "calmon:$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')" >secrets/prefect_auth
+chmod 444 secrets/postgres_password secrets/calmon_store_url secrets/prefect_database_url secrets/prefect_auth
+echo "made secrets/postgres_password, secrets/calmon_store_url, secrets/prefect_database_url and secrets/prefect_auth"

@@ -40,6 +40,7 @@ from tests.integration.test_prefect_flows import (
     until,
 )
 
+PREFECT_AUTH = "calmon:a-secret-of-this-test"
 GRACE_S = 60
 pytestmark = [pytest.mark.postgres, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
@@ -122,6 +123,7 @@ def host(tmp_path: Path, postgres_url: str, workspace: slack.FakeSlack) -> Host:
         "calmon_slack_bot_token": slack.TOKEN,
         "calmon_slack_app_token": slack.APP_TOKEN,
         "calmon_api_tokens": "",
+        "prefect_auth": PREFECT_AUTH,
     }
     (tmp_path / "secrets").mkdir()
     for name, secret in secrets.items():
@@ -150,7 +152,9 @@ def test_two_weeks_go_through_the_processes_of_compose(
         log = running.enter_context(host.running("prefect-server"))
         until(lambda: healthy(f"http://127.0.0.1:{port}/api"), log)
         host.run("deploy")
-        server = Server(f"http://127.0.0.1:{port}/api", {})
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # without it, anybody could run code with our secrets
+            Server(f"http://127.0.0.1:{port}/api", {}).ask("/deployments/filter", {})
+        server = Server(f"http://127.0.0.1:{port}/api", {}, PREFECT_AUTH)
         worker = running.enter_context(host.running("worker"))
         page = running.enter_context(host.running("service"))
         buttons = running.enter_context(host.running("slack"))

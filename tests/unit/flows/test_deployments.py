@@ -239,10 +239,11 @@ def test_the_example_as_it_is_gives_compose_no_secret_as_a_value() -> None:
 
 NEEDS = {
     "postgres": {"postgres_password"},
-    "prefect-server": {"prefect_database_url"},
+    "prefect-server": {"prefect_database_url", "prefect_auth"},
     "migrate": {"calmon_store_url"},
-    "deploy": set(),
+    "deploy": {"prefect_auth"},
     "worker": {
+        "prefect_auth",
         "calmon_store_url",
         "calmon_warehouse_url",
         "calmon_slack_bot_token",
@@ -265,6 +266,7 @@ def test_a_container_gets_no_secret_but_as_a_file(name: str) -> None:
     service = COMPOSE["services"][name]
     environment = service["environment"]
     values = {variable(field) for field in SECRETS} | {"POSTGRES_PASSWORD", "PREFECT_SERVER_DATABASE_CONNECTION_URL"}
+    values |= {"PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"}
     assert not values & set(environment)
     files = {value for key, value in environment.items() if key.endswith("_FILE")}
     mounted = {re.sub(r"^\$\{\w+:\+(.*)\}$", r"\1", value) for value in files}
@@ -297,8 +299,10 @@ def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
     found = {path.name: path.read_text("utf-8") for path in (tmp_path / "secrets").iterdir()}
     password = found["postgres_password"]
     assert re.fullmatch(r"[0-9a-f]{48}", password)
+    assert re.fullmatch(r"calmon:[0-9a-f]{48}", found["prefect_auth"])
     assert found == {
         "postgres_password": password,
+        "prefect_auth": found["prefect_auth"],
         "calmon_store_url": f"postgresql+psycopg://calmon:{password}@postgres:5432/calmon",
         "prefect_database_url": f"postgresql+asyncpg://calmon:{password}@postgres:5432/prefect",
     }
@@ -352,9 +356,12 @@ MANIFESTS: list[dict[str, Any]] = list(
     yaml.safe_load_all((ROOT / "deployments" / "kubernetes.yaml").read_text("utf-8"))
 )
 PODS = {m["metadata"]["name"]: m["spec"]["template"]["spec"] for m in MANIFESTS if "template" in m.get("spec", {})}
+BACKUP: dict[str, Any] = next(
+    m["spec"]["jobTemplate"]["spec"]["template"]["spec"] for m in MANIFESTS if m["kind"] == "CronJob"
+)
 CONTAINERS = [
     pytest.param(pod, container, id=f"{name}-{container['name']}")
-    for name, pod in PODS.items()
+    for name, pod in {**PODS, "backup": BACKUP}.items()
     for container in (*pod.get("initContainers", ()), *pod["containers"])
 ]
 
@@ -410,7 +417,7 @@ def test_a_container_of_kubernetes_gets_the_secrets_it_needs_as_files(
     if container in pod["containers"]:
         assert files == given
     names = {item["path"] for item in volume["items"]}
-    assert names == NEEDS[pod["containers"][0]["name"]]
+    assert names == (NEEDS | {"backup": {"calmon_store_url"}})[pod["containers"][0]["name"]]
 
 
 def test_a_pod_waits_for_the_schema_of_the_history_and_not_for_its_confirmation_after_a_restore() -> None:
@@ -429,3 +436,36 @@ def test_what_lasts_in_kubernetes_is_probed_and_its_image_is_this_version() -> N
         one["image"] for pod in PODS.values() for one in (*pod.get("initContainers", ()), *pod["containers"])
     }  # fmt: skip
     assert images == {f"calmon:{version('calibration-monitor')}", COMPOSE["services"]["postgres"]["image"]}
+
+
+def test_in_kubernetes_only_what_needs_them_reaches_the_database_and_prefect() -> None:
+    policies = {m["metadata"]["name"]: m["spec"] for m in MANIFESTS if m["kind"] == "NetworkPolicy"}
+    assert policies.pop("nobody") == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    allowed = {
+        spec["podSelector"]["matchLabels"]["app"]: each.get("podSelector", {}).get("matchExpressions", [{}])[0]
+        for spec in policies.values()
+        for each in spec["ingress"][0]["from"]
+    }
+    with_history = {name for name in PODS if "calmon_store_url" in NEEDS[name]}
+    assert set(allowed["postgres"]["values"]) == {*with_history, "prefect-server", "backup"}
+    assert set(allowed["prefect-server"]["values"]) == {"deploy", "worker"}
+    assert set(allowed) == {"postgres", "prefect-server", "service"}
+
+
+def test_a_worker_is_ready_by_what_it_needs_and_not_by_its_data() -> None:
+    ready = ["calmon", "db", "check", "--schema"]
+    assert PODS["worker"]["containers"][0]["readinessProbe"]["exec"]["command"] == ready
+    assert COMPOSE["services"]["worker"]["healthcheck"]["test"] == ["CMD", *ready]
+
+
+def test_prefects_database_gets_the_extension_that_its_schema_needs_in_both() -> None:
+    wanted = (ROOT / "deployments" / "postgres-init.sql").read_text("utf-8")
+    (made,) = [m["data"]["prefect.sql"] for m in MANIFESTS if m["metadata"]["name"] == "postgres-init"]
+    assert made == wanted
+    assert "\\connect prefect\nCREATE EXTENSION IF NOT EXISTS pg_trgm;" in wanted
+
+
+def test_containers_keep_bounded_logs_and_have_time_to_end() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}, name
+        assert service["stop_grace_period"].endswith("m"), name
