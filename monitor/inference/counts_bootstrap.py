@@ -15,15 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.counts import Counts, Floats
-from monitor.inference.change import Side
-from monitor.inference.sampling import Skewed
+from monitor.inference.sampling import OfMoments, Skewed
 
 UNSEEN = 1.0  # rows of each outcome, over all groups, that draws have on average beyond those seen
 _DEFINED = 0.5  # if a smaller share of the draws is defined, nothing is concluded
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(OfMoments):
     """A statistic with the standard error and the skewness of its draws; its range is ``least`` to ``most``.
 
     The law of the truth has twice the skewness of the estimate and half a step more to either side, as the mid-P
@@ -39,32 +38,12 @@ class Spread:
     plug_in: float | None = None
 
     @property
-    def law(self) -> Skewed:
+    def above(self) -> Skewed:
         """The law of the truth, which bounds it from above and from below."""
         step = self.skew * self.se
         return Skewed(self.value + step / 2, self.se**2 + step**2 / 2, 2 * self.skew * self.se**3 + step**3)
 
-    above = below = law
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Equal-tailed limits, clipped to the range of the statistic and widened to include its value."""
-        tail = (1 - confidence) / 2
-        low, high = self.law.quantile(tail), self.law.quantile(1 - tail)
-        return min(max(low, self.least), self.value), max(min(high, self.most), self.value)
-
-    def p_value(self, threshold: float, side: Side) -> float:
-        """One-sided p-value for a truth beyond the threshold."""
-        below = self.law.below(threshold)
-        return below if side == "above" else 1 - below
-
-    def detectable(self, threshold: float, side: Side, rate: float, power: float = 0.8) -> float | None:
-        """The smallest distance seen with ``power``, at the present spread; None if out of range."""
-        law = self.law
-        if side == "above":
-            distance = law.quantile(power) - law.quantile(rate)
-            return distance if threshold + distance <= self.most else None
-        distance = law.quantile(1 - rate) - law.quantile(1 - power)
-        return distance if threshold - distance >= self.least else None
+    below = above
 
 
 def spread_of(

@@ -19,10 +19,10 @@ from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
-from monitor.inference.sampling import FScore, LogitArea, Mean, Proportion, Ranking
+from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
 from monitor.inference.weighted_shares import WeightedShare, unequal_share
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, overconfidence, squared_losses
-from monitor.metrics.classification import agreed, missed, right
+from monitor.metrics.classification import agreed
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import (
     Classes,
@@ -130,7 +130,7 @@ def increase_detectable(
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
     increase = _seen_increase(found, frozen, rate, power)
-    most = found.most if isinstance(found, Mean | Spread) else 1.0
+    most = found.most if isinstance(found, OfMoments) else 1.0
     return increase if frozen.value + increase <= most else None
 
 
@@ -241,9 +241,7 @@ _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
     "nll": _nll,
     "roc_auc": _roc_auc,
     "pr_auc": _pr_auc,
-    "accuracy": lambda counts: Proportion.of(right(counts)),
     "overconfidence": _overconfidence,
-    "false_negative_rate": lambda counts: Proportion.of(missed(counts)),
     "f1": _f1,
 }
 

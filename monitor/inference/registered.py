@@ -7,7 +7,6 @@ draws of the hits and misses of coarse groups (:mod:`monitor.inference.counts_bo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -18,21 +17,14 @@ from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_group
 from monitor.core.distinct import distinct
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.inference.sampling import Proportion
-from monitor.metrics import calibration, classification, cost, selective
-from monitor.metrics.classification import Share
+from monitor.metrics import calibration, cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.groups import Core, Groups, groups_of
-from monitor.metrics.registry import CONTRACT, METRICS, ON_GROUPS, range_of
+from monitor.metrics.registry import CONTRACT, METRICS, range_of
 
 RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
 COARSE = 32  # bins of scores in which draws are made; variation within one does not matter for a standard error
 BINS = calibration.BINS
-_SHARES: Mapping[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
-_COSTS: Mapping[str, Callable[[cost.Costs], Core]] = {
-    "misclassification_cost": cost.cost_core,
-    "expected_cost": cost.expected_cost_core,
-    "expected_misclassification_cost": cost.expected_misclassification_core,
-}
 
 
 def largest_allowed(name: str, threshold: float) -> float:
@@ -62,10 +54,12 @@ def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Spread | None:
     True
     """
     spec = MetricSpec.of(metric)
-    name, share = spec.name, _SHARES.get(spec.name)
-    if share is not None:
-        return Proportion.of(share(counts))
-    core = _COSTS[name](cost.Costs(*spec.parameters)) if spec.parameters else ON_GROUPS[name]
+    name, definition = spec.name, METRICS[spec.name]
+    if definition.share is not None:
+        return Proportion.of(definition.share(counts))
+    core = cost.ON_GROUPS[name](cost.Costs(*spec.parameters)) if spec.parameters else definition.core
+    if core is None:
+        raise KeyError(name)
     value = _value(name, core, counts)
     if value is None:
         return None

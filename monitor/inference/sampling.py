@@ -266,15 +266,56 @@ def of_beta(hits: float, misses: float) -> Skewed:
     return Skewed(hits / rows, variance, 2 * variance * (misses - hits) / rows / (rows + 2))
 
 
+class OfMoments:
+    """A law by value, standard error and skewness, of values from ``least`` to ``most``.
+
+    The truth is bounded from below and from above by a law with three cumulants.
+    """
+
+    __slots__ = ()
+
+    value: float
+    least: float
+    most: float
+
+    @property
+    def above(self) -> Skewed:
+        """The law that bounds the truth from above."""
+        raise NotImplementedError
+
+    @property
+    def below(self) -> Skewed:
+        """The law that bounds the truth from below."""
+        raise NotImplementedError
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Equal-tailed limits, clipped to the range of the metric and widened to include its value."""
+        tail = (1 - confidence) / 2
+        low, high = self.below.quantile(tail), self.above.quantile(1 - tail)
+        return min(max(low, self.least), self.value), max(min(high, self.most), self.value)
+
+    def p_value(self, threshold: float, side: Side) -> float:
+        """One-sided p-value for a truth beyond the threshold."""
+        return self.below.below(threshold) if side == "above" else 1 - self.above.below(threshold)
+
+    def detectable(self, threshold: float, side: Side, rate: float, power: float = 0.8) -> float | None:
+        """The smallest distance seen with ``power``, at the present variance; 0 as for a share, None out of range."""
+        room = self.most - threshold if side == "above" else threshold - self.least
+        if room <= 0:
+            return 0.0
+        reached = (power, rate) if side == "above" else (1 - rate, 1 - power)
+        distance = self.above.quantile(reached[0]) - self.below.quantile(reached[1])
+        return distance if distance <= room else None
+
+
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(OfMoments):
     """A mean loss: as for a weighted sum of Poisson counts, by gamma laws (Fay & Feuer 1997).
 
     ``se`` and ``skew`` are those of the mean. ``rise`` > 0 says by how much the mean would rise if one row had the
     outcome that was not seen, ``fall`` by how much it would fall with one more row without loss. The upper law allows
     for ``rise`` and the lower law for ``fall``, as the exact limits of a Poisson count do: otherwise a loss whose
-    rare, large terms were not seen would look certain. ``most`` is the largest value that the metric can have; the
-    smallest is 0.
+    rare, large terms were not seen would look certain.
     """
 
     value: float
@@ -283,11 +324,7 @@ class Mean:
     rise: float
     fall: float
     most: float = math.inf
-
-    @property
-    def variance(self) -> float:
-        """Variance of the metric, plus the square of the larger step that an unseen row could cause."""
-        return self.se**2 + max(self.rise, self.fall) ** 2
+    least: float = 0.0
 
     @property
     def above(self) -> Skewed:
@@ -304,25 +341,6 @@ class Mean:
         third = self.skew * self.se**3 + step**3
         return Skewed(self.value + step, self.se**2 + step**2, 2 * third)
 
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """The quantiles of the two laws, clipped to the range of the metric."""
-        tail = (1 - confidence) / 2
-        low, high = self.below.quantile(tail), self.above.quantile(1 - tail)
-        return min(max(low, 0.0), self.value), max(min(high, self.most), self.value)
-
-    def p_value(self, threshold: float, side: Side) -> float:
-        """One-sided p-value for a truth beyond the threshold."""
-        return self.below.below(threshold) if side == "above" else 1 - self.above.below(threshold)
-
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The smallest distance seen with ``power``, at the present variance; 0 as for a share, None out of range."""
-        room = self.most - threshold if side == "above" else threshold
-        if room <= 0:
-            return 0.0
-        reached = (power, rate) if side == "above" else (1 - rate, 1 - power)
-        distance = self.above.quantile(reached[0]) - self.below.quantile(reached[1])
-        return distance if distance <= room else None
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -335,11 +353,6 @@ class Ranking:
 
     value: float
     rows: float
-
-    @property
-    def variance(self) -> float:
-        """Variance of the truth under its law."""
-        return self.above.variance
 
     @property
     def above(self) -> Skewed:

@@ -19,7 +19,7 @@ from monitor.core.counts import (
     equal_width_edges,
 )
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Core, Groups, on_bins, on_counts, over
+from monitor.metrics.groups import Groups, of_core, over
 
 EPSILON = 1e-15
 BINS = 15  # for ace and equal_width_ece, independent of alerts.yaml
@@ -267,22 +267,12 @@ def uncertainty_core(groups: Groups) -> Floats:
     return over(hit * miss, (hit + miss) ** 2)
 
 
-def class_weighted_nll(counts: Counts, positive_weight: float = POSITIVE_WEIGHT) -> float | None:
-    """Log loss with the actual positives weighing ``positive_weight`` times as much as the negatives.
+def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
+    """Log loss with the actual positives weighing ``positive_weight`` times as much as the negatives. Shape (...).
 
     sum k w loss / sum k w with k the weight of the true class: scikit-learn's ``log_loss`` with these sample weights.
-    In nats, from 0 up to 34.5; None without rows. King & Zeng 2001.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> counts = counts_from_rows([0.5, 0.9], [1, 0])
-    >>> round(class_weighted_nll(counts, 1.0), 4), round(class_weighted_nll(counts, 5.0), 4)  # .6931 and 2.3026
-    (1.4979, 0.9614)
+    In nats, from 0 up to 34.5. King & Zeng 2001.
     """
-    return on_counts(lambda groups: class_weighted_nll_core(groups, positive_weight), counts)
-
-
-def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
-    """:func:`class_weighted_nll` of groups. Shape (...)."""
     score = np.round(groups.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
     of_hits = np.where(groups.truth_is_outcome, positive_weight, 1.0)
     of_misses = np.where(groups.truth_is_outcome, 1.0, positive_weight)
@@ -334,19 +324,11 @@ CALIBRATION_BANDS = (
     Band(0.20, 1.0, "severely miscalibrated"),
 )
 
-ON_GROUPS: Mapping[str, Core] = {
-    "brier_reliability": reliability_core,
-    "brier_resolution": resolution_core,
-    "brier_uncertainty": uncertainty_core,
-    "class_weighted_nll": class_weighted_nll_core,
-}
-"""Metrics for which a bootstrap may draw many samples at once; with ``needs="bins"`` each bin is a group."""
-
 REGISTERED: tuple[Metric, ...] = (
     Metric("ace", "Adaptive calibration error", ace, "lower", CALIBRATION_BANDS),
     Metric("equal_width_ece", "Equal-width calibration error", equal_width_ece, "lower", CALIBRATION_BANDS),
-    Metric("brier_reliability", "Reliability", lambda bins: on_bins(reliability_core, bins), "lower", needs="bins"),
-    Metric("brier_resolution", "Resolution", lambda bins: on_bins(resolution_core, bins), "higher", needs="bins"),
-    Metric("brier_uncertainty", "Uncertainty", lambda counts: on_counts(uncertainty_core, counts), "none"),
-    Metric("class_weighted_nll", "Class-weighted log loss", class_weighted_nll, "lower"),
+    of_core("brier_reliability", "Reliability", reliability_core, "lower", needs="bins"),
+    of_core("brier_resolution", "Resolution", resolution_core, "higher", needs="bins"),
+    of_core("brier_uncertainty", "Uncertainty", uncertainty_core, "none"),
+    of_core("class_weighted_nll", "Class-weighted log loss", class_weighted_nll_core, "lower"),
 )

@@ -7,14 +7,14 @@ was predicted, else 1 - y.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from monitor.core.counts import Counts, Floats
-from monitor.metrics.definition import Direction, Metric
-from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
+from monitor.metrics.definition import Direction, Metric, Needs
+from monitor.metrics.groups import Groups, groups_of, of_core, over
 
 POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
 
@@ -27,26 +27,21 @@ class Share:
     rows: float
 
 
-def accuracy(counts: Counts) -> float | None:
-    """Share of rows whose decision was right, in [0, 1]; None without rows.
+def of_share(
+    name: str, title: str, share: Callable[[Counts], Share | None], direction: Direction, needs: Needs = "counts"
+) -> Metric:
+    """The registry's row of a metric that is a share of rows; None where there are none of which it is."""
 
-    >>> from monitor.core.counts import counts_from_rows
-    >>> accuracy(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
-    0.5
-    """
-    share = right(counts)
-    return None if share is None else share.value
+    def point(counts: Counts) -> float | None:
+        found = share(counts)
+        return None if found is None else found.value
+
+    return Metric(name, title, point, direction, needs=needs, share=share)
 
 
-def false_negative_rate(counts: Counts) -> float | None:
-    """Share of the actual positives that were not predicted, in [0, 1]; None without a positive.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> false_negative_rate(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))
-    0.5
-    """
-    share = missed(counts)
-    return None if share is None else share.value
+def of_decisions(name: str, title: str, core: Callable[[Confusion], Floats], direction: Direction) -> Metric:
+    """The registry's row of a metric of the confusion matrix."""
+    return of_core(name, title, lambda groups: core(confusion_of(groups)), direction)
 
 
 def share_of(counts: Counts, part: Floats) -> Share | None:
@@ -188,24 +183,9 @@ def confusion_of(groups: Groups) -> Confusion:
     return Confusion(tp, fp, fn, tn)
 
 
-def error_rate(found: Confusion) -> Floats:
-    """(fp + fn) / all. Shape (...)."""
-    return over(found.fp + found.fn, found.total)
-
-
-def prevalence(found: Confusion) -> Floats:
-    """(tp + fn) / all. Shape (...)."""
-    return over(found.positives, found.total)
-
-
 def true_positive_rate(found: Confusion) -> Floats:
     """tp / (tp + fn): the recall, or sensitivity. Shape (...)."""
     return over(found.tp, found.positives)
-
-
-def false_positive_rate(found: Confusion) -> Floats:
-    """fp / (fp + tn). Shape (...)."""
-    return over(found.fp, found.negatives)
 
 
 def specificity(found: Confusion) -> Floats:
@@ -216,11 +196,6 @@ def specificity(found: Confusion) -> Floats:
 def balanced_accuracy(found: Confusion) -> Floats:
     """The mean of the true-positive and the true-negative rate. Brodersen et al. 2010. Shape (...)."""
     return (true_positive_rate(found) + specificity(found)) / 2
-
-
-def balanced_error(found: Confusion) -> Floats:
-    """1 - balanced accuracy: the mean of the false-negative and the false-positive rate. Shape (...)."""
-    return 1 - balanced_accuracy(found)
 
 
 def class_weighted_error(found: Confusion, positive_weight: float = POSITIVE_WEIGHT) -> Floats:
@@ -252,50 +227,18 @@ def matthews(found: Confusion) -> Floats:
     return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
 
 
-def _core(function: Callable[[Confusion], Floats]) -> Core:
-    return lambda groups: function(confusion_of(groups))
-
-
-ON_GROUPS: Mapping[str, Core] = {
-    "error_rate": _core(error_rate),
-    "precision": _core(lambda found: over(found.tp, found.tp + found.fp)),
-    "recall": _core(true_positive_rate),
-    "f1": _core(lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn)),
-    "false_positive_rate": _core(false_positive_rate),
-    "specificity": _core(specificity),
-    "balanced_accuracy": _core(balanced_accuracy),
-    "balanced_error": _core(balanced_error),
-    "class_weighted_error": _core(class_weighted_error),
-    "prevalence": _core(prevalence),
-    "matthews_correlation": _core(matthews),
-}
-"""Metrics for which a bootstrap may draw many samples at once; they need only groups summed by prediction."""
-
-SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
-    "error_rate": lambda counts: others(right(counts)),
-    "precision": predicted_right,
-    "recall": positives_found,
-    "false_positive_rate": alarmed,
-    "specificity": lambda counts: others(alarmed(counts)),
-    "prevalence": lambda counts: share_of(counts, actual_weights(counts)),
-}
-"""Metrics that are a share of rows: they have exact binomial limits."""
-
-
-def _registered(name: str, title: str, direction: Direction) -> Metric:
-    return Metric(name, title, lambda counts: on_counts(ON_GROUPS[name], counts), direction)
-
-
+ACCURACY = of_share("accuracy", "Accuracy", right, "higher")
+FALSE_NEGATIVE_RATE = of_share("false_negative_rate", "False-negative rate", missed, "lower")
 REGISTERED: tuple[Metric, ...] = (
-    _registered("error_rate", "Error rate", "lower"),
-    _registered("precision", "Precision", "higher"),
-    _registered("recall", "Recall", "higher"),
-    _registered("f1", "F1", "higher"),
-    _registered("false_positive_rate", "False-positive rate", "lower"),
-    _registered("specificity", "Specificity", "higher"),
-    _registered("balanced_accuracy", "Balanced accuracy", "higher"),
-    _registered("balanced_error", "Balanced error", "lower"),
-    _registered("class_weighted_error", "Class-weighted error", "lower"),
-    _registered("prevalence", "Prevalence", "none"),
-    _registered("matthews_correlation", "Matthews' correlation", "higher"),
+    of_share("error_rate", "Error rate", lambda counts: others(right(counts)), "lower"),
+    of_share("precision", "Precision", predicted_right, "higher"),
+    of_share("recall", "Recall", positives_found, "higher"),
+    of_decisions("f1", "F1", lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn), "higher"),
+    of_share("false_positive_rate", "False-positive rate", alarmed, "lower"),
+    of_share("specificity", "Specificity", lambda counts: others(alarmed(counts)), "higher"),
+    of_decisions("balanced_accuracy", "Balanced accuracy", balanced_accuracy, "higher"),
+    of_decisions("balanced_error", "Balanced error", lambda found: 1 - balanced_accuracy(found), "lower"),
+    of_decisions("class_weighted_error", "Class-weighted error", class_weighted_error, "lower"),
+    of_share("prevalence", "Prevalence", lambda counts: share_of(counts, actual_weights(counts)), "none"),
+    of_decisions("matthews_correlation", "Matthews' correlation", matthews, "higher"),
 )

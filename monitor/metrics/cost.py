@@ -7,7 +7,7 @@ missed positive usually costs more than a wrong alarm: five times as much, unles
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from monitor.core.counts import CELLS, Counts, Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
+from monitor.metrics.groups import Core, Groups, groups_of, of_core, on_counts, over
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,49 +51,8 @@ class Costs:
 DEFAULT = Costs()
 
 
-def misclassification_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
-    """What the decisions cost a row: (c_fn fn + c_fp fp + c_tp tp + c_tn tn) / all; None without rows. Elkan 2001.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> misclassification_cost(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1]))  # (5 + 1) / 4
-    1.5
-    """
-    return on_counts(cost_core(costs), counts)
-
-
-def expected_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
-    """What the decisions should cost a row if the scores were right: the mean of p c_tp + (1 - p) c_fp where predicted,
-    of p c_fn + (1 - p) c_tn where not, p being the probability of the label by the score; None without rows.
-
-    It asks for no truth; :func:`expected_misclassification_cost` asks for no decision.
-
-    With ``confidence_in_prediction`` p is 1 - s where the label was not predicted. Less than
-    :func:`misclassification_cost`: the scores are overconfident where it is dear. Elkan 2001.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(expected_cost(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1])), 6)  # (.1 + .2 + 1 + .5) / 4
-    0.45
-    """
-    return on_counts(expected_cost_core(costs), counts)
-
-
-def expected_misclassification_cost(counts: Counts, costs: Costs = DEFAULT) -> float | None:
-    """What deciding at random by the scores would cost a row: the mean of p c_tp + (1 - p) c_fn where the label is
-    true, of p c_fp + (1 - p) c_tn where not, p being the probability of the label by the score; None without rows.
-
-    The sum over y' of P(y' | x) C[y, y'], the mean of which is taken over the rows, with the truth y as the row of the
-    cost matrix: it asks for no decision. COMPSCI 589 (UMass), lecture 14.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> counts = counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 0, 1])
-    >>> round(expected_misclassification_cost(counts), 6)  # (.1 x 5 + .8 + .2 + .9 x 5) / 4
-    1.5
-    """
-    return on_counts(expected_misclassification_core(costs), counts)
-
-
 def cost_core(costs: Costs) -> Core:
-    """:func:`misclassification_cost` of groups."""
+    """What the decisions cost a row: (c_fn fn + c_fp fp + c_tp tp + c_tn tn) / all. Elkan 2001."""
 
     def mean(groups: Groups) -> Floats:
         found = confusion_of(groups)
@@ -104,7 +63,12 @@ def cost_core(costs: Costs) -> Core:
 
 
 def expected_cost_core(costs: Costs) -> Core:
-    """:func:`expected_cost` of groups."""
+    """What the decisions should cost a row if the scores were right: the mean of p c_tp + (1 - p) c_fp where predicted,
+    of p c_fn + (1 - p) c_tn where not, p being the probability of the label by the score.
+
+    It asks for no truth; :func:`expected_misclassification_core` asks for no decision. Less than what they did cost:
+    the scores are overconfident where it is dear. Elkan 2001.
+    """
 
     def mean(groups: Groups) -> Floats:
         p = probability_of_label(groups)
@@ -117,7 +81,12 @@ def expected_cost_core(costs: Costs) -> Core:
 
 
 def expected_misclassification_core(costs: Costs) -> Core:
-    """:func:`expected_misclassification_cost` of groups."""
+    """What deciding at random by the scores would cost a row: the mean of p c_tp + (1 - p) c_fn where the label is
+    true, of p c_fp + (1 - p) c_tn where not, p being the probability of the label by the score.
+
+    The sum over y' of P(y' | x) C[y, y'], the mean of which is taken over the rows, with the truth y as the row of the
+    cost matrix. COMPSCI 589 (UMass), lecture 14.
+    """
 
     def mean(groups: Groups) -> Floats:
         p = probability_of_label(groups)
@@ -184,17 +153,14 @@ def _from_top(index: np.ndarray[tuple[int], np.dtype[np.intp]], values: Floats) 
     return np.concatenate(([0.0], np.cumsum(sums[::-1])))
 
 
-ON_GROUPS: Mapping[str, Core] = {
-    "misclassification_cost": cost_core(DEFAULT),
-    "expected_cost": expected_cost_core(DEFAULT),
-    "expected_misclassification_cost": expected_misclassification_core(DEFAULT),
+ON_GROUPS: Mapping[str, Callable[[Costs], Core]] = {
+    "misclassification_cost": cost_core,
+    "expected_cost": expected_cost_core,
+    "expected_misclassification_cost": expected_misclassification_core,
 }
-"""Metrics for which a bootstrap may draw many samples at once, with the default costs."""
+"""Metrics of a cost, which a source may set: functions of groups, once the costs are known."""
 
-REGISTERED: tuple[Metric, ...] = (
-    Metric("misclassification_cost", "Misclassification cost", misclassification_cost, "lower"),
-    Metric("expected_cost", "Expected cost of the decisions", expected_cost, "lower"),
-    Metric(
-        "expected_misclassification_cost", "Expected misclassification cost", expected_misclassification_cost, "lower"
-    ),
+_TITLES = ("Misclassification cost", "Expected cost of the decisions", "Expected misclassification cost")
+REGISTERED: tuple[Metric, ...] = tuple(
+    of_core(name, title, core(DEFAULT), "lower") for title, (name, core) in zip(_TITLES, ON_GROUPS.items(), strict=True)
 )

@@ -48,7 +48,9 @@ class Metric:
     ``rank`` highest-scored labels of each item; ``rows``:
     :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`;
     ``unresolved``: :class:`~monitor.metrics.before_truth.ExpectedOutcomes` of rows without a truth.
-    ``bands`` come best first; on a border the better one holds.
+    ``bands`` come best first; on a border the better one holds. A metric with a ``core`` is a function of groups of
+    rows (:mod:`~monitor.metrics.groups`), which computes many draws of one sample at once; one with a ``share`` is a
+    share of rows (:class:`~monitor.metrics.classification.Share`), which has exact binomial limits.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Metric:
     bands: tuple[Band, ...] = ()
     needs: Needs = "counts"
     rank: int | None = None
+    core: Callable[[Any], Any] | None = None
+    share: Callable[[Any], Any] | None = None
 
     @property
     def binned(self) -> bool:

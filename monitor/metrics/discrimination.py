@@ -15,7 +15,7 @@ import numpy as np
 from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Core, Groups, on_counts, over
+from monitor.metrics.groups import Groups, of_core, on_counts, over
 
 _NOTHING = 1e-12  # a smaller share of weight is a rounding error of two sums of the same rows
 _DISTINCT = 7.3e-7  # closer scores count as equal: the sums cannot resolve their squares
@@ -315,14 +315,20 @@ _CONSTANT = 1e-15  # a smaller variance of scores is a rounding error: the score
 
 
 def cohens_d_core(groups: Groups) -> Floats:
-    """Cohen's d: (mean score of hits - that of misses) / sqrt(mean of both variances). Shape (...)."""
+    """Cohen's d: (mean score of hits - that of misses) / sqrt(mean of both variances). Shape (...).
+
+    How many standard deviations hits score above misses; any sign. Variances divide by W. Cohen 1988.
+    """
     (mean1, var1), (mean0, var0) = (_mean_and_variance(part, groups.score) for part in (groups.hit, groups.miss))
     pooled = (var1 + var0) / 2
     return over(mean1 - mean0, np.sqrt(np.where(pooled > _CONSTANT, pooled, np.nan)))
 
 
 def point_biserial_core(groups: Groups) -> Floats:
-    """(mean score of hits - that of misses) / sd of all scores * sqrt(n1 n0) / N. Shape (...)."""
+    """Pearson's r of score and outcome: (mean score of hits - that of misses) / sd of all scores * sqrt(n1 n0) / N.
+
+    In [-1, 1], shape (...). Tate 1954.
+    """
     hits, misses = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
     mean1, mean0 = (over(part @ groups.score, part.sum(axis=-1)) for part in (groups.hit, groups.miss))
     _, variance = _mean_and_variance(groups.hit + groups.miss, groups.score)
@@ -337,31 +343,6 @@ def _mean_and_variance(weight: Floats, score: Floats) -> tuple[Floats, Floats]:
     # about a fixed centre: no difference of large sums, and no array of shape (B, G)
     centre = 0.5 if mean.ndim else float(mean)
     return mean, np.maximum(over(weight @ (score - centre) ** 2, total) - (mean - centre) ** 2, 0.0)
-
-
-def cohens_d(counts: Counts) -> float | None:
-    """Cohen's d of the scores: (mean of hits - mean of misses) / sqrt((var1 + var0) / 2), weighted.
-
-    How many standard deviations hits score above misses; any sign. Variances divide by W. None unless both
-    classes occur and scores vary within one. Cohen 1988.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(cohens_d(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
-    6.0
-    """
-    return on_counts(cohens_d_core, counts)
-
-
-def point_biserial(counts: Counts) -> float | None:
-    """Point-biserial correlation of score and outcome, weighted: Pearson's r with a 0/1 variable.
-
-    In [-1, 1]; None unless both classes occur and scores vary. Tate 1954.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(point_biserial(counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])), 6)
-    0.948683
-    """
-    return on_counts(point_biserial_core, counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -393,7 +374,7 @@ def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) 
     for i, by_value in enumerate(parts.values()):
         for j, value in enumerate(values):
             if value in by_value:
-                found = point_biserial(by_value[value])
+                found = on_counts(point_biserial_core, by_value[value])
                 correlation[i, j] = np.nan if found is None else found
                 rows[i, j] = by_value[value].rows
     return FactorCorrelations(factor, tuple(parts), values, correlation, rows)
@@ -409,10 +390,7 @@ _D_BANDS = (
 )
 _R_BANDS = (Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak"))
 
-ON_GROUPS: Mapping[str, Core] = {"cohens_d": cohens_d_core, "point_biserial": point_biserial_core}
-"""Metrics for which a bootstrap may draw many samples at once."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric("cohens_d", "Cohen's d", cohens_d, "higher", _D_BANDS),
-    Metric("point_biserial", "Point-biserial correlation", point_biserial, "higher", _R_BANDS),
+    of_core("cohens_d", "Cohen's d", cohens_d_core, "higher", _D_BANDS),
+    of_core("point_biserial", "Point-biserial correlation", point_biserial_core, "higher", _R_BANDS),
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints
 from monitor.core.records import ScoreIs
+from monitor.metrics.definition import Band, Direction, Metric, Needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +75,14 @@ def on_counts(core: Core, counts: Counts) -> float | None:
 def on_bins(core: Core, bins: BinCounts) -> float | None:
     """The metric of these bins; None where it is not defined."""
     return number(core(groups_of_bins(bins)))
+
+
+def of_core(
+    name: str, title: str, core: Core, direction: Direction, bands: tuple[Band, ...] = (), needs: Needs = "counts"
+) -> Metric:
+    """The registry's row of a metric that is a function of groups: of those of counts, or of bins."""
+    on = on_bins if needs == "bins" else on_counts
+    return Metric(name, title, lambda rows: on(core, rows), direction, bands, needs, core=core)
 
 
 def number(value: Floats | float) -> float | None:

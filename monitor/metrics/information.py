@@ -5,15 +5,12 @@ Everything is in nats (bits are nats / ln 2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from monitor.core.counts import Counts
 from monitor.core.rows import Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Core, Groups, on_counts, over
+from monitor.metrics.groups import Groups, of_core, over
 from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion, loss_sums
 
 
@@ -43,20 +40,12 @@ def mutual_information_of(matrix: Floats) -> Floats:
     return np.maximum(found, 0.0)
 
 
-def mutual_information(counts: Counts) -> float | None:
-    """Mutual information, in nats, of one label's truth and of whether it was predicted; None without rows.
-
-    From 0 to ln 2. With ``confidence_in_prediction`` the truth is y where predicted and 1 - y where not.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(mutual_information(counts_from_rows([0.9, 0.9, 0.1, 0.1], [1, 1, 0, 0])), 6)
-    0.693147
-    """
-    return on_counts(mutual_information_core, counts)
-
-
 def mutual_information_core(groups: Groups) -> Floats:
-    """:func:`mutual_information` of groups, shape () or (B,); NaN where there are none."""
+    """Mutual information, in nats, of one label's truth and of whether it was predicted, from 0 to ln 2.
+
+    Of groups, shape () or (B,); NaN where there are none. With ``confidence_in_prediction`` the truth is y where
+    predicted and 1 - y where not.
+    """
     found = confusion_of(groups)
     # weights by truth (no, yes) and decision (no, yes), shape (..., 2, 2)
     table = np.stack((np.stack((found.tn, found.fp), axis=-1), np.stack((found.fn, found.tp), axis=-1)), axis=-2)
@@ -110,10 +99,7 @@ STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), entropy_weighted_nll),
 )
 
-ON_GROUPS: Mapping[str, Core] = {"mutual_information": mutual_information_core}
-"""Metrics for which a bootstrap may draw many samples at once."""
-
 REGISTERED: tuple[Metric, ...] = (
-    Metric("mutual_information", "Mutual information", mutual_information, "higher"),
+    of_core("mutual_information", "Mutual information", mutual_information_core, "higher"),
     *(statistic.metric("rows") for statistic in STATISTICS),
 )

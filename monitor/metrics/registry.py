@@ -22,7 +22,6 @@ from monitor.metrics import (
     top_k,
 )
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Core
 from monitor.metrics.names import ALIASES, CONTRACT, EXPECTED, GIVES, TOTALS, WHOLE, range_of
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "EXPECTED",
     "GIVES",
     "METRICS",
-    "ON_GROUPS",
     "TOTALS",
     "WHOLE",
     "Band",
@@ -48,9 +46,9 @@ _CONTRACT = (
     Metric("nll", "Log loss", calibration.nll, "lower"),
     Metric("roc_auc", "Area under the ROC curve", discrimination.roc_auc, "higher", discrimination.AUC_BANDS),
     Metric("pr_auc", "Average precision", discrimination.pr_auc, "higher"),
-    Metric("accuracy", "Accuracy", classification.accuracy, "higher"),
+    classification.ACCURACY,
     Metric("overconfidence", "Overconfidence", calibration.overconfidence, "lower"),
-    Metric("false_negative_rate", "False-negative rate", classification.false_negative_rate, "lower"),
+    classification.FALSE_NEGATIVE_RATE,
 )
 
 
@@ -65,8 +63,3 @@ METRICS: Mapping[str, Metric] = {
     metric.name: metric for metric in (*_CONTRACT, *(metric for module in _MODULES for metric in module.REGISTERED))
 }
 """Every metric by its name: those of the contract first."""
-
-ON_GROUPS: Mapping[str, Core] = {
-    name: core for module in _MODULES for name, core in getattr(module, "ON_GROUPS", {}).items()
-}
-"""Metrics as functions of groups, which compute many draws of one sample at once."""

@@ -7,16 +7,15 @@ with its confidence. A row is right if its outcome came true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from monitor.core.counts import CELLS, Bools, Counts, Floats
 from monitor.core.records import ScoreIs
-from monitor.metrics.classification import Share, share_of
+from monitor.metrics.classification import Share, of_share, share_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Core, Groups, on_counts, over
+from monitor.metrics.groups import Groups, of_core, over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +93,16 @@ def _area(wrong: Floats, held: Floats) -> Floats:
 
 
 def aurc_core(groups: Groups) -> Floats:
-    """Area under the risk-coverage curve. Shape (...)."""
+    """Area under the risk-coverage curve, in [0, 1]. Shape (...).
+
+    The mean, over all shares c, of the share of wrong ones among the c most confident rows. Weights are masses: the
+    textbook's mean over whole rows is larger by about risk ln(n) / n. Geifman & El-Yaniv 2017.
+    """
     return _area(*_by_score(groups))
 
 
 def e_aurc_core(groups: Groups) -> Floats:
-    """Area under the risk-coverage curve minus the oracle's. Shape (...)."""
+    """The AURC minus that of the oracle, who puts every wrong row last; 0 is a perfect order. Shape (...)."""
     wrong, held = _by_score(groups)
     overall = over(wrong.sum(axis=-1), held.sum(axis=-1))
     return np.maximum(_area(wrong, held) - oracle_area(overall), 0.0)
@@ -120,76 +123,6 @@ def _chosen(predicted: Bools, score_is: ScoreIs) -> Bools:
     return predicted if score_is == "probability_of_label" else np.ones_like(predicted)
 
 
-def aurc(counts: Counts) -> float | None:
-    """Area under the risk-coverage curve, in [0, 1]; None without rows.
-
-    The mean, over all shares c, of the share of wrong ones among the c most confident rows. Weights are masses: the
-    textbook's mean over whole rows is larger by about risk ln(n) / n. Geifman & El-Yaniv 2017.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(aurc(counts_from_rows([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0])), 6)  # half of 1 - ln 2
-    0.076713
-    """
-    return on_counts(aurc_core, counts)
-
-
-def e_aurc(counts: Counts) -> float | None:
-    """The AURC minus that of the oracle, who puts every wrong row last; 0 is a perfect order. None as for :func:`aurc`.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> e_aurc(counts_from_rows([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0]))
-    0.0
-    """
-    return on_counts(e_aurc_core, counts)
-
-
-def automated_accuracy(counts: Counts) -> float | None:
-    """Share of the automated rows that were right; None where nothing was automated.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> automated_accuracy(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8))
-    0.5
-    """
-    share = automated_right(counts)
-    return None if share is None else share.value
-
-
-def share_to_people(counts: Counts) -> float | None:
-    """Share of the predicted rows that were not automated and so go to people; None if nothing was predicted.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(share_to_people(counts_from_rows([0.95, 0.9, 0.6, 0.2], [1, 0, 0, 0], automate_at=0.8)), 6)
-    0.333333
-    """
-    share = left_to_people(counts)
-    return None if share is None else share.value
-
-
-def review_rate(counts: Counts) -> float | None:
-    """Share of the items that go to people, because none of their labels acts; None without items.
-
-    ``counts`` are of items: the outcome is 1 where no label acts.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> review_rate(counts_from_rows([0.0] * 4, [1, 0, 0, 0]))
-    0.25
-    """
-    share = share_of(counts, counts.wy)
-    return None if share is None else share.value
-
-
-def excess_errors(counts: Counts) -> float | None:
-    """Observed errors among the automated rows minus those that the scores claimed: sum w (s - y), in rows.
-
-    Negative: fewer were wrong than the scores claimed. None where nothing was automated.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(excess_errors(counts_from_rows([0.9] * 10, [1] * 6 + [0] * 4, automate_at=0.8)), 6)  # 4 wrong, 1 claimed
-    3.0
-    """
-    return on_counts(excess_errors_core, counts)
-
-
 def automated_right(counts: Counts) -> Share | None:
     """The accuracy of the automated part with its effective rows; None where nothing was automated."""
     chosen = counts.where("automated")
@@ -202,31 +135,30 @@ def left_to_people(counts: Counts) -> Share | None:
     return share_of(chosen, chosen.w[~chosen.automated])
 
 
+def share_true(counts: Counts) -> Share | None:
+    """The share of the rows whose outcome came true, as of items where no label acts; None without rows."""
+    return share_of(counts, counts.wy)
+
+
 def excess_errors_core(groups: Groups) -> Floats:
-    """Observed minus promised errors among the automated rows. Shape (...)."""
+    """Errors seen among the automated rows minus those that the scores claimed: sum w (s - y), in rows. Shape (...).
+
+    Negative: fewer were wrong than the scores claimed.
+    """
     acted = groups.automated.astype(np.float64)
     observed, held = groups.miss @ acted, (groups.hit + groups.miss) @ acted
     promised = (groups.hit + groups.miss) @ (acted * (1 - groups.score))
     return np.where(held > 0, observed - promised, np.nan)
 
 
-ON_GROUPS: Mapping[str, Core] = {"aurc": aurc_core, "e_aurc": e_aurc_core, "excess_errors": excess_errors_core}
-"""Metrics for which a bootstrap may draw many samples at once."""
-
-SHARES: Mapping[str, Callable[[Counts], Share | None]] = {
-    "automated_accuracy": automated_right,
-    "share_to_people": left_to_people,
-}
-"""Metrics that are a share of rows, which have exact binomial limits."""
-
 OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"})
 """Metrics that use only the automated rows of the given ones."""
 
 REGISTERED: tuple[Metric, ...] = (
-    Metric("aurc", "Area under the risk-coverage curve", aurc, "lower"),
-    Metric("e_aurc", "Excess area under the risk-coverage curve", e_aurc, "lower"),
-    Metric("automated_accuracy", "Accuracy of the automated part", automated_accuracy, "higher"),
-    Metric("share_to_people", "Share sent to people", share_to_people, "lower"),
-    Metric("review_rate", "Share of items sent to people", review_rate, "lower", needs="items"),
-    Metric("excess_errors", "Excess errors", excess_errors, "lower"),
+    of_core("aurc", "Area under the risk-coverage curve", aurc_core, "lower"),
+    of_core("e_aurc", "Excess area under the risk-coverage curve", e_aurc_core, "lower"),
+    of_share("automated_accuracy", "Accuracy of the automated part", automated_right, "higher"),
+    of_share("share_to_people", "Share sent to people", left_to_people, "lower"),
+    of_share("review_rate", "Share of items sent to people", share_true, "lower", needs="items"),
+    of_core("excess_errors", "Excess errors", excess_errors_core, "lower"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -15,24 +14,33 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
-from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll
-from monitor.metrics.classification import Share, confusion
-from monitor.metrics.cost import (
-    Costs,
-    cheapest_threshold,
-    expected_cost,
-    expected_misclassification_cost,
-    misclassification_cost,
-)
+from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll_core
+from monitor.metrics.classification import confusion
+from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.definition import Metric
-from monitor.metrics.discrimination import cohens_d, point_biserial, pr_auc, precision_recall_curve, roc_auc, roc_curve
-from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number
-from monitor.metrics.selective import aurc, automated_accuracy, e_aurc, excess_errors, risk_coverage, share_to_people
+from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
+from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number, on_counts
+from monitor.metrics.selective import risk_coverage
 
 MODULES = (calibration, discrimination, classification, cost, selective)
 REGISTERED: dict[str, Metric] = {metric.name: metric for module in MODULES for metric in module.REGISTERED}
-ON_GROUPS = {name: core for module in MODULES for name, core in module.ON_GROUPS.items()}
-SHARES: dict[str, Callable[[Counts], Share | None]] = {**classification.SHARES, **selective.SHARES}
+ON_GROUPS = {name: metric.core for name, metric in REGISTERED.items() if metric.core is not None}
+SHARES = {name: metric.share for name, metric in REGISTERED.items() if metric.share is not None}
+cohens_d, point_biserial, aurc, e_aurc, excess_errors, automated_accuracy, share_to_people = (
+    REGISTERED[name].point
+    for name in (
+        "cohens_d", "point_biserial", "aurc", "e_aurc", "excess_errors", "automated_accuracy", "share_to_people",
+    )
+)  # fmt: skip
+
+
+def class_weighted_nll(counts: Counts, weight: float = 5.0) -> float | None:
+    return on_counts(lambda groups: class_weighted_nll_core(groups, weight), counts)
+
+
+def cost_of(name: str, counts: Counts, costs: Costs) -> float | None:
+    return on_counts(cost.ON_GROUPS[name](costs), counts)
+
 
 ROW = st.tuples(
     st.sampled_from([0.0, 0.05, 0.1, 0.35, 0.5, 0.6, 0.8, 0.95, 1.0]),
@@ -205,8 +213,8 @@ def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_ch
         no = p * costs.false_negative + (1 - p) * costs.true_negative
         return float(np.average(np.where(decision, yes, no), weights=w))
 
-    assert misclassification_cost(counts, costs) == pytest.approx(of(predicted, y), abs=1e-9)
-    assert expected_cost(counts, costs) == pytest.approx(of(predicted, s), abs=1e-9)
+    assert cost_of("misclassification_cost", counts, costs) == pytest.approx(of(predicted, y), abs=1e-9)
+    assert cost_of("expected_cost", counts, costs) == pytest.approx(of(predicted, s), abs=1e-9)
     found = cheapest_threshold(counts, costs)
     assert found is not None
     every = [of(s >= threshold, y) for threshold in (*np.unique(s), 1.1)]
@@ -223,7 +231,7 @@ def test_the_expected_misclassification_cost_is_the_mean_over_rows_of_scores_tim
     matrix = np.array([[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]])
     probability, truth = np.column_stack([1 - score, score]), np.column_stack([1 - outcome, outcome])
     every = np.einsum("iy,yz,iz->i", truth, matrix, probability)
-    found = expected_misclassification_cost(counted(table), costs)
+    found = cost_of("expected_misclassification_cost", counted(table), costs)
     assert found == pytest.approx(np.average(every, weights=weight), abs=1e-9)
 
 
@@ -235,8 +243,9 @@ def test_the_expected_misclassification_cost_of_confidences_is_that_of_the_proba
     # what was not predicted has the confidence in "not", and is right where the label is not true
     confidence, right = np.where(predicted, score, 1 - score), np.where(predicted, outcome, 1 - outcome)
     counts = counted((confidence, right, weight, predicted), score_is="confidence_in_prediction")
-    found = expected_misclassification_cost(counts)
-    assert found == pytest.approx(expected_misclassification_cost(counted(table)), abs=1e-9)
+    point = REGISTERED["expected_misclassification_cost"].point
+    found = point(counts)
+    assert found == pytest.approx(point(counted(table)), abs=1e-9)
 
 
 @given(table=tables())

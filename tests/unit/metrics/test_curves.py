@@ -9,7 +9,7 @@ from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_widt
 from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.cost import Costs
 from monitor.metrics.discrimination import factor_correlations
-from monitor.metrics.selective import aurc
+from monitor.metrics.registry import METRICS
 from monitor.report.figures.curves import risk_coverage_data
 
 
@@ -28,7 +28,7 @@ def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points() -> None:
     assert set(thin.points) <= set(full.points)
     drawn, whole = (np.trapezoid([p.risk for p in c.points], [p.coverage for p in c.points]) for c in (thin, full))
     assert drawn == pytest.approx(whole, abs=0.002)
-    assert thin.area == aurc(many())
+    assert thin.area == METRICS["aurc"].point(many())
 
 
 def test_without_rows_there_is_no_curve() -> None:

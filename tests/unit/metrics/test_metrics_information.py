@@ -13,7 +13,7 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import counts_from_rows
 from monitor.core.rows import ProbabilityRows
-from monitor.metrics.information import REGISTERED, entropy, mutual_information, mutual_information_of
+from monitor.metrics.information import REGISTERED, entropy, mutual_information_of
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 
@@ -50,7 +50,7 @@ def test_mutual_information_of_counts_is_that_of_the_repeated_rows(
         score_is="confidence_in_prediction" if confidence else "probability_of_label",
     )  # fmt: skip
     repeated = np.repeat(truth, weight), np.repeat(told, weight)
-    assert mutual_information(counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
+    assert POINTS["mutual_information"](counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
 
 
 def test_known_values_in_nats() -> None:
@@ -87,6 +87,6 @@ def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: Probabili
 
 def test_without_rows_nothing_is_defined() -> None:
     nothing = rows_of(np.empty((0, 2)), np.empty((0, 2)))
-    assert mutual_information(counts_from_rows([], [])) is None
+    assert POINTS["mutual_information"](counts_from_rows([], [])) is None
     of_rows = ("score_entropy", "class_entropy", "class_mutual_information")
     assert [POINTS[name](nothing) for name in of_rows] == [None, None, None]
