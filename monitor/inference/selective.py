@@ -1,4 +1,4 @@
-"""The threshold that meets a target accuracy, and the number of errors beyond those that the scores claimed.
+"""The threshold that meets a target accuracy.
 
 A threshold chosen on the same rows that measure it looks better than it is. So a candidate meets the target only if the
 exact binomial lower limit of its accuracy does. Candidates are tested in a fixed order, from the highest threshold
@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import betainc
 
 from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
-from monitor.inference.levels import interval
 from monitor.inference.sampling import clopper_pearson
 from monitor.metrics.selective import looked_at
 
@@ -143,45 +142,3 @@ def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: fl
         target, confidence, "met", float(steps.cell[k] / CELLS), int(steps.n[k]),
         coverage, coverage_low, coverage_high, accuracy, max(low, min(target, accuracy)), high,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ExcessErrors:
-    """Observed errors of the automated rows, those that their scores claimed, and limits of the difference; in items.
-
-    ``items`` is the number of items that the ``rows`` represent: the sum of their weights, where they have any.
-    """
-
-    observed: float
-    promised: float
-    low: float
-    high: float
-    rows: int
-    items: float
-
-    @property
-    def excess(self) -> float:
-        """How many more were wrong than the scores claimed (negative: fewer)."""
-        return self.observed - self.promised
-
-
-def excess_errors(counts: Counts, *, confidence: float = 0.95) -> ExcessErrors | None:
-    """How many more automated rows were wrong than their scores claimed; None where nothing was automated.
-
-    The limits are those of the overconfidence (exact binomial, conditional on the scores, effective rows) times the
-    weight of the automated rows: they hold for the same automation on the same scores again.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> found = excess_errors(counts_from_rows([0.95] * 400, [0] * 58 + [1] * 342, automate_at=0.8))
-    >>> round(found.excess), round(found.low), round(found.high)
-    (38, 25, 53)
-    """
-    chosen = counts.where("automated")
-    weight = float(chosen.w.sum())
-    overconfidence = interval("overconfidence", chosen, confidence)
-    if weight <= 0 or overconfidence.low is None or overconfidence.high is None:
-        return None
-    observed, promised = weight - float(chosen.wy.sum()), weight - float(chosen.ws.sum())
-    return ExcessErrors(
-        observed, promised, overconfidence.low * weight, overconfidence.high * weight, chosen.rows, weight
-    )

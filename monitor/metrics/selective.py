@@ -34,11 +34,6 @@ class RiskCoverage:
     aurc: float
     oracle_aurc: float
 
-    @property
-    def e_aurc(self) -> float:
-        """Excess area: what a better order of the same decisions could gain."""
-        return max(self.aurc - self.oracle_aurc, 0.0)
-
 
 def looked_at(counts: Counts) -> Counts:
     """The rows of the curve: the predicted ones, or all if the score is the confidence in the prediction."""

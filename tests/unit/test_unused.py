@@ -13,7 +13,9 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 ]  # fmt: skip
 LISTED = {
     "a template reads it": {"drawing"},
-    "the pictures of docs/curves.md are drawn with them": {"fpr", "precision_recall_curve", "roc_curve", "tpr"},
+    "the pictures of docs/curves.md are drawn with them": {
+        "fpr", "precision_recall_curve", "prevalence", "roc_curve", "tpr",
+    },
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
@@ -39,7 +41,9 @@ LISTED = {
     "what the restarted process of rules is proved with": {"e_process"},
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
-    "the textbook table of a label, which tests hold the measures against": {"confusion"},
+    "the textbook table of a label, and the area under the oracle's curve, which tests hold the measures against": {
+        "confusion", "oracle_aurc",
+    },
 }  # fmt: skip
 
 

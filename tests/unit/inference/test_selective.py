@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.inference.selective import STARTS, excess_errors, threshold_for
+from monitor.inference.selective import STARTS, threshold_for
 from monitor.metrics.selective import looked_at, risk_coverage
 
 
@@ -97,21 +97,8 @@ def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence
 def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_rows() -> None:
     perfect = risk_coverage(counts_from_rows([0.9] * 8 + [0.6] * 2, [1] * 8 + [0] * 2))
     assert perfect is not None
-    assert perfect.e_aurc == pytest.approx(0, abs=1e-12)
+    assert perfect.aurc == pytest.approx(perfect.oracle_aurc, abs=1e-12)
     assert perfect.risk.tolist() == pytest.approx(perfect.oracle.tolist())
     blind = risk_coverage(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2))
     assert blind is not None
     assert blind.aurc == pytest.approx(0.2)
-
-
-def test_excess_errors_are_the_wrong_ones_beyond_the_promised_with_exact_limits() -> None:
-    counts = counts_from_rows([0.95] * 900 + [0.5] * 50, [0] * 83 + [1] * 817 + [0] * 50, automate_at=0.8)
-    found = excess_errors(counts)
-    assert found is not None
-    exact = binomtest(83, 900).proportion_ci(0.95, "exact")
-    assert (found.observed, found.promised, found.excess, found.rows) == pytest.approx((83, 45, 38, 900))
-    assert (found.low, found.high) == pytest.approx((900 * exact.low - 45, 900 * exact.high - 45), abs=1e-6)
-
-
-def test_without_an_automated_row_there_are_no_excess_errors() -> None:
-    assert excess_errors(counts_from_rows([0.7], [1], automate_at=0.8)) is None
