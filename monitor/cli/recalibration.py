@@ -25,6 +25,7 @@ from monitor.operations.recalibrate import (
     from_windows,
     recalibrate,
     sources_with,
+    weeks_of_trouble,
 )
 from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
@@ -49,7 +50,14 @@ def recalibrate_command(
     source: cli.SourceOption = None,
     method: Annotated[MethodOption, typer.Option(help="auto: what helps most on rows not seen, if any does.")] = "auto",
     week: Annotated[str | None, typer.Option(help="The last week to fit on; default: the last ready one.")] = None,
-    weeks: Annotated[int, typer.Option(min=1, max=104, help="How many weeks, the last one included.")] = 1,
+    weeks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=104,
+            help="How many weeks, with the last one; default: those of its trouble (8 at most), or 1.",
+        ),
+    ] = None,
     baseline: Annotated[bool, typer.Option("--baseline", help="Fit on the newest baseline, not on weeks.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the map to this file; left out: only show.")] = None,
     sql: Annotated[
@@ -62,13 +70,13 @@ def recalibrate_command(
 ) -> None:
     """Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.
 
-    ECE, Brier score and log loss are shown before, and after on rows that the map had not seen
-    (cross-validated). Where no method helps, nothing is written.
+    ECE, Brier score and log loss are shown before, and after on rows that the map had not seen: of
+    several weeks the newest, else halves. Where no method helps, nothing is written.
     """
     if sql is not None and json_output:
         raise cli.fail("--sql and --json: give one of them", cli.USAGE)
     if top_k:
-        if label is not None or baseline or weeks != 1 or sql is not None:
+        if label is not None or baseline or weeks is not None or sql is not None:
             raise cli.fail("--top-k is about all labels of one week: leave out --label, --weeks, --baseline, --sql", 2)
         _of_ranks(source, week, method, out, json_output=json_output)
         return
@@ -130,9 +138,16 @@ def _show_ranks(found: RecalibratedRanks) -> None:
 
 
 def _material(
-    store: Store, config: Config, source: str | None, label: str | None, week: str | None, weeks: int, *, baseline: bool
+    store: Store,
+    config: Config,
+    source: str | None,
+    label: str | None,
+    week: str | None,
+    weeks: int | None,
+    *,
+    baseline: bool,
 ) -> FittingRows:
-    if baseline and (week is not None or weeks != 1):
+    if baseline and (week is not None or weeks is not None):
         raise cli.UsageError("--baseline brings its own weeks: leave out --week and --weeks, or leave out --baseline")
     cli.check_source(config, source)
     last = cli.window_of(config, "weekly", week)
@@ -142,7 +157,8 @@ def _material(
     now = settings_of(config.sources[subject.source])
     if baseline:
         return from_baseline(store, subject, now)
-    return from_windows(store, subject, [*reversed(windows.before(last, weeks - 1, config.zone)), last], now)
+    count = weeks or weeks_of_trouble(store, subject, last, config.zone)
+    return from_windows(store, subject, [*reversed(windows.before(last, count - 1, config.zone)), last], now)
 
 
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:

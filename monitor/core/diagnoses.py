@@ -113,8 +113,8 @@ class NextStep:
 
     *recalibrate* by ``method``: the ECE falls from ``before`` to ``after``. *act_from_score* ``score``: ``items`` of
     each window act, and ``after`` of them are right instead of ``before``. ``low`` and ``high`` are limits of
-    ``after``. ``unseen`` says on which rows this was measured: on windows that were not used to fit, or (of a single
-    window) on rows of it that were not.
+    ``after``. ``unseen`` says on which rows this was measured: on windows that no fit saw, or (of a single window) on
+    rows of it that none saw.
     """
 
     step: Step

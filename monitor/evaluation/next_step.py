@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from monitor.inference.sampling import Proportion
 from monitor.inference.selective import threshold_for
 from monitor.metrics.selective import looked_at
 from monitor.recalibration.choice import choose
-from monitor.recalibration.gain import Fold, cross_validated, gains_over
+from monitor.recalibration.gain import gains_on_unseen
 
 OF_SCORES = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.UNDERCONFIDENT, LabelProblem.MISCALIBRATED})
 """Problems that other scores for the same decisions may mend."""
@@ -55,23 +54,18 @@ def _mends(advice: NextStep) -> bool:
 
 
 def recalibration(counts: Sequence[Counts], evaluation: EvaluationConfig, rng: np.random.Generator) -> NextStep | None:
-    """The best recalibration, measured on each window by a map of the others; None where none helps.
-
-    Of a single window it is measured on fifths of its rows instead.
-    """
-    cells = [part.by_cell().weighted() for part in counts]
-    if len(cells) > 1:
-        parts = [Fold(held, pool(cells[:at] + cells[at + 1 :])) for at, held in enumerate(cells)]
-        gains = gains_over(parts, evaluation)
-    else:
-        gains = cross_validated(cells, [rng], evaluation)[0]
+    """What `calmon recalibrate` takes on these windows, with its gain on rows not seen; None where none helps."""
+    gains = gains_on_unseen([counts], [rng], evaluation)[0]
     method = choose(gains).method
-    quality = gains[method].after if method else None
-    if method is None or quality is None:
+    if method is None:
         return None
-    before, after = gains[method].before.ece.value, quality.ece
-    measured = NextStep("recalibrate", method, None, None, before, after.value, after.low, after.high, "windows")
-    return measured if len(cells) > 1 else replace(measured, unseen="rows")
+    gain = gains[method]
+    if gain.after is None:
+        return None
+    after = gain.after.ece
+    return NextStep(
+        "recalibrate", method, None, None, gain.before.ece.value, after.value, after.low, after.high, gain.unseen
+    )
 
 
 def higher_score(counts: Sequence[Counts], target: float) -> NextStep | None:

@@ -131,8 +131,9 @@ def _with_numbers(
     after = [(promise, share) for window, promise, share in parts if window.name >= began]
     cost = cost_of(after, facts.evaluation.confidence)
     usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
-    counts = [each for name, each in facts.counts.items() if name >= began]
-    rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "next step", facts.window.name)
+    since = {each.window.name for each in facts.windows.get(schedule, ()) if each.window.name >= began}
+    counts = [each for name, each in facts.counts.items() if name in since]
+    rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "recalibration", facts.window.name)
     return replace(found, cost=cost, advice=next_step(problem, counts, usual - margin, facts.evaluation, rng))
 
 

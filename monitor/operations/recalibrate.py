@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
 
 from monitor.config.model import EvaluationConfig
+from monitor.core import windows
 from monitor.core.baseline import changed_from, changed_since
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Subject, Window
@@ -14,9 +16,10 @@ from monitor.core.wording import clean
 from monitor.evaluation.estimates import generator
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
+from monitor.operations.diagnose import COUNTED
 from monitor.recalibration.choice import Choice, choose, helps
 from monitor.recalibration.fitting import CannotFit, fit
-from monitor.recalibration.gain import Gain, cross_validated, refusal
+from monitor.recalibration.gain import Gain, gains_on_unseen, refusal
 from monitor.recalibration.score_map import Method, ScoreMap
 
 
@@ -26,11 +29,17 @@ class NothingToFit(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittingRows:
-    """The rows on which a map is fitted, and their windows or baseline."""
+    """The rows on which a map is fitted, by window, newest first (or a baseline), and the names of these."""
 
     subject: Subject
-    counts: Counts
+    windows: Sequence[Counts]
     fitted_on: str
+    newest: str
+
+    @property
+    def counts(self) -> Counts:
+        """All rows."""
+        return pool(self.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,16 @@ def sources_with(store: Store, label: str | None, sources: Sequence[str], window
     """The sources whose stored reading of the window has the label; None is in every reading with rows."""
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in sources}
     return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
+
+
+def weeks_of_trouble(store: Store, subject: Subject, last: Window, zone: ZoneInfo) -> int:
+    """How many weeks of rows advice on the subject is from, ``last`` included; 1 where it was in no trouble then."""
+    diagnoses = store.diagnoses(last, subject.source)
+    since = next((each.since for each in diagnoses if each.label == subject.label and each.is_trouble), None)
+    if since is None:
+        return 1
+    names = [last.name, *(window.name for window in windows.before(last, COUNTED - 1, zone))]
+    return names.index(since.window) + 1 if since.window in names else COUNTED
 
 
 def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Settings) -> FittingRows:
@@ -77,7 +96,7 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Se
     names = span[0].name if len(span) == 1 else f"{span[0].name}..{span[-1].name}"
     if not parts:
         raise NothingToFit(f"{subject.name} has no rows in {names}")
-    return FittingRows(subject, pool(parts), names)
+    return FittingRows(subject, parts[::-1], names, span[-1].name)
 
 
 def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
@@ -94,26 +113,28 @@ def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
             f"the baseline of {subject.name} was pinned under other settings ({clean(in_words(changed))}); "
             "`calmon baseline pin` makes another"
         )
-    return FittingRows(subject, baseline.counts, f"baseline {baseline.version}")
+    name = f"baseline {baseline.version}"
+    return FittingRows(subject, [baseline.counts], name, name)
 
 
 def recalibrate(rows: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
     """The gains on these rows, and the map of ``method`` (None: the one that helps most, if any does).
 
-    The same rows give the same folds, and so the same result. Raises :class:`NothingToFit` if ``method`` cannot be
+    The same rows give the same result, here and in a diagnosis. Raises :class:`NothingToFit` if ``method`` cannot be
     fitted.
     """
-    rng = generator(evaluation.seed, rows.subject, "recalibration", rows.fitted_on)
-    gains = cross_validated([rows.counts], [rng], evaluation)[0]
+    rng = generator(evaluation.seed, rows.subject, "recalibration", rows.newest)
+    gains = gains_on_unseen([rows.windows], [rng], evaluation)[0]
     choice = choose(gains)
     chosen = method or choice.method
     if chosen is None:
         return Recalibrated(gains, choice, None)
-    obstacle = refusal(chosen, rows.counts)
+    counts = rows.counts
+    obstacle = refusal(chosen, counts)
     if obstacle is not None:
-        raise NothingToFit(f"{chosen} is not offered for {rows.counts.rows:,} rows: {obstacle}")
+        raise NothingToFit(f"{chosen} is not offered for {counts.rows:,} rows: {obstacle}")
     try:
-        made = fit(chosen, rows.counts)
+        made = fit(chosen, counts)
     except CannotFit as error:
         raise NothingToFit(f"{chosen} cannot be fitted: {error}") from error
     if method is not None:

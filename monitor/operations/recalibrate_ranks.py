@@ -32,7 +32,7 @@ def recalibrate_ranks(monitor: Monitor, source: str | None, window: Window, meth
     evaluation = monitor.config.evaluation
     name, ranked = ranked_of(monitor, source, window)
     subject, whole = Subject(name, None), ranked[max(ranked)]
-    choice = recalibrate(FittingRows(subject, whole, window.name), None, evaluation).choice
+    choice = recalibrate(FittingRows(subject, [whole], window.name, window.name), None, evaluation).choice
     chosen: Method = method or choice.method or "temperature"
     rng = generator(evaluation.seed, subject, "recalibration of ranks", window.name)
     gain = ranked_gain(chosen, ranked, rng, evaluation.top_k.bins)

@@ -1,4 +1,4 @@
-"""Chooses a recalibration method from cross-validated gains, with a named reason. Pure."""
+"""Chooses a recalibration method from its gain on rows not seen, with a named reason. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from monitor.recalibration.score_map import METHODS, Method
 
 LEAST_GAIN = 0.005
 """The smallest fall of the ECE that is worth a change of the scores."""
+SURE = 1.645
+"""How many standard errors the gain must be above 0: chance alone has that in 5%."""
 KEPT = 0.95
 """The simplest method with at least this share of the best gain in Brier score is taken."""
 
@@ -38,11 +40,11 @@ def ece_gain(gain: Gain) -> float:
 
 
 def helps(gain: Gain) -> bool:
-    """Whether there is a significant error, the ECE falls enough, and the Brier score falls too.
+    """Whether the Brier score and the ECE surely fall, and the ECE enough.
 
-    The Brier score is on the same held-out rows; it has no bins, which could hide a map's errors.
+    The Brier score is on the same rows; it has no bins, which could hide a map's errors.
     """
-    return (gain.before.ece.low or 0.0) > 0 and ece_gain(gain) >= LEAST_GAIN and brier_gain(gain) > 0
+    return gain.sure > SURE and ece_gain(gain) >= LEAST_GAIN
 
 
 def choose(gains: Mapping[Method, Gain]) -> Choice:
@@ -59,10 +61,11 @@ def choose(gains: Mapping[Method, Gain]) -> Choice:
         return Choice(None, reason, f"no method can be fitted: {reason}")
     if not (fitted[0].before.ece.low or 0.0) > 0:
         return Choice(None, "nothing_to_mend", "nothing to fix: the ECE is not significantly above 0")
-    least = f"none lowers the ECE by {LEAST_GAIN} without raising the Brier score"
+    least = f"none surely lowers the ECE, by {LEAST_GAIN} or more, and the Brier score"
     return Choice(None, "none_helps", f"no method helps: {least}")
 
 
 def _fall(gain: Gain) -> str:
-    before, after = gain.before.ece.value, None if gain.after is None else gain.after.ece.value
-    return f"the ECE falls from {before:.4f} to {after:.4f} on rows not seen"
+    before, after = gain.before.ece.value, gain.after.ece if gain.after is not None else gain.before.ece
+    limits = "" if after.low is None else f" ({after.low:.4f} to {after.high:.4f})"
+    return f"the ECE falls from {before:.4f} to {after.value:.4f}{limits} on rows not seen"

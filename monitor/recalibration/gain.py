@@ -1,11 +1,12 @@
-"""The gain of recalibration on held-out rows: k-fold cross-validation, on counts."""
+"""The gain of recalibration on rows that no fit saw: newest windows, or halves of a single one; on counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from monitor.recalibration.applying import mapped, moved
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.score_map import METHODS, Method
 
-FOLDS = 5
+FOLDS, HALVES = 5, 2
 LEAST_ROWS = 200
 """No map is fitted to fewer effective rows, nor with fewer than 10 of either outcome."""
 LEAST_OUTCOMES = 10
@@ -27,6 +28,7 @@ ISOTONIC_ROWS = 2_000
 """With fewer effective rows an isotonic map follows their noise. In the worst of the study's 15 populations it leaves
 an ECE of about .04 at 500 rows; at 2,000 about half of the .05 that is well calibrated.
 """
+_NO_VARIANCE = 1e-18  # less is rounding
 _OF_BINS = ("upper", "n", "w", "ws", "wy", "n_eff", "kish")
 _EXACT_DRAWS = 10**9  # the limit of NumPy's hypergeometric draws
 _COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than drawing by cell
@@ -34,7 +36,10 @@ _MANY_CELLS = 2_000  # from so many on neighbours are taken together, so that a 
 _TOGETHER, _ALONE = 10, 500  # so many cells; but not of those below .05 and above .95, where logits change quickly
 
 METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{method}" for method in METHODS})
-"""The metric name of each method's cross-validated ECE in stored estimates."""
+"""The metric name of each method's ECE on rows not seen in stored estimates."""
+
+
+Unseen = Literal["windows", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,11 @@ class ScoreQuality:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One method on one subject: the quality before, and after on held-out rows.
+    """One method on one subject: the quality before and after, of the same rows in the same bins, which no fit saw.
 
-    ``refused`` is why there is no ``after`` (a heading of docs/recalibration.md); None if there is one.
+    ``sure`` is by how many standard errors the fall of the Brier score and that of the ECE are above 0, the lesser of
+    the two. ``unseen`` says which rows these are. ``refused`` is why there is no ``after`` (a heading of
+    docs/recalibration.md); None if there is one.
     """
 
     method: Method
@@ -64,6 +71,8 @@ class Gain:
     after: ScoreQuality | None
     rows: int
     refused: str | None = None
+    sure: float = 0.0
+    unseen: Unseen = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,26 +184,45 @@ def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
     return [moved(part.held, mapped(fit(method, part.rest), part.held)) for part in parts]
 
 
-def cross_validated(
-    counts: Sequence[Counts], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
-) -> list[dict[Method, Gain]]:
-    """The gain of every method on each of the counts (for example all rows of a label), with one generator each.
+def held_apart(windows: Sequence[Counts], rng: np.random.Generator) -> tuple[list[Fold], Unseen]:
+    """The rows to judge, with those to fit on: the newest windows, about half of all rows, against the older ones.
 
-    The ECE before and after are on bins of their own scores, as configured; after, each fold has its own row in each
-    bin. Merged folds would hide the errors of their maps: if one fold's map is too low by chance, another's is too
-    high, since it was fitted on the rows that the first one lacked. Intervals are analytic. Folds are of rows: if
-    clusters span several folds, the gain looks slightly larger than it is.
+    ``windows`` are newest first. Of a single one, or where a part is too few to fit or to judge, two random halves of
+    all rows are judged, each by the other. No parts where all rows are too few.
     """
-    plans = [list(_held_outs(one, rng, evaluation)) for one, rng in zip(counts, rngs, strict=True)]
-    made: list[_Measured] = []
-    for one, plan in zip(counts, plans, strict=True):
-        made += [_measured([one], evaluation), *(after for _, after, _ in plan if after)]
+    cells = [coarser(each).weighted() for each in windows]
+    whole = pool(cells)
+    if refusal("temperature", whole) is not None:
+        return [], "rows"
+    rows = np.cumsum([each.rows for each in cells])
+    at = min(int(np.searchsorted(rows, whole.rows / HALVES)) + 1, len(cells) - 1)
+    if at > 0:
+        part = Fold(pool(cells[:at]), pool(cells[at:]))
+        if all(refusal("temperature", each) is None for each in (part.held, part.rest)):
+            return [part], "windows"
+    return folds(whole, HALVES, rng), "rows"
+
+
+def gains_on_unseen(
+    subjects: Sequence[Sequence[Counts]], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
+) -> list[dict[Method, Gain]]:
+    """The gain of every method on each subject, of which the windows are given, newest first, with one generator each.
+
+    Before and after are of the same rows in the same bins of the old scores, as configured, both debiased. After a map,
+    each half has its own row in each bin: merged they would hide the errors of their maps, since if one is too low by
+    chance, the other is too high. Intervals are analytic. Halves are of rows: if clusters are in both, the gain looks
+    larger than it is.
+    """
+    plans = [_Plan.of(windows, rng, evaluation) for windows, rng in zip(subjects, rngs, strict=True)]
+    made = [one for plan in plans for one in (plan.before, *(each for _, each, _, _ in plan.tried if each))]
     quality = iter(_qualities(made, evaluation))
     found: list[dict[Method, Gain]] = []
-    for one, plan in zip(counts, plans, strict=True):
+    for plan in plans:
         before = next(quality)
-        tried = (Gain(method, before, next(quality) if m else None, one.rows, refused) for method, m, refused in plan)
-        found.append({gain.method: gain for gain in tried})
+        found.append({
+            method: Gain(method, before, next(quality) if each else None, plan.rows, refused, sure, plan.unseen)
+            for method, each, refused, sure in plan.tried
+        })  # fmt: skip
     return found
 
 
@@ -202,7 +230,7 @@ def cross_validated(
 class _Measured:
     """What the quality of a sample is made of: far smaller than its counts, of which each label has many.
 
-    ``folded`` has the bins of every fold, one fold after the other, ``bins`` those of all folds merged.
+    ``folded`` has the bins of every part, one after the other, ``bins`` those of all parts merged.
     """
 
     folded: BinCounts
@@ -210,51 +238,86 @@ class _Measured:
     brier: float | None
     nll: float | None
 
-
-def gains_over(parts: Sequence[Fold], evaluation: EvaluationConfig) -> dict[Method, Gain]:
-    """The gain of every method on the held rows of each part by a map of its rest, such as other windows.
-
-    Intervals are analytic. Raises ValueError without parts.
-    """
-    whole = pool([part.held for part in parts])
-    least = min((part.rest for part in parts), key=lambda rest: rest.effective_rows)
-    plan = list(_tried(least, parts, evaluation))
-    before, *rest = _qualities([_measured([whole], evaluation), *(m for _, m, _ in plan if m)], evaluation)
-    after = iter(rest)
-    return {
-        method: Gain(method, before, next(after) if m else None, whole.rows, refused) for method, m, refused in plan
-    }
+    @classmethod
+    def of(cls, parts: Sequence[Counts], edges: Sequence[int]) -> _Measured:
+        """The measures of the parts in bins with these edges."""
+        one = pool(parts)
+        return cls(_folded(parts, edges), bin_counts(one, edges), brier(one), nll(one))
 
 
-def _held_outs(
-    counts: Counts, rng: np.random.Generator, evaluation: EvaluationConfig
-) -> Iterator[tuple[Method, _Measured | None, str | None]]:
-    parts = folds(coarser(counts), FOLDS, rng) if refusal("temperature", counts) is None else []
-    return _tried(counts, parts, evaluation)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """One subject: its rows before, and of each method after, or why it is refused, and how sure its gain is."""
+
+    rows: int
+    unseen: Unseen
+    before: _Measured
+    tried: Sequence[tuple[Method, _Measured | None, str | None, float]]
+
+    @classmethod
+    def of(cls, windows: Sequence[Counts], rng: np.random.Generator, evaluation: EvaluationConfig) -> _Plan:
+        """What is measured, on the windows of one subject."""
+        whole = pool(windows)
+        parts, unseen = held_apart(windows, rng)
+        held = parts[0].held if unseen == "windows" else whole
+        edges = population_edges(held, evaluation)
+        return cls(whole.rows, unseen, _Measured.of([held], edges), list(_tried(whole, parts, edges)))
 
 
 def _tried(
-    counts: Counts, parts: Sequence[Fold], evaluation: EvaluationConfig
-) -> Iterator[tuple[Method, _Measured | None, str | None]]:
-    """Each method on the parts, or why it is refused for ``counts``."""
+    whole: Counts, parts: Sequence[Fold], edges: Sequence[int]
+) -> Iterator[tuple[Method, _Measured | None, str | None, float]]:
+    held = [part.held for part in parts]
+    before = _folded(held, edges)
     for method in METHODS:
-        reason = refusal(method, counts)
+        reason = refusal(method, whole)
         if reason is not None:
-            yield method, None, reason
+            yield method, None, reason, 0.0
             continue
         try:
-            yield method, _measured(held_out(method, parts), evaluation), None
+            new = [mapped(fit(method, part.rest), part.held) for part in parts]
         except CannotFit as error:
-            yield method, None, error.reason
+            yield method, None, error.reason, 0.0
+            continue
+        after = _Measured.of([_rescored(*each) for each in zip(held, new, strict=True)], edges)
+        yield method, after, None, min(_sure_of_brier(held, new), _sure_of_ece(before, after.folded))
 
 
-def _measured(parts: Sequence[Counts], evaluation: EvaluationConfig) -> _Measured:
-    """The measures of one sample, given in folds; these are merged, except for the ECE."""
-    one = pool(parts)
-    edges = population_edges(one, evaluation)
+def _folded(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
+    """The bins of every part, one after the other."""
     binned = [bin_counts(part, edges) for part in parts]
-    folded = BinCounts(*(np.concatenate([getattr(each, name) for each in binned]) for name in _OF_BINS))
-    return _Measured(folded, bin_counts(one, edges), brier(one), nll(one))
+    return BinCounts(*(np.concatenate([getattr(each, name) for each in binned] or [[]]) for name in _OF_BINS))
+
+
+def _rescored(counts: Counts, score: Floats) -> Counts:
+    """The groups (K,) with new scores (K,), in the cells of the old ones."""
+    return replace(counts, ws=counts.w * score, wsy=counts.wy * score, ws2=counts.w * score**2)
+
+
+def _sure_of_brier(held: Sequence[Counts], new: Sequence[Floats]) -> float:
+    """The fall of the Brier score of rows with new scores, in its standard errors."""
+    old, score = (np.concatenate(each) for each in ([one.score for one in held], new))
+    w, wy = (np.concatenate([getattr(one, name) for one in held]) for name in ("w", "wy"))
+    miss, less = old**2 - score**2, 2 * (old - score)  # what a row gains if it did not come true, less if it did
+    mean = float(w @ miss - wy @ less) / float(w.sum())
+    square = float(w @ miss**2 + wy @ (less**2 - 2 * miss * less)) / float(w.sum())
+    rows = sum(one.effective_rows for one in held)
+    return mean / sqrt(max((square - mean**2) / rows, _NO_VARIANCE))
+
+
+def _sure_of_ece(before: BinCounts, after: BinCounts) -> float:
+    """The fall of the textbook ECE, in its standard errors; it is too small where the map is right, so never too sure.
+
+    Hit rates are the same before and after, so their noise counts only where one is between the old and the new score.
+    """
+    used = before.n_eff > 0
+    old, new, w, n = (each[used] for each in (before.score, after.score, before.w, before.n_eff))
+    rate, share = before.wy[used] / w, w / w.sum()
+    fall = float(share @ (np.abs(rate - old) - np.abs(rate - new)))
+    expected = (new + rate) / 2
+    turns = np.sign(rate - old) != np.sign(rate - new)
+    variance = float((2 * share[turns]) ** 2 @ (expected * (1 - expected) / n)[turns])
+    return fall / sqrt(max(variance, _NO_VARIANCE))
 
 
 def _qualities(made: Sequence[_Measured], evaluation: EvaluationConfig) -> list[ScoreQuality]:
@@ -271,12 +334,13 @@ def gains(
     evaluation: EvaluationConfig,
     rngs: Sequence[np.random.Generator],
 ) -> list[Estimate]:
-    """One estimate a sample and method that is offered: its ECE after recalibration, cross-validated.
+    """One estimate a sample and method that is offered: its ECE after recalibration, on rows not seen.
 
     The metric is ``recalibrated_ece_<method>``, and ``detail`` holds ``method``, ``before`` and ``after`` (each with
-    ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``, ``mce``) and ``n``. ``rngs`` has one generator a sample.
+    ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``, ``mce``), ``n`` and ``sure``. ``rngs`` has one generator a
+    sample.
     """
-    found = cross_validated([counts for _, counts in samples], rngs, evaluation)
+    found = gains_on_unseen([[counts] for _, counts in samples], rngs, evaluation)
     return [
         Estimate(
             subject,
@@ -286,7 +350,8 @@ def gains(
             gain.after.ece,
             counts.rows,
             counts.positives,
-            {"method": gain.method, "n": gain.rows, "before": gain.before.plain(), "after": gain.after.plain()},
+            {"method": gain.method, "n": gain.rows, "sure": gain.sure}
+            | {"before": gain.before.plain(), "after": gain.after.plain()},
         )
         for (subject, counts), by_method in zip(samples, found, strict=True)
         for method, gain in by_method.items()
@@ -299,7 +364,7 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
     by_name = {name: method for method, name in METRIC_OF.items()}
     found = ((by_name.get(one.metric), one.detail) for one in estimates)
     return {
-        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]))
+        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]), None, _sure(detail))
         for method, detail in found
         if method is not None and "before" in detail
     }
@@ -308,3 +373,8 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
 def _read(detail: Mapping[str, Any]) -> ScoreQuality:
     ece = Interval(detail["ece"], detail["ece_low"], detail["ece_high"], None)
     return ScoreQuality(ece, detail["brier"], detail["nll"], detail.get("mce"))
+
+
+def _sure(detail: Mapping[str, Any]) -> float:
+    """0 for what was stored before it was measured."""
+    return float(detail.get("sure", 0.0))

@@ -160,7 +160,7 @@ def recalibration(detail: Detail) -> Element:
         gain = detail.gains.get(method)
         if gain is not None and gain.after is not None:
             rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
-    note = "Cross-validated, on rows that the map had not seen, in bins of these scores: calmon docs recalibration"
+    note = "Of this window alone, on rows that no map had seen: calmon docs recalibration"
     return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), note=note)
 
 

@@ -232,6 +232,8 @@ def step_words(step: NextStep | None) -> str:
 
     >>> step_words(NextStep("act_from_score", score=0.95, items=71.0, before=0.58, after=0.97, low=0.95, high=0.98))
     'act alone only from score 0.95: 71 items a window go on, 97% right instead of 58% (95% to 98%)'
+    >>> step_words(NextStep("recalibrate", "platt", before=0.103, after=0.012, low=0.0, high=0.031))
+    'recalibrate by platt: ECE 0.103 to 0.012 (0.000 to 0.031)'
     """
     if step is None:
         return ""
@@ -242,7 +244,8 @@ def step_words(step: NextStep | None) -> str:
         return f"act alone only from score {step.score:g}: {items}{gain}{span}"
     if step.step == "recalibrate":
         gain = "" if step.before is None or step.after is None else f": ECE {step.before:.3f} to {step.after:.3f}"
-        return f"recalibrate{f' by {step.method}' if step.method else ''}{gain}"
+        limits = "" if step.low is None or step.high is None else f" ({step.low:.3f} to {step.high:.3f})"
+        return f"recalibrate{f' by {step.method}' if step.method else ''}{gain}{limits}"
     return _STEPS[step.step]
 
 

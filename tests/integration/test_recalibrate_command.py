@@ -39,6 +39,15 @@ def test_a_label_that_promises_too_much_gets_a_map_that_a_router_can_load(world:
         assert apply_one(made, score) == pytest.approx(score - 0.25, abs=0.1)
 
 
+def test_the_next_step_of_a_diagnosis_is_what_the_command_takes_on_the_same_rows(world: World) -> None:
+    run = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[11], "--json").stdout)
+    advice = next(each["advice"] for each in run["labels"] if each["label"] == "slipping")
+    found = json.loads(calmon(world, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json").stdout)
+    before, after = (found["methods"][found["choice"]][of]["ece"] for of in ("before", "after"))
+    assert found["fitted_on"] == "2026-W34..2026-W35"  # since the trouble began
+    assert advice == f"recalibrate by {found['choice']}: ECE {before:.3f} to {after:.3f}"
+
+
 def test_a_good_label_is_left_alone_and_nothing_is_written(world: World, tmp_path: Path) -> None:
     out = tmp_path / "map.json"
     found = calmon(world, "recalibrate", "--label", "steady", "--week", WEEKS[11], "--out", str(out))

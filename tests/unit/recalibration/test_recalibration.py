@@ -30,7 +30,7 @@ from monitor.core.records import Interval, Subject, Window
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration import fitting
 from monitor.recalibration.applying import apply, clipped_logit
-from monitor.recalibration.choice import KEPT, Choice, choose
+from monitor.recalibration.choice import KEPT, SURE, Choice, choose
 from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, fit
 from monitor.recalibration.gain import (
     ISOTONIC_ROWS,
@@ -39,10 +39,11 @@ from monitor.recalibration.gain import (
     METRIC_OF,
     Gain,
     ScoreQuality,
-    cross_validated,
     folds,
     gains,
     gains_of,
+    gains_on_unseen,
+    held_apart,
 )
 from monitor.recalibration.score_map import METHODS, Method
 from tests.unit.recalibration.on_populations import recalibrated, true_ece, whole
@@ -201,19 +202,19 @@ def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> No
 def test_the_gain_of_a_distorted_label_is_seen_and_the_right_method_chosen() -> None:
     expected = {"temperature 2": "temperature", "shifted by -0.5": "platt", "locally wrong": "isotonic"}
     chosen = [population for population in POPULATIONS if population.name in expected]
-    found = cross_validated([p.draw(rng(10), 20_000) for p in chosen], [rng(11, i) for i in range(3)], EVALUATION)
+    found = gains_on_unseen([[p.draw(rng(10), 20_000)] for p in chosen], [rng(11, i) for i in range(3)], EVALUATION)
     assert {p.name: choose(g).method for p, g in zip(chosen, found, strict=True)} == expected
 
 
 def test_a_calibrated_label_is_left_as_it_is() -> None:
     calm = [population for population in POPULATIONS if population.name.endswith("calibrated")]
-    found = cross_validated([p.draw(rng(12), 20_000) for p in calm], [rng(13, i) for i in range(4)], EVALUATION)
+    found = gains_on_unseen([[p.draw(rng(12), 20_000)] for p in calm], [rng(13, i) for i in range(4)], EVALUATION)
     assert [choose(gain).reason for gain in found] == ["nothing_to_mend"] * 4
 
 
 def test_the_upper_limit_after_isotonic_holds_the_true_ece_of_the_map() -> None:
     samples = [(p, p.draw(rng(14, i), 5_000)) for i, p in enumerate(POPULATIONS)]
-    found = cross_validated([c for _, c in samples], [rng(15, i) for i in range(len(samples))], EVALUATION)
+    found = gains_on_unseen([[c] for _, c in samples], [rng(15, i) for i in range(len(samples))], EVALUATION)
     for (population, counts), gain in zip(samples, found, strict=True):
         after = gain["isotonic"].after
         assert after is not None
@@ -238,12 +239,12 @@ def test_a_method_is_offered_from_the_rows_on_that_it_needs(
     generator = rng(16)
     outcome = np.arange(rows) < hits
     counts = counts_from_rows(np.where(outcome, 0.6, 0.4) + generator.uniform(-0.3, 0.3, rows), outcome)
-    found = cross_validated([counts.with_design_effect(effect)], [generator], EVALUATION)[0]
+    found = gains_on_unseen([[counts.with_design_effect(effect)]], [generator], EVALUATION)[0]
     assert [found[method].refused for method in METHODS] == reasons
 
 
 def test_of_no_rows_nothing_is_known() -> None:
-    found = cross_validated([counts_from_rows([], [])], [rng(16)], EVALUATION)[0]
+    found = gains_on_unseen([[counts_from_rows([], [])]], [rng(16)], EVALUATION)[0]
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
     assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
     assert gains([(Subject("tickets", "a"), counts_from_rows([], []))], WEEK, EVALUATION, [rng(16)]) == []
@@ -253,7 +254,7 @@ def test_gains_are_estimates_that_can_be_stored_and_read_back() -> None:
     counts = POPULATIONS[3].draw(rng(20), 1_000)
     subject = Subject("tickets", "billing")
     found = gains([(subject, counts)], WEEK, EVALUATION, [rng(21)])
-    direct = cross_validated([counts], [rng(21)], EVALUATION)[0]
+    direct = gains_on_unseen([[counts]], [rng(21)], EVALUATION)[0]
     assert [one.metric for one in found] == [METRIC_OF["temperature"], METRIC_OF["platt"]]
     assert {one.subject for one in found} == {subject}
     assert found[0].interval == direct["temperature"].after.ece  # type: ignore[union-attr]
@@ -263,12 +264,54 @@ def test_gains_are_estimates_that_can_be_stored_and_read_back() -> None:
     assert choose(back) == choose(direct)
 
 
+def test_of_several_windows_the_newest_are_judged_by_a_map_of_the_older_ones() -> None:
+    sizes = (500, 400, 1_000, 300)
+    windows = [POPULATIONS[3].draw(rng(24, i), size) for i, size in enumerate(sizes)]
+    parts, unseen = held_apart(windows, rng(25))
+    assert ([(part.held.rows, part.rest.rows) for part in parts], unseen) == ([(1_900, 300)], "windows")
+    parts, unseen = held_apart([windows[2], windows[3]], rng(25))
+    assert ([(part.held.rows, part.rest.rows) for part in parts], unseen) == ([(1_000, 300)], "windows")
+    for alone in ([windows[2]], [windows[2], POPULATIONS[3].draw(rng(26), 100)]):  # 100 rows are too few for a map
+        rows = sum(window.rows for window in alone) // 2
+        parts, unseen = held_apart(alone, rng(25))
+        assert ([(part.held.rows, part.rest.rows) for part in parts], unseen) == ([(rows, rows)] * 2, "rows")
+
+
+def test_a_map_that_helped_only_in_older_windows_is_not_taken() -> None:
+    calm, wrong = POPULATIONS[0], POPULATIONS[4]
+    drawn = {population.name: population.draw(rng(27), 4_000) for population in (calm, wrong)}
+    chosen = {
+        newest: choose(gains_on_unseen([[drawn[newest], drawn[wrong.name]]], [rng(28)], EVALUATION)[0]).method
+        for newest in drawn
+    }
+    assert chosen == {calm.name: None, wrong.name: "temperature"}
+
+
+def test_a_gain_is_as_sure_as_its_rows_make_it() -> None:
+    score = np.repeat([0.6, 0.9], 300)
+    outcome = rng(29).random(600) < score - 0.2
+    parts, _ = held_apart([counts_from_rows(score, outcome)], rng(30))
+    new = [apply(fit("platt", part.rest), part.held.score) for part in parts]
+    falls = np.concatenate([
+        np.repeat([(s - y) ** 2 - (m - y) ** 2 for y in (0, 1)], np.array([n - hits, hits]).round().astype(int))
+        for part, maps in zip(parts, new, strict=True)
+        for s, m, n, hits in zip(part.held.score, maps, part.held.n, part.held.wy, strict=True)
+    ])  # fmt: skip
+    by_row = falls.mean() / (falls.std() / np.sqrt(len(falls)))
+    found = gains_on_unseen([[counts_from_rows(score, outcome)]], [rng(30)], EVALUATION)[0]["platt"]
+    assert found.after is not None
+    assert found.before.brier is not None
+    assert found.after.brier is not None
+    assert found.before.brier - found.after.brier == pytest.approx(falls.mean())
+    assert 3 < found.sure <= by_row * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("binning", ["equal_width", "equal_frequency"])
 def test_the_bins_are_those_of_the_configuration(binning: str) -> None:
     counts = POPULATIONS[3].draw(rng(22), 5_000)
     evaluation = EvaluationConfig.model_validate({"bins": 7, "binning": binning})
     edges = equal_width_edges(7) if binning == "equal_width" else equal_frequency_edges(counts, 7)
-    before = cross_validated([counts], [rng(23)], evaluation)[0]["platt"].before
+    before = gains_on_unseen([[counts]], [rng(23)], evaluation)[0]["platt"].before
     assert before.ece.plug_in == pytest.approx(ece(bin_counts(counts, edges)))
     assert (before.brier, before.nll) == (brier(counts), nll(counts))
 
@@ -279,6 +322,7 @@ def gain(method: Method, ece: float, brier: float, *, before: float = 0.1, low: 
         ScoreQuality(Interval(before, low, 0.2, before), 0.2, 0.5),
         ScoreQuality(Interval(ece, 0, 1, ece), brier, 0.4),
         1,
+        sure=2 * SURE,
     )
 
 
