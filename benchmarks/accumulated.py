@@ -24,7 +24,8 @@ from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.promises import Promise
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput
 from monitor.inference.sequential import e_process, restarted
 
 SEED = 20260101

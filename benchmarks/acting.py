@@ -23,8 +23,9 @@ from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.promises import promise_of
 from monitor.core.records import Comparison, Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.accumulated import DatedRun, evidence_of, family_detail, paths_of, run_length
-from monitor.evaluation.comparisons import RuleInput, compare_family
+from monitor.evaluation.accumulated import evidence_of, family_detail, paths_of, run_length
+from monitor.evaluation.comparisons import compare_family
+from monitor.evaluation.data import RuleInput
 
 SEED, LABELS, GOOD_WEEKS = 20261128, 20, 8
 RULES = ("automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease")
@@ -87,7 +88,7 @@ def judged(weeks: Sequence[Counts], baseline: Baseline | None) -> dict[str, Comp
     earlier = tuple(reversed(windows[:-1]))[: deepest - 1]
     rule_input = RuleInput(SUBJECT, windows[-1], newest[:deepest], baseline, before=earlier)
     promises = (promise_of(each.where("automated")) for each in weeks)
-    run = DatedRun(tuple(windows), tuple(each for each in promises if each is not None))
+    run = [(window, each) for window, each in zip(windows, promises, strict=True) if each is not None]
     found = {}
     for rule in (rule for rule in CONFIG.rules if rule.id in RULES):
         if rule.accumulates:

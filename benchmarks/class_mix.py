@@ -19,7 +19,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Reason, Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 
 SEED = 20260101

@@ -21,7 +21,7 @@ from monitor.config.model import Rule
 from monitor.core.counts import CELLS, BinCounts
 from monitor.core.records import SwitchState, Verdict
 from monitor.core.windows import SETTLE
-from monitor.evaluation.evaluate import windows_needed
+from monitor.evaluation.data import windows_needed
 from monitor.inference.gaps import GapTables, exact_moments, hypothetical, moments, position_of, stack, tail
 from monitor.operations.act import evidence_of
 

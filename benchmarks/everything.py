@@ -16,8 +16,8 @@ from monitor.config.model import Config
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
-from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of
-from monitor.evaluation.row_comparisons import WholeSource
+from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
+from monitor.evaluation.evaluate import estimates_of
 from monitor.inference.memory import forget
 
 WANTED_S = 3.0

@@ -18,7 +18,8 @@ from monitor.config.model import Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.records import Subject
 from monitor.core.windows import week
-from monitor.evaluation.comparisons import RuleInput, compare_family
+from monitor.evaluation.comparisons import compare_family
+from monitor.evaluation.data import RuleInput
 
 SEED = 20260101
 NOW = "2026-W46"

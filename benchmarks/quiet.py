@@ -34,7 +34,8 @@ from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
 from monitor.core.records import SCORE_BAND, Verdict
 from monitor.evaluation.comparisons import looks_from
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.shift.counts_tests import ks, source_shifts
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned

@@ -21,8 +21,9 @@ from benchmarks.weeks import SOURCE, ByLabel, Setting, by_day, drawn, setting
 from monitor.config.model import Config, Rule
 from monitor.core.counts import pool
 from monitor.core.records import Schedule, Window
-from monitor.evaluation.evaluate import ByLabel as CountsByLabel
-from monitor.evaluation.evaluate import SourceData, verdicts_of
+from monitor.evaluation.data import ByLabel as CountsByLabel
+from monitor.evaluation.data import SourceData
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store

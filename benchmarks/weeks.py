@@ -21,7 +21,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, Schedule, Verdict, Window
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of, windows_needed
+from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.incidents.life import Finding, IncidentDecision, decide
 from monitor.inference.alignment import binned as binned_counts

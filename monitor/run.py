@@ -26,7 +26,8 @@ from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
 from monitor.core.windows import previous
 from monitor.core.wording import clean
-from monitor.evaluation.evaluate import Evaluated, SourceData, evaluate
+from monitor.evaluation.data import SourceData
+from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.diagnose import automation_of, diagnoses_of

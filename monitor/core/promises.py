@@ -76,6 +76,10 @@ class PastWindow:
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     settings: Settings | None = None
 
+    def promise(self, label: str | None, population: Population) -> Promise | None:
+        """What the scores of these rows claimed and what came true; None without rows."""
+        return self.labels.get(label, {}).get(population)
+
     @property
     def whole_version(self) -> str | None:
         """The model version of most rows: how many have another is not kept."""

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.promises import PastWindow, Population, Promise, decided_promise, pooled_promise, promise_of
+from monitor.core.promises import Population, Promise, pooled_promise
 from monitor.core.records import Comparison, DecisionCheck, Where, Window
-from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
-from monitor.evaluation.rule_metrics import POWER, rows_in, rows_needed
+from monitor.evaluation.comparisons import gates, without_evidence
+from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
+from monitor.evaluation.rule_metrics import POWER, rows_needed
 from monitor.inference.registered import largest_allowed
 from monitor.inference.sampling import Proportion
 from monitor.inference.sequential import (
@@ -29,9 +30,6 @@ from monitor.inference.sequential import (
 )
 from monitor.metrics.names import ACCUMULATES
 
-if TYPE_CHECKING:
-    from monitor.evaluation.evaluate import SourceData, WindowCounts
-
 DAYS_OF_WEEK = 7
 SUSPECTED = math.log(20.0)
 """From this log evidence on, the value is of the windows since the fault's likely start, not of all windows."""
@@ -42,72 +40,25 @@ ENDED = math.log(20.0)
 SHOWN = 12
 """The number of windows whose evidence is stored with a verdict, for its explanation."""
 
-DatedPromise = tuple[Window, Promise]
+Run = Sequence[tuple[Window, Promise]]
+"""The windows of one subject with its promise in each, oldest first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DatedRun:
-    """The windows of one subject with its promise in each, oldest first."""
+def dated_promises(rule: Rule, data: SourceData, label: str | None) -> Run:
+    """The promise of a label in each window with its rows whose evidence adds up, oldest first; () if it has none now.
 
-    windows: tuple[Window, ...]
-    promises: tuple[Promise, ...]
-
-
-def oldest_first(run: Sequence[DatedPromise]) -> DatedRun:
-    """The run with the oldest window first, from one with the newest first."""
-    return DatedRun(tuple(window for window, _ in reversed(run)), tuple(promise for _, promise in reversed(run)))
-
-
-def dated_promises(rule: Rule, data: SourceData, label: str | None) -> list[DatedPromise]:
-    """The promise of a label in each comparable window that has its rows, newest first; empty if it has no rows now.
-
-    Like pooling, this stops at the baseline's end and at a new model version (:func:`of_one_version`), and it stops
-    where an operator turned the label on. Windows in which the label's rows were rejected, or that were never read, are
-    left out.
+    Of a share, "scores" claim that each decision is right: its overconfidence is the share of wrong ones.
     """
     if label not in data.current.labels:
-        return []
-    known = ((part.window, _promise(rule, part, label)) for part in comparable(data, label))
-    dated = ((window, promise) for window, promise in known if promise is not None and promise.effective > 0)
-    return list(islice(dated, LONGEST))
-
-
-def comparable(data: SourceData, label: str | None) -> Iterator[WindowCounts | PastWindow]:
-    """The windows comparable with the judged one, newest first: those with counts, then those with promises only."""
-    baseline, enabled = data.baselines.get(label), data.enabled_before(label)
-    for part in of_one_version(known_windows(data)):
-        is_past = part is not data.current
-        if is_past and baseline is not None and part.window.start < baseline.end:
-            return
-        if is_past and enabled is not None and part.window.end <= enabled:
-            return
-        if part.rejected.of(label) is None:
-            yield part
-
-
-AnyWindow = TypeVar("AnyWindow", "WindowCounts", "WindowCounts | PastWindow")
-
-
-def of_one_version(parts: Iterable[AnyWindow]) -> Iterator[AnyWindow]:
-    """The windows, newest first, up to where a model version came that all rows have.
-
-    While versions are mixed, as in a roll-out or beside a trial, nothing ends.
-    """
-    version: str | None = None
-    for part in parts:
-        if version is not None and part.whole_version not in (None, version):
-            return
-        if version is not None and part.main_version not in (None, version):
-            return
-        version = version or part.whole_version
-        yield part
-
-
-def known_windows(data: SourceData) -> Iterator[WindowCounts | PastWindow]:
-    """The judged window and those before it, newest first: with counts, then with promises only."""
-    oldest = min(part.window.start for part in (data.current, *data.earlier))
-    yield from (data.current, *data.earlier)
-    yield from (past for past in data.past if past.window.start < oldest)
+        return ()
+    claimed = rule.measure == "overconfidence"
+    known = ((part.window, part.promise(label, population_of(rule))) for part in evidence_windows(data, label))
+    dated = (
+        (window, promise if claimed else replace(promise, promised=1.0))
+        for window, promise in known
+        if promise is not None and promise.effective > 0
+    )
+    return tuple(islice(dated, LONGEST))[::-1]
 
 
 def population_of(rule: Rule) -> Population:
@@ -135,23 +86,6 @@ _DECIDED: Mapping[str, Population] = {
 }  # fmt: skip
 
 
-def _promise(rule: Rule, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
-    found = _kept_promise(population_of(rule), part, label)
-    # of a share, "scores" claim that each decision is right: its overconfidence is the share of wrong ones
-    return found if found is None or rule.measure == "overconfidence" else replace(found, promised=1.0)
-
-
-def _kept_promise(population: Population, part: WindowCounts | PastWindow, label: str | None) -> Promise | None:
-    if isinstance(part, PastWindow):
-        return part.labels.get(label, {}).get(population)
-    counts = part.labels.get(label)
-    if counts is None:
-        return None
-    if population == "right" or population == "found" or population == "cleared":  # noqa: PLR1714 - narrows the type
-        return decided_promise(counts, population)
-    return promise_of(rows_in(population, counts))
-
-
 def is_floor(rule: Rule) -> bool:
     """Whether the metric is wrong below its threshold: then evidence accumulates that it is below it."""
     return ACCUMULATES.get(rule.measure) == "below"
@@ -174,21 +108,21 @@ def is_beyond(rule: Rule, promise: Promise) -> bool:
 
 
 def accumulate(
-    rule: Rule, family: Sequence[RuleInput], runs: Sequence[Sequence[DatedPromise]], evaluation: EvaluationConfig
+    rule: Rule, family: Sequence[RuleInput], runs: Sequence[Run], evaluation: EvaluationConfig
 ) -> list[Comparison]:
-    """The evidence of one rule on each of several subjects; ``runs`` are their windows, newest first.
+    """The evidence of one rule on each of several subjects; ``runs`` are their windows.
 
     The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH). A subject without a
     row in the judged window is not judged: its evidence is as it was.
     """
     gated = [
-        gates(rule, rule_input, has_rows=any(window == rule_input.window for window, _ in run[:1]))
+        gates(rule, rule_input, has_rows=any(window == rule_input.window for window, _ in run[-1:]))
         for rule_input, run in zip(family, runs, strict=True)
     ]
     judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
-    made = paths_of(rule, [oldest_first(runs[place]) for place in judged], [alone] * len(judged))
+    made = paths_of(rule, [runs[place] for place in judged], [alone] * len(judged))
     paths = dict(zip(judged, made, strict=True))
     needed = evidence_needed([paths[place].now for place in judged], length)
     shared = family_detail(rule, evaluation, needed, len(judged))
@@ -257,17 +191,18 @@ class EvidencePath:
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
-def paths_of(rule: Rule, runs: Sequence[DatedRun], alone: Sequence[float]) -> list[EvidencePath]:
+def paths_of(rule: Rule, runs: Sequence[Run], alone: Sequence[float]) -> list[EvidencePath]:
     """The path of the evidence over the windows of each run.
 
     ``alone`` is the evidence (no logarithm) that each run would need without any other.
     """
     most = [each * FORGOTTEN for each in alone]
     margin = margin_of(rule)
-    evidence = restarted_each([run.promises for run in runs], margin, most)
+    dated = [(tuple(window for window, _ in run), tuple(promise for _, promise in run)) for run in runs]
+    evidence = restarted_each([promises for _, promises in dated], margin, most)
     return [
-        _with_endings(EvidencePath(run.windows, run.promises, tuple(path.tolist()), margin, math.log(needed)), limit)
-        for run, path, needed, limit in zip(runs, evidence, alone, most, strict=True)
+        _with_endings(EvidencePath(windows, promises, tuple(path.tolist()), margin, math.log(needed)), limit)
+        for (windows, promises), path, needed, limit in zip(dated, evidence, alone, most, strict=True)
     ]
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from monitor.config.model import Rule, SourceConfig
 from monitor.core.baseline import References
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
+from monitor.evaluation.data import RuleInput
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
-
-if TYPE_CHECKING:
-    from monitor.evaluation.comparisons import RuleInput
 
 _ANOTHER = "another value"
 """What stands for the `automate_at` of a baseline, which is known only by its rows."""

@@ -19,7 +19,8 @@ from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import Counts, pool
 from monitor.core.records import WHERES, Comparison, Estimate, Interval, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import RuleInput, baseline_check, gates
+from monitor.evaluation.comparisons import baseline_check, gates
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.before_truth import (

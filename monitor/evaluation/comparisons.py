@@ -7,16 +7,15 @@ in them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, pool
-from monitor.core.records import Comparison, DecisionCheck, Reason, ShiftResult, Subject, Window
+from monitor.core.records import Comparison, DecisionCheck, Reason, Window
+from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BINNED,
     Measurement,
@@ -27,7 +26,6 @@ from monitor.evaluation.rule_metrics import (
     measurements,
     p_values_of,
     rows_needed,
-    rows_of,
     textbook_detail,
     with_detectability,
 )
@@ -39,49 +37,6 @@ LOOKS_FROM = 1 / 4
 """The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
 NEAR = 0.005
 """So near a threshold, or nearer than half of it, a quicker form of interval does not say on which side a value is."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RuleInput:
-    """Everything that a rule may use for one subject.
-
-    ``counts`` are newest first: the window itself, then the windows before it that may be pooled
-    with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
-    measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
-    (``MetricSpec.parameters``). ``before`` are the windows of the older counts: random numbers are those of a window.
-    ``new_version``: the window's rows have a model version that the baseline's have not.
-    """
-
-    subject: Subject
-    window: Window
-    counts: tuple[Counts, ...] = ()
-    baseline: Baseline | None = None
-    shifts: tuple[ShiftResult, ...] = ()
-    problem: Reason | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    parameters: tuple[float, ...] = ()
-    before: tuple[Window, ...] = ()
-    new_version: bool = False
-
-    @property
-    def baseline_version(self) -> int | None:
-        """The version of the pinned baseline; None without one, and where the weeks before are the reference."""
-        return None if self.baseline is None or self.baseline.version == ROLLING else self.baseline.version
-
-    @property
-    def reference(self) -> dict[str, Any]:
-        """The stored facts about the reference: its weeks if they are those before, and what was renamed since."""
-        return {name: fact for name, fact in self.detail.items() if name in ("reference", "renamed")}
-
-    def digest(self, used: Sequence[Counts]) -> str:
-        """A hash of the judged cells, and of those of the weeks before where these are the reference."""
-        before = [self.baseline.counts] if self.baseline is not None and self.baseline.version == ROLLING else []
-        return digest_of([*used, *before])
-
-    @property
-    def in_baseline(self) -> bool:
-        """Whether the window overlaps the weeks of its own baseline."""
-        return self.baseline is not None and self.baseline.overlaps(self.window)
 
 
 def compare(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> Comparison:
@@ -237,11 +192,6 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[Decis
         detail=rule_input.detail,
         checks=checks,
     )
-
-
-def digest_of(counts: Sequence[Counts]) -> str:
-    """A hash of the cells of several windows."""
-    return hashlib.sha256(" ".join(c.digest() for c in counts).encode()).hexdigest()[:16]
 
 
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) -> list[Comparison]:

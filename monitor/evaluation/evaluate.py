@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from itertools import takewhile
 from math import isfinite
 
-from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
+from monitor.config.model import Config, EvaluationConfig, Rule
 from monitor.config.rule_sources import can_judge, segment_columns
-from monitor.core.baseline import Baseline, References, edges_of
-from monitor.core.counts import Counts, SegmentCounts
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
-from monitor.core.promises import PastWindow, SegmentPromises
 from monitor.core.records import (
     DELAYS_FAILED,
     UNRESOLVED_FAILED,
@@ -29,14 +26,23 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_records import Rejections
-from monitor.evaluation.accumulated import accumulate, dated_promises, known_windows, of_one_version
+from monitor.evaluation.accumulated import accumulate, dated_promises
 from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth, present_map
-from monitor.evaluation.comparisons import RuleInput, compare_family, is_near_threshold
+from monitor.evaluation.comparisons import compare_family, is_near_threshold
+from monitor.evaluation.data import (
+    RuleInput,
+    SourceData,
+    WindowCounts,
+    is_new_version,
+    poolable,
+    subjects,
+    windows_pooled,
+)
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
-from monitor.evaluation.row_comparisons import WholeSource, cost_parameters, estimates_of_whole, special_comparisons
+from monitor.evaluation.row_comparisons import cost_parameters, estimates_of_whole, special_comparisons
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.small_labels import accumulate_small, small_runs
@@ -48,82 +54,10 @@ from monitor.metrics.discrimination import factor_correlations
 from monitor.metrics.names import EXPECTED
 from monitor.recalibration.gain import gains
 
-ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
-DAYS_POOLED = 7
 MATURE = 0.9
 """The share of a window's expected truths from which on it says what scores mean now."""
-WHOLE = 0.95
-"""The share of the rows from which on all have a model version: truths of the one before still come late."""
-NEW_VERSION = 0.1
-"""The share of the rows from which on a model version that the baseline has not is no exception."""
 EVERYTHING_UP_TO = 1_000
 """In a source with more labels, labels get only the metrics of the contract and of rules; the source gets all."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowCounts:
-    """The data of one source in one window; ``versions`` maps model version -> rows.
-
-    ``whole`` has the data of the source as a whole besides the counts of labels, for the judged window only.
-    ``rejected`` says which subjects are not judged because of rejected rows. ``segments`` has the promises of each
-    label's segments, and ``segment_counts`` their counts, where a rule needs them. ``maturity`` says how many items of
-    each label have their truth, where the source records it. ``not_read`` has the parts that could not be read:
-    DELAYS_FAILED, UNRESOLVED_FAILED.
-    """
-
-    window: Window
-    labels: ByLabel = field(default_factory=dict)
-    versions: Mapping[str, int] = field(default_factory=dict)
-    whole: WholeSource = field(default_factory=WholeSource)
-    rejected: Rejections = field(default_factory=Rejections)
-    segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
-    segment_counts: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
-    maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
-    not_read: frozenset[str] = frozenset()
-
-    @property
-    def main_version(self) -> str | None:
-        """The model version of most rows; None where the relation has no versions."""
-        return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
-
-    @property
-    def whole_version(self) -> str | None:
-        """The model version that all rows have, but for stragglers; None where versions are mixed or unknown."""
-        main = self.main_version
-        return main if main is not None and self.versions[main] >= WHOLE * sum(self.versions.values()) else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceData:
-    """Everything known about one source when a window is judged.
-
-    ``earlier`` has the windows before, newest first; ``switched`` the labels with a switch or an open incident.
-    ``past`` has the windows of a year, newest first, with promises only, where a rule accumulates evidence.
-    ``baseline_segments`` has the counts of each segment of a label's baseline, where a rule compares segments with it.
-    ``problem`` is set where the source could not be read; ``error`` then says why in words. ``references`` says which
-    baselines are not among ``baselines`` since the source's settings have changed. ``enabled`` has the times at which
-    an
-    operator turned on each label, oldest first: evidence adds up anew from then on.
-    """
-
-    name: str
-    current: WindowCounts
-    earlier: tuple[WindowCounts, ...] = ()
-    segments: Mapping[tuple[str, str], Mapping[str, Counts]] = field(default_factory=dict)
-    baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
-    quality: tuple[RejectedRows, ...] = ()
-    rows: int = 0
-    problem: Reason | None = None
-    error: str = ""
-    switched: frozenset[str] = frozenset()
-    past: tuple[PastWindow, ...] = ()
-    baseline_segments: Mapping[str | None, SegmentCounts] = field(default_factory=dict)
-    references: References = field(default_factory=References)
-    enabled: Mapping[str | None, Sequence[datetime]] = field(default_factory=dict)
-
-    def enabled_before(self, label: str | None) -> datetime | None:
-        """When an operator last turned the label on before the end of the judged window; None: never."""
-        return max((at for at in self.enabled.get(label, ()) if at < self.current.window.end), default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,8 +137,8 @@ def present_maps(data: SourceData, evaluation: EvaluationConfig) -> dict[str | N
     for label, baseline in data.baselines.items():
         maturity = data.current.maturity.get(label)
         is_young = maturity is not None and maturity.of_expected < MATURE
-        parts = _windows_to_pool(data, label, evaluation.pool_weeks)[is_young:]
-        judged = [(part.window, part.labels[label]) for part in parts if label in part.labels]
+        parts = poolable(data, label, evaluation.pool_weeks)[is_young:]
+        judged = [(part.window, part.labels[label]) for part in parts]
         found[label] = present_map(baseline, judged, evaluation)
     return found
 
@@ -257,16 +191,6 @@ def samples_of(data: SourceData, config: Config) -> list[Sample]:
     return whole + parts
 
 
-def subjects(data: SourceData, source: SourceConfig) -> list[str | None]:
-    """Every label with rows, rejected rows, a baseline, a configuration or a switch; last None, the source as a whole.
-
-    A label with a switch is included even if it vanished: otherwise its automation would go on without a verdict.
-    """
-    read = {*data.current.labels, *data.current.rejected.labels, *data.current.maturity}
-    known = {*read, *data.baselines, *data.references.refused, *source.labels, *data.switched, None}
-    return sorted(known, key=lambda label: (label is None, label or ""))
-
-
 def verdicts_of(
     rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...], *, outcomes_only: bool = False
 ) -> list[Verdict]:
@@ -291,7 +215,7 @@ def verdicts_of(
         compared = subjects(data, source) if rule.is_of_mix else labels
         rolling = rolling_baselines(data.name, compared, before, data.baselines, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
-    most = _windows_pooled(rule, config, data.current.window)
+    most = windows_pooled(rule, config, data.current.window)
     rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
     rule_inputs = [
         against_weeks_before(rule, each, rolling)
@@ -339,7 +263,7 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
         parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]
         return accumulate_segments(rule, rule_inputs, parts, evaluation)
     if rule.scope == "small_labels" and rule_inputs:
-        most = _windows_pooled(rule, config, data.current.window)
+        most = windows_pooled(rule, config, data.current.window)
         labels = [input_of(data, label, (), most) for label in subjects(data, source) if label is not None]
         small = small_runs(rule, data, labels, evaluation)
         return [accumulate_small(rule, rule_inputs[0], small, evaluation)]
@@ -350,12 +274,12 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
 def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The comparison of each label by its segments, over the windows that may be pooled for the label."""
     source, window = config.sources[data.name], data.current.window
-    columns, most = segment_columns(rule, source), _windows_pooled(rule, config, window)
+    columns, most = segment_columns(rule, source), windows_pooled(rule, config, window)
     inputs = []
     for rule_input in rule_inputs:
         label = rule_input.subject.label
         frozen = data.baseline_segments.get(label, {})
-        inputs.append(segments_of(rule, columns, rule_input, _windows_to_pool(data, label, most), frozen))
+        inputs.append(segments_of(rule, columns, rule_input, poolable(data, label, most), frozen))
     return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(window.schedule))
 
 
@@ -400,39 +324,15 @@ def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...
     """The input of a rule for one label; the rule may pool so many windows at ``most``, the judged one included."""
     baseline = data.baselines.get(label)
     window, rejection = data.current.window, data.current.rejected.of(label)
-    parts = [part for part in _windows_to_pool(data, label, most) if label in part.labels]
+    parts = poolable(data, label, most)
     counts, before = tuple(part.labels[label] for part in parts), tuple(part.window for part in parts[1:])
     label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
     detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
     return RuleInput(
         Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail, before=before,
-        new_version=_is_new_version(data, baseline),
+        new_version=is_new_version(data, baseline),
     )  # fmt: skip
-
-
-def _is_new_version(data: SourceData, baseline: Baseline | None) -> bool:
-    """Whether a tenth of the window's rows have a model version that no known week of the baseline has.
-
-    Where no week of the baseline is known: whether most rows had another version in any window before.
-    """
-    current = data.current
-    if baseline is None or not current.versions:
-        return False
-    windows = [(part.window, {part.main_version, *getattr(part, "versions", ())}) for part in known_windows(data)]
-    then = {v for window, versions in windows if baseline.overlaps(window) for v in versions if v is not None}
-    if not then:
-        mains = {part.main_version for part in known_windows(data)} - {None}
-        return bool(mains - {current.main_version})
-    least = NEW_VERSION * sum(current.versions.values())
-    return any(rows >= least and version not in then for version, rows in current.versions.items())
-
-
-def _windows_to_pool(data: SourceData, label: str | None, most: int) -> list[WindowCounts]:
-    """The judged window and those that may be pooled with it for a label; empty if the label has no row in it."""
-    before = poolable(data, data.baselines.get(label), most)
-    earlier = takewhile(lambda part: part.rejected.of(label) is None, before)
-    return [data.current, *earlier] if label in data.current.labels else []
 
 
 def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> RuleInput:
@@ -447,33 +347,6 @@ def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> R
     if rule.mature is None or maturity is None or rule_input.problem or maturity.of_expected >= rule.mature:
         return rule_input
     return replace(rule_input, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
-
-
-def poolable(data: SourceData, baseline: Baseline | None, most: int) -> list[WindowCounts]:
-    """The earlier windows that may be pooled with the judged one, newest first: ``most`` windows with that one.
-
-    Pooling stops at the baseline's end, at a model version that all rows have (:func:`of_one_version`) and, for a
-    label, at a window in which its rows were rejected (:func:`_windows_to_pool`).
-    """
-    _, *kept = of_one_version((data.current, *data.earlier[: most - 1]))
-    return [*takewhile(lambda part: baseline is None or part.window.start >= baseline.end, kept)]
-
-
-def windows_needed(config: Config, window: Window) -> int:
-    """The number of windows that a run of this schedule reads, the judged one included."""
-    rules = config.rules_for(window.schedule)
-    weeks = [1 + rule.reference_weeks for rule in rules if rule.rolls]
-    pooled = [_windows_pooled(rule, config, window) for rule in rules]
-    return max([_most_pooled(config, window), *pooled, *weeks])
-
-
-def _windows_pooled(rule: Rule, config: Config, window: Window) -> int:
-    """The number of windows that a rule may pool, the judged one included: at least those that it asks for."""
-    return max(_most_pooled(config, window), rule.for_windows)
-
-
-def _most_pooled(config: Config, window: Window) -> int:
-    return config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
 
 
 def summary(evaluated: Evaluated) -> Counter[str]:

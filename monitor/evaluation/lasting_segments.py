@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,48 +24,44 @@ from monitor.core.promises import Promise, Promises, Segment, is_part, pooled_pr
 from monitor.core.records import Comparison, DecisionCheck, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
-    DatedRun,
     EvidencePath,
-    comparable,
+    Run,
     evidence_of,
     family_detail,
     paths_of,
     rounded_evidence,
     run_length,
 )
-from monitor.evaluation.comparisons import RuleInput, gates, without_evidence
+from monitor.evaluation.comparisons import gates, without_evidence
+from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import POWER
 from monitor.inference.sequential import LONGEST, evidence_needed, would_be_seen
-
-if TYPE_CHECKING:
-    from monitor.evaluation.evaluate import SourceData
 
 NAMED = 5
 """The most segments whose numbers a verdict keeps, those with the most evidence first."""
 
-SegmentRuns = Mapping[Segment, DatedRun]
+SegmentRuns = Mapping[Segment, Run]
 _NOTHING: Promises = {}
 
 
-def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]) -> dict[Segment, DatedRun]:
-    """The promise of each segment of a label in each comparable window.
+def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Sequence[str]) -> SegmentRuns:
+    """The promise of each segment of a label in each window whose evidence adds up.
 
     Segments without rows in the judged window are left out: nothing can be said about them now.
     """
-    found: dict[Segment, tuple[list[Window], list[Promise]]] = {
-        segment: ([], [])
-        for segment, promises in sorted(data.current.segments.get(label, {}).items())
-        if segment[0] in columns and rule.where in promises
-    }
     where = rule.where
-    for part in reversed(list(islice(comparable(data, label), LONGEST))):
+    found: dict[Segment, list[tuple[Window, Promise]]] = {
+        segment: []
+        for segment, promises in sorted(data.current.segments.get(label, {}).items())
+        if segment[0] in columns and where in promises
+    }
+    for part in reversed(list(islice(evidence_windows(data, label), LONGEST))):
         known = part.segments.get(label, {})
-        for segment, (windows, promises) in found.items():
+        for segment, run in found.items():
             promise = known.get(segment, _NOTHING).get(where)
             if promise is not None and promise.effective > 0:
-                windows.append(part.window)
-                promises.append(promise)
-    return {segment: DatedRun(tuple(w), tuple(p)) for segment, (w, p) in found.items() if w}
+                run.append((part.window, promise))
+    return {segment: run for segment, run in found.items() if run}
 
 
 def accumulate_segments(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.core.baseline import Baseline, References, population_edges
 from monitor.core.counts import CELLS, Counts, SegmentCounts, difference, pool
-from monitor.evaluation.evaluate import ByLabel
+from monitor.evaluation.data import ByLabel
 from monitor.inference.memory import kept_with
 
 

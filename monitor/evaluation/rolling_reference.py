@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import pool
-
-if TYPE_CHECKING:
-    from monitor.evaluation.comparisons import RuleInput
-    from monitor.evaluation.evaluate import WindowCounts
+from monitor.evaluation.data import RuleInput, WindowCounts
 
 
 def rolling_baselines(

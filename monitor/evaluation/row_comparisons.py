@@ -7,21 +7,18 @@ Metrics of *whole rows* and of *numbers* get their spread from a bootstrap of it
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
-
-import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import OF_DIAGRAM, Counts, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
-from monitor.core.rows import ProbabilityRows, RegressionRows
-from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import RuleInput, compare, compare_family, gates
+from monitor.core.rows import ProbabilityRows
+from monitor.evaluation.comparisons import compare, compare_family, gates
+from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import ece_of, generator, other_binning
 from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.counts_bootstrap import Spread
@@ -29,48 +26,9 @@ from monitor.inference.levels import interval as level_interval
 from monitor.inference.registered import largest_allowed
 from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import class_tables, cost
-from monitor.metrics.definition import Metric, Needs
+from monitor.metrics.definition import Metric
 from monitor.metrics.registry import EXPECTED, GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.top_k import ON_RANKED
-
-Rows = ProbabilityRows | RegressionRows
-OF_ITEMS: frozenset[Needs] = frozenset({"items", "ranked_items"})
-COUNTED: frozenset[Needs] = OF_ITEMS | {"ranked"}
-"""Needs of the source as a whole that are counts: their metrics are the metrics of labels, on other rows."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WholeSource:
-    """The data of a source as a whole in one window, besides the counts of its labels.
-
-    ``ranked`` are counts of the k highest-scored labels of each item, by k; ``rows`` whole rows of probabilities, or of
-    numbers; ``items`` counts of items by metric, with the metric's value as the outcome; ``unresolved`` the rows whose
-    truth is not known, where the source is configured to have them.
-    """
-
-    ranked: Mapping[int, Counts] = field(default_factory=dict)
-    rows: Rows | None = None
-    items: Mapping[str, Counts] = field(default_factory=dict)
-    unresolved: UnresolvedRows | None = None
-
-    def of(self, metric: Metric) -> Counts | None:
-        """The counts that a metric of ranks or items reads."""
-        return self.items.get(metric.name) if metric.needs in OF_ITEMS else self.ranked.get(metric.rank or 0)
-
-    def digest(self) -> str:
-        """A hash of the rows, or else of the ranked counts; "" without either."""
-        if self.rows is None:
-            return " ".join(f"{rank}:{counts.digest()}" for rank, counts in sorted(self.ranked.items()))
-        hashed = hashlib.sha256(f"{self.rows.items} {getattr(self.rows, 'labels', ())!r}".encode())
-        for value in (getattr(self.rows, each.name) for each in fields(self.rows)):
-            if isinstance(value, np.ndarray):
-                hashed.update(np.ascontiguousarray(value, dtype="<f8").tobytes())
-        return hashed.hexdigest()[:16]
-
-    @property
-    def design_effect(self) -> float:
-        """The design effect of items in clusters: that of their highest-scored labels, 1 without ranked counts."""
-        return self.ranked[1].design_effect if 1 in self.ranked else 1.0
 
 
 def needs_whole_rows(rule: Rule) -> bool:

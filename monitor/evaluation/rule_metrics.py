@@ -16,7 +16,8 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.records import Interval, Subject, Where, Window
+from monitor.core.records import Interval, Subject, Window
+from monitor.evaluation.data import rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
@@ -289,18 +290,6 @@ def _rows_asked(rule: Rule, evaluation: EvaluationConfig) -> int:
 def accepted_fall(rule: Rule) -> float:
     """The fall that a decrease rule accepts: its p-value is for a larger fall."""
     return rule.threshold * ACCEPTED_FALL
-
-
-def rows_of(rule: Rule, counts: Counts) -> Counts:
-    """The rows that the rule is about."""
-    return rows_in(rule.where, counts)
-
-
-def rows_in(where: Where, counts: Counts) -> Counts:
-    """The rows of one population."""
-    if where == "all":
-        return counts  # kept with themselves they would never be freed
-    return kept_with(counts, ("where", where), lambda: counts.where(where))
 
 
 def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -17,36 +17,33 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Promise, pooled_promise
 from monitor.core.records import Comparison
 from monitor.evaluation.accumulated import (
-    DatedPromise,
+    Run,
     accumulate,
     dated_promises,
     evidence_of,
     family_detail,
-    oldest_first,
     paths_of,
     run_length,
 )
-from monitor.evaluation.comparisons import RuleInput, gates
+from monitor.evaluation.comparisons import gates
+from monitor.evaluation.data import RuleInput, SourceData
 from monitor.inference.shrinkage import shrunk
-
-if TYPE_CHECKING:
-    from monitor.evaluation.evaluate import SourceData
 
 LIKELIEST = 5
 """The most labels that a verdict names."""
 
-Runs = Mapping[str, Sequence[DatedPromise]]
+Runs = Mapping[str, Run]
 
 
 def small_runs(
     rule: Rule, data: SourceData, labels: Sequence[RuleInput], evaluation: EvaluationConfig
-) -> dict[str, list[DatedPromise]]:
-    """The windows of each label whose rows of a year could not show, alone, a change that matters; newest first."""
+) -> dict[str, Run]:
+    """The windows of each label whose rows of a year could not show, alone, a change that matters."""
     known = {each: dated_promises(rule, data, each.subject.label) for each in labels}
     judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
     alone = float(max(len(judged), 1) * run_length(rule))
     shared = family_detail(rule, evaluation, np.log(alone), len(judged))
-    paths = paths_of(rule, [oldest_first(run) for run in judged.values()], [alone] * len(judged))
+    paths = paths_of(rule, list(judged.values()), [alone] * len(judged))
     return {
         str(each.subject.label): run
         for (each, run), path in zip(judged.items(), paths, strict=True)
@@ -60,11 +57,11 @@ def accumulate_small(rule: Rule, whole: RuleInput, runs: Runs, evaluation: Evalu
     for run in runs.values():
         for window, promise in run:
             by_window.setdefault(window, []).append(promise)
-    together = [(window, pooled_promise(by_window[window])) for window in sorted(by_window, reverse=True)]
+    together = [(window, pooled_promise(by_window[window])) for window in sorted(by_window)]
     (found,) = accumulate(rule, [whole], [together], evaluation)
     if found.problem is not None:
         return replace(found, detail={**found.detail, "small_labels": len(runs)})
-    since = together[found.windows - 1][0]
+    since = together[-found.windows][0]
     parts = {label: [p for window, p in run if window.start >= since.start] for label, run in runs.items()}
     pooled = {label: pooled_promise(kept) for label, kept in parts.items() if kept}
     likeliest = _likeliest(rule, pooled) if found.beyond else []

@@ -18,10 +18,10 @@ from monitor.config.rule_sources import can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
+from monitor.evaluation.data import DAYS_POOLED, ByLabel, rows_of
 from monitor.evaluation.estimates import other_binning
-from monitor.evaluation.evaluate import DAYS_POOLED, ByLabel
 from monitor.evaluation.row_comparisons import cost_parameters
-from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, rows_of, with_detectability
+from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, with_detectability
 from monitor.metrics import cost
 from monitor.metrics.registry import EXPECTED, METRICS, TOTALS, WHOLE
 

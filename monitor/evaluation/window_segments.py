@@ -12,21 +12,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
-from monitor.evaluation.comparisons import RuleInput, compare_family, gates, without_evidence
-from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
-from monitor.evaluation.rule_metrics import rows_needed, rows_of
+from monitor.evaluation.comparisons import compare_family, gates, without_evidence
+from monitor.evaluation.data import RuleInput, WholeSource, WindowCounts, rows_of
+from monitor.evaluation.row_comparisons import special_comparisons
+from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.memory import kept_with
 from monitor.inference.multiplicity import named_within, simes
-
-if TYPE_CHECKING:
-    from monitor.evaluation.evaluate import WindowCounts
 
 NAMED = 5
 """The most segments whose numbers a verdict keeps, the smallest p first."""

@@ -18,8 +18,9 @@ from monitor.core.counts import Counts
 from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.promises import PastWindow, all_promises_of, of_the_same_evidence
 from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
+from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose
-from monitor.evaluation.evaluate import Evaluated, WindowCounts
+from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level, level_of
 from monitor.inference.sequential import LONGEST

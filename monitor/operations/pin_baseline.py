@@ -16,8 +16,8 @@ from monitor.core.counts import Counts, SegmentCounts, bin_counts, pool
 from monitor.core.promises import Segment
 from monitor.core.records import SCHEDULES, Interval, Subject, Window
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
+from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.estimates import ece_of, generator
-from monitor.evaluation.evaluate import WindowCounts
 from monitor.operations.collect import baselines_of, read, stored_or_read
 from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from monitor.config.model import BaselineConfig, Config, EvaluationConfig
 from monitor.core import windows
 from monitor.core.records import Window
-from monitor.evaluation.evaluate import ByLabel
+from monitor.evaluation.data import ByLabel
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
 from monitor.operations.collect import with_whole
 from monitor.warehouse.reader import Warehouse

@@ -19,7 +19,8 @@ from monitor.config.model import Rule
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
 from monitor.core.windows import named
-from monitor.evaluation.evaluate import Evaluated, WindowCounts
+from monitor.evaluation.data import WindowCounts
+from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.operations import act, incident_actions
 from monitor.operations.diagnose import diagnoses_of

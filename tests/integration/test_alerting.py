@@ -19,7 +19,7 @@ from monitor.config.load import load_config
 from monitor.context import Sent
 from monitor.core.records import Delivery
 from monitor.core.windows import week
-from monitor.evaluation.evaluate import WindowCounts
+from monitor.evaluation.data import WindowCounts
 from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
 from monitor.incidents.findings import decisions

@@ -16,7 +16,8 @@ from typer.testing import CliRunner, Result
 from monitor.cli import app, common, main
 from monitor.cli.common import Commands
 from monitor.config.settings import load_settings
-from monitor.evaluation.evaluate import SourceData, evaluate
+from monitor.evaluation.data import SourceData
+from monitor.evaluation.evaluate import evaluate
 from monitor.history.store import Store
 from monitor.warehouse.reader import Warehouse
 from tests.fakes.world import CONFIG, WEEKS, World, make_world

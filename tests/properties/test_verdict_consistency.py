@@ -17,7 +17,8 @@ from monitor.config.model import Condition, EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.inference.sampling import binomial_tail
 from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE

@@ -25,7 +25,7 @@ from monitor.core.promises import (
 from monitor.core.records import Reason, Verdict, Window, parts_not_read
 from monitor.core.source_settings import Settings
 from monitor.evaluation.accumulated import population_of
-from monitor.evaluation.evaluate import SourceData, WindowCounts, windows_needed
+from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store

@@ -13,7 +13,8 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.counts import SegmentCounts
 from monitor.core.records import ShiftResult, Verdict, Window
-from monitor.evaluation.evaluate import SourceData, verdicts_of, windows_needed
+from monitor.evaluation.data import SourceData, windows_needed
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.other_thresholds import segments_at_present_threshold
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows

@@ -18,7 +18,8 @@ from monitor.core.records import Reason, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 from monitor.core.wording import plain_words
 from monitor.evaluation.accumulated import dated_promises
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.inference.sequential import LONGEST, restarted
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
@@ -185,7 +186,7 @@ def test_windows_whose_rows_were_rejected_are_left_out() -> None:
     rejected = Rejections({"label 0": Rejection(Why.SHARE, RejectionCause.OTHER, 50, 100)})
     past = (known.past[0], replace(known.past[1], rejected=rejected), *known.past[2:])
     assert [w.name for w, _ in dated_promises(RULE, replace(known, past=past), "label 0")] == [
-        "week-0", "week-1", "week-3", "week-4",
+        "week-4", "week-3", "week-1", "week-0",
     ]  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def test_windows_that_are_known_in_full_are_not_counted_twice() -> None:
     again = WindowCounts(window(1), {label: counts(KEPT) for label in LABELS})
     found = dated_promises(RULE, replace(known, earlier=(again,)), "label 0")
     assert [(w.name, p.kept) for w, p in found] == [
-        ("week-0", BROKEN), ("week-1", KEPT), ("week-2", BROKEN), ("week-3", BROKEN),
+        ("week-3", BROKEN), ("week-2", BROKEN), ("week-1", KEPT), ("week-0", BROKEN),
     ]  # fmt: skip
 
 

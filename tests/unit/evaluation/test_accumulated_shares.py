@@ -17,7 +17,8 @@ from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.promises import DECIDED, PastWindow, all_promises_of, decided_promise, promises_of
 from monitor.core.records import Reason, ScoreIs, Verdict, Where, Window
 from monitor.core.wording import plain_words
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.history import past_promises
 from monitor.inference.levels import interval
 from monitor.inference.registered import law

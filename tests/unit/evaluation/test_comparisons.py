@@ -14,9 +14,10 @@ from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rul
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
-from monitor.evaluation.comparisons import RuleInput, compare, compare_family, pooled
+from monitor.evaluation.comparisons import compare, compare_family, pooled
+from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, poolable, windows_needed
 from monitor.evaluation.estimates import Sample, estimate
-from monitor.evaluation.evaluate import SourceData, WindowCounts, input_of, poolable, verdicts_of, windows_needed
+from monitor.evaluation.evaluate import input_of, verdicts_of
 from monitor.evaluation.rule_metrics import raised_rows
 from monitor.evaluation.verdicts import decide
 
@@ -537,14 +538,15 @@ def data(*versions: str, current: str = "v2") -> SourceData:
 
 
 def test_pooling_never_crosses_a_model_version() -> None:
-    assert len(poolable(data("v2", "v2", "v2"), None, 4)) == 3
-    assert len(poolable(data("v2", "v1", "v2"), None, 4)) == 1
-    assert len(poolable(data("v2", "", "v2"), None, 4)) == 3
+    assert len(poolable(data("v2", "v2", "v2"), "billing", 4)) == 4
+    assert len(poolable(data("v2", "v1", "v2"), "billing", 4)) == 2
+    assert len(poolable(data("v2", "", "v2"), "billing", 4)) == 4
 
 
 def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
     base = pinned(rows(20_000), weeks_back=2)
-    assert [p.window.name for p in poolable(data("v2", "v2", "v2"), base, 4)] == ["week-1"]
+    known = replace(data("v2", "v2", "v2"), baselines={"billing": base})
+    assert [p.window.name for p in poolable(known, "billing", 4)] == ["week-0", "week-1"]
 
 
 def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:

@@ -15,7 +15,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.core.wording import plain_words
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.inference.change import mover
 from monitor.inference.levels import decrease_detectable, decrease_test, increase_test, interval

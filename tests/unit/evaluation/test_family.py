@@ -12,7 +12,8 @@ from scipy import stats
 from monitor.config.model import Condition, EvaluationConfig, Rule
 from monitor.core.counts import BinCounts
 from monitor.core.records import Interval, Subject
-from monitor.evaluation.comparisons import RuleInput, compare, compare_family
+from monitor.evaluation.comparisons import compare, compare_family
+from monitor.evaluation.data import RuleInput
 from monitor.inference.change import LEAST_P
 from monitor.inference.maximum import strays
 from monitor.inference.memory import each_by_content, forget

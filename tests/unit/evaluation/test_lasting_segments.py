@@ -14,7 +14,8 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.promises import PastWindow, Segment, promises_of, segment_promises
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.inference.sequential import restarted
 from monitor.report.explanation import explain
 from tests.unit.evaluation.test_accumulated import CONFIG, RULE, window

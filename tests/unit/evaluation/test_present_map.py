@@ -14,8 +14,8 @@ from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Subject, Window
 from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
 from monitor.evaluation.before_truth import estimates_before_truth
-from monitor.evaluation.evaluate import SourceData, WindowCounts, present_maps
-from monitor.evaluation.row_comparisons import WholeSource
+from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
+from monitor.evaluation.evaluate import present_maps
 from monitor.report.expected import sentence
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)

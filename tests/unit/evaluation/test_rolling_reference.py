@@ -13,7 +13,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict, Window
 from monitor.core.wording import plain_words
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.report.explanation import explain
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)

@@ -12,7 +12,8 @@ from monitor.config.model import AutomationConfig, BaselineConfig, Config, Evalu
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
-from monitor.evaluation.comparisons import RuleInput, compare
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
 from monitor.operations.describe_changes import legend_of, lines_of
 

@@ -13,7 +13,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, SegmentCounts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
-from monitor.evaluation.evaluate import SourceData, WindowCounts, verdicts_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
 from monitor.report.explanation import explain
 from monitor.report.run_document import verdict_row
 from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window

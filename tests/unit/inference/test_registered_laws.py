@@ -14,9 +14,10 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.comparisons import RuleInput, compare
-from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of, evaluate
-from monitor.evaluation.row_comparisons import WholeSource, special_comparisons
+from monitor.evaluation.comparisons import compare
+from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts
+from monitor.evaluation.evaluate import estimates_of, evaluate
+from monitor.evaluation.row_comparisons import special_comparisons
 from monitor.inference.levels import increase_test, interval
 from monitor.metrics import cost
 from monitor.metrics.calibration import equal_width_ece

@@ -59,7 +59,8 @@ from monitor.config.load import load_config
 from monitor.core import windows
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import counts_from_rows
-from monitor.evaluation.evaluate import SourceData, WindowCounts, evaluate
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import evaluate
 
 config = load_config(Path(monitor.__file__).parents[1] / "alerts.yaml")
 def drawn(seed, rows):

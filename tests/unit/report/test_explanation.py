@@ -21,7 +21,8 @@ from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.maturity import Maturity
 from monitor.core.records import Comparison, DecisionCheck, Reason, Subject, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Why
-from monitor.evaluation.comparisons import RuleInput, compare, gates
+from monitor.evaluation.comparisons import compare, gates
+from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.history.values import plain
 from monitor.report.explanation import Check, Explanation, document, explain, lines, unconfirmed_words

@@ -16,7 +16,8 @@ from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
 from monitor.core.windows import before
-from monitor.evaluation.evaluate import Evaluated, SourceData, WindowCounts, evaluate
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.selective import threshold_for

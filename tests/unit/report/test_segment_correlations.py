@@ -9,7 +9,8 @@ import pytest
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, SourceConfig
 from monitor.core.counts import counts_from_rows
-from monitor.evaluation.evaluate import SourceData, WindowCounts, estimates_of
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import estimates_of
 from monitor.history.store import Store
 from monitor.report.collect import collect_report
 from monitor.report.tables import of_one
