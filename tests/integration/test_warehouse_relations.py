@@ -590,7 +590,7 @@ def test_check_warns_of_a_role_that_may_more_and_says_where_a_better_one_is(load
     (finding,) = _check_role(warehouses["postgresql"])
     assert (finding.what, finding.state) == ("warehouse role", "note")
     assert finding.text.startswith("the role is a superuser. ")
-    assert "docs/warehouse-roles.md" in finding.text
+    assert "`calmon docs warehouse-roles`" in finding.text
     assert _check_role(warehouses["duckdb"]) == []
 
 
