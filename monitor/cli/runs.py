@@ -16,11 +16,12 @@ from monitor.cli import common as cli
 from monitor.config.model import Config
 from monitor.context import ActMode
 from monitor.core import windows
-from monitor.core.records import Schedule, Window
+from monitor.core.records import Schedule, Subject, Window
 from monitor.core.wording import clean, count_of
 from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
+from monitor.report.words import listed
 from monitor.run import Run, catch_up, run_window
 from monitor.story.gather import Teller
 
@@ -169,7 +170,8 @@ def backfill(
         names = cli.check_source(config, source)
         ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
         span = windows.span(*ends, config.zone)
-    breaches, remaining = 0, list(span)
+    remaining = list(span)
+    told: dict[str, str] = {}
     unread: dict[str, str] = {}
     beside: dict[str, list[tuple[str, str]]] = {}  # of windows in which other sources could be read
     try:
@@ -180,7 +182,7 @@ def backfill(
         ):
             for window in span:
                 result = run_window(opened, window, sources=names, act="never")
-                breaches += sum(v.outcome == "breach" for part in result.evaluated for v in part.verdicts)
+                told[window.name] = _told_of(result)
                 if all(part.problem for part in result.evaluated):
                     unread[window.name] = next((part.error for part in result.evaluated), "")
                 else:
@@ -191,7 +193,19 @@ def backfill(
     finally:
         if len(remaining) < len(span):
             _say_unread(beside)
-            _last_word(span, remaining, breaches, unread, source, daily=daily_windows)
+            _last_word(span, remaining, told, unread, source, daily=daily_windows)
+
+
+def _told_of(result: Run) -> str:
+    """Who is needed in a window, and the command that shows why; "" where no rule could be judged."""
+    window, troubled = result.window, [each for each in result.diagnoses if each.is_trouble]
+    if all(verdict.outcome == "not_evaluated" for part in result.evaluated for verdict in part.verdicts):
+        return ""
+    if not troubled:
+        return f"{window.name}: no label needs somebody"
+    names = listed([Subject(each.source, each.label).name for each in troubled])
+    need, option = "need" if len(troubled) > 1 else "needs", "week" if window.schedule == "weekly" else "date"
+    return f"{window.name}: {names} {need} somebody: calmon report --{option} {window.name}"
 
 
 def _say_unread(beside: Mapping[str, Sequence[tuple[str, str]]]) -> None:
@@ -206,7 +220,7 @@ def _say_unread(beside: Mapping[str, Sequence[tuple[str, str]]]) -> None:
 def _last_word(
     span: Sequence[Window],
     rest: Sequence[Window],
-    breaches: int,
+    told: Mapping[str, str],
     unread: Mapping[str, str],
     source: str | None,
     *,
@@ -214,9 +228,13 @@ def _last_word(
 ) -> None:
     """Print what a backfill did, also where it was stopped."""
     done = len(span) - len(rest) - len(unread)
-    cli.out.print(
-        f"{count_of(done, 'window')} evaluated, {count_of(breaches, 'breach')} found; nothing was switched or sent."
-    )
+    cli.out.print(f"{count_of(done, 'window')} evaluated; nothing was switched or sent.")
+    vain = [name for name, line in told.items() if not line and name not in unread]
+    if vain:
+        said = f"no rule could be judged in {listed(vain)}: calmon explain LABEL says why"
+        cli.out.print(said, markup=False, highlight=False, soft_wrap=True)
+    for line in [line for line in told.values() if line][-1:]:
+        cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
     options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
     if rest:
         words = f"calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}"
