@@ -1,6 +1,7 @@
 """What MkDocs does beside its own work, so that the documents stay as GitHub shows them.
 
-README.md, CONTRIBUTING.md and CHANGELOG.md become pages, and so does the help of all commands; a fence such as
+README.md, CONTRIBUTING.md and CHANGELOG.md become pages, and so do the help of all
+commands and the list of rules and reasons; a fence such as
 "```csv long form" is one of csv; a list may follow a line of text without an empty line between.
 """
 
@@ -15,11 +16,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tests.command_page import page as commands
+from tests.reference_page import page as reference
 
 ROOT = Path(__file__).parents[1]
 #: A page of the site -> its file in the root of the project.
 OF_THE_ROOT = {"index.md": "README.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
-COMMANDS = "commands.md"
+COMMANDS, REFERENCE = "commands.md", "reference.md"
 FOR_OTHERS = "Method"
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(`{3,}|~{3,})")
@@ -52,8 +54,9 @@ def _filled(entry: Any, pages: list[str], named: set[str]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are kept in the root of the project, and the one that is made of the commands' help."""
+    """Add the pages that are kept in the root of the project, and those that the program's own texts make."""
     files.append(File.generated(config, COMMANDS, content=commands()))
+    files.append(File.generated(config, REFERENCE, content=reference()))
     for page, file in OF_THE_ROOT.items():
         text = (ROOT / file).read_text("utf-8")
         files.append(File.generated(config, page, content=LINK.sub(_from_the_root, text)))

@@ -18,7 +18,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Decide": ("switch", "gate", "replay", "recalibration", "confidence"),
     "Rules": (),
     "Read": ("alerts", "dashboard", "diagnosis", "report", "explain", "examples", "annotations", "history"),
-    "Reference": ("reference", "configuration", "problems", "metrics", "bad-rows", "glossary"),
+    "Reference": ("configuration", "problems", "metrics", "bad-rows", "glossary"),
     OTHERS: ("statistics",),
     "Runbook": (),
     "Development": ("architecture",),

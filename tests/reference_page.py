@@ -1,4 +1,4 @@
-"""Writes docs/reference.md, rules and reasons with their pages: ``python -m tests.write_reference``."""
+"""The page on rules and reasons: ``make docs`` puts it into the site (``docs/site_hooks.py``)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from monitor.config.model import Rule
 from monitor.core.records import Reason
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-PAGE = DOCS / "reference.md"
 HEAD = """# Reference
 
-Rules and reasons, each with its page. Made by `python -m tests.write_reference`; a test fails when it is out of date.
+Rules and reasons, each with its page. Made from `alerts.yaml` and the program.
 What else has a name: [metrics](metrics.md), [keys and variables](configuration.md),
 [problems of alerts.yaml](problems.md), [reasons of the gate](gate.md#reasons),
 [reasons for rejecting a row](bad-rows.md), [health issues](watching.md#health-issues); commands: `calmon --help`.
@@ -66,7 +64,3 @@ def of(rule: Rule) -> str:
     only = "" if rule.match.label is None else f" of {rule.match.label}"
     whose = {"labels": "a label", "source": "a source", "segments": "parts of a label"}[rule.scope]
     return f"{rule.where} rows of {whose}{only}, {rule.schedule}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
