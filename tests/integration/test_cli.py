@@ -442,7 +442,7 @@ READ_THE_HISTORY_ONLY = {
 ("annotations", "list"), ("db", "upgrade"), ("db", "check"),
     ("automation", "thresholds", "list"),
 }  # fmt: skip
-NEEDS_NO_CONFIGURATION = {("version",)}
+NEEDS_NO_CONFIGURATION = {("version",), ("docs",)}
 
 
 WITHOUT_CONFIGURATION = [
