@@ -153,15 +153,29 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
     ids: dict[str, Any] = {}
-    for each in (*scheduled, *on_demand):
-        raise_if_asked_to_end()
-        deployment: Any = each  # without an event loop, Prefect returns at once
-        ids[deployment.name] = runner.add_deployment(deployment)
-    for line in start.begin(config, ids, cron, utc_now()):
-        print(line, flush=True)
+    with end_of_server_told(server):
+        for each in (*scheduled, *on_demand):
+            raise_if_asked_to_end()
+            deployment: Any = each  # without an event loop, Prefect returns at once
+            ids[deployment.name] = runner.add_deployment(deployment)
+        for line in start.begin(config, ids, cron, utc_now()):
+            print(line, flush=True)
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
     asyncio.run(run_until_asked_to_end(runner.start(), server))
+
+
+@contextmanager
+def end_of_server_told(server: LocalServer | None) -> Iterator[None]:
+    """Raise ServerFailed for what fails once the ``server`` has ended; a request may fail a moment earlier."""
+    try:
+        yield
+    except Exception:
+        if server is not None:
+            with suppress(subprocess.TimeoutExpired):
+                server.process.wait(timeout=1)
+            server.raise_if_ended()
+        raise
 
 
 async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalServer | None = None) -> None:

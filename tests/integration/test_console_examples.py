@@ -37,7 +37,7 @@ NOT_RUN = {
     "docker ": "needs a container engine; test_deployments.py holds the file against its schema",
     "curl ": "needs the service and its tokens: test_http.py asks the same",
     "export ": "sets a variable of the reader's shell",
-    "set -a": "sets variables of the reader's shell",
+    "pip install -c constraints.txt dist/": "needs a registry: make test-wheel installs the wheel",
     "sh deployments/secrets.sh": "run by test_deployments.py",
     ".venv/bin/python -m tests.": "a server that does not end; the tests of Slack use it",
     "pip install 'calibration-monitor[dask]'": "needs a registry: make test-engines installs the extra",
