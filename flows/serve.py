@@ -170,7 +170,7 @@ def end_of_server_told(server: LocalServer | None) -> Iterator[None]:
     """Raise ServerFailed for what fails once the ``server`` has ended; a request may fail a moment earlier."""
     try:
         yield
-    except Exception:
+    except Exception:  # any of Prefect's client; it goes on unless the server's end explains it
         if server is not None:
             with suppress(subprocess.TimeoutExpired):
                 server.process.wait(timeout=1)

@@ -160,7 +160,7 @@ def catch_up(
             made.append(perform(monitor, missed, STAGES[:-1] if stages is None else stages, do))
         except TimeoutError:
             raise
-        except Exception:
+        except Exception:  # the window that is due is judged all the same; this one stays missed, and is reported
             log.exception("%s was missed, and could not be judged now", window.name)
             break
     return made
