@@ -44,7 +44,8 @@ if waits:
     from monitor import run
     def judging(*_):
         print("judging", flush=True)
-        time.sleep(600)
+        for _ in range(6000):  # a signal that comes just before one long sleep would not end it
+            time.sleep(0.1)
     run.evaluate = judging
 from monitor.cli import main
 main()
