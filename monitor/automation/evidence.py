@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, Verdict, WindowOutcome
-from monitor.core.score_ranges import outwards
+from monitor.core.score_ranges import Ranges, merged, outwards
 from monitor.core.windows import are_same
 
 KEPT = 8
@@ -92,6 +92,12 @@ def segments_off(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     return tuple((column, value) for column, value in verdict.detail.get("turns_off", ()))
 
 
+def blocked_by(verdict: Verdict) -> Ranges:
+    """The score ranges that a breach blocks instead of its label; only those of ``limit_scores`` end exactly."""
+    ranges = [(float(low), float(high)) for low, high in verdict.detail.get("blocked", ())]
+    return merged(ranges) if "limit_scores" in verdict.actions else outwards(ranges)
+
+
 def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
     """The outcome of a verdict's window; None if it was not evaluated."""
     if verdict.outcome == "not_evaluated":
@@ -101,7 +107,7 @@ def _outcome_of(verdict: Verdict) -> WindowOutcome | None:
     segments = segments_off(verdict)
     if segments:
         return WindowOutcome(verdict.window.end, "breach", verdict.id, segments=segments)
-    blocked = outwards((float(low), float(high)) for low, high in verdict.detail.get("blocked", ()))
+    blocked = blocked_by(verdict)
     turns_off = "disable_automation" in verdict.actions or not blocked
     return WindowOutcome(verdict.window.end, "breach", verdict.id, () if turns_off else blocked)
 

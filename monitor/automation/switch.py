@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from monitor.automation.evidence import is_against, last_judged, lease_bound, segments_off, with_verdict
+from monitor.automation.evidence import (
+    blocked_by,
+    is_against,
+    last_judged,
+    lease_bound,
+    segments_off,
+    with_verdict,
+)
 from monitor.automation.segments import (
     RUNS,
     Segment,
@@ -23,11 +30,22 @@ from monitor.automation.segments import (
     open_breaches,
     with_segment,
 )
+from monitor.automation.state import is_blocked
 from monitor.config.model import AutomationConfig, ReEnableAfter
-from monitor.core.records import Reason, RuleEvidence, Schedule, SwitchEvent, SwitchState, Verdict, WindowOutcome
-from monitor.core.score_ranges import Ranges, merged, outwards, ranges_text
+from monitor.core.records import (
+    LIMITING,
+    KeptScores,
+    Reason,
+    RuleEvidence,
+    Schedule,
+    SwitchEvent,
+    SwitchState,
+    Verdict,
+    WindowOutcome,
+)
+from monitor.core.score_ranges import Ranges, merged, ranges_text
 from monitor.core.windows import are_same
-from monitor.core.wording import clean, segment_name
+from monitor.core.wording import clean, percent, segment_name
 
 HOLD = timedelta(hours=24)
 _UTC = ZoneInfo("UTC")
@@ -195,7 +213,7 @@ def operator_change(
     parts = after_evidence(state.segments, known, now=now, zone=zone) if turns_off else SegmentChange(state.segments)
     against = open_breaches(known, parts.after)
     after = replace(
-        state, segments=parts.after, state="off", blocked=(), lease_until=None,
+        state, segments=parts.after, state="off", blocked=(), kept=None, lease_until=None,
         hold_until=until if _may_come_back(state) else None,
         by_operator=True, actor=by, reason=reason, verdict=against[0][1].verdict if against else None, ok_streak=0,
         changed_at=now, version=state.version + 1, counts="", not_evaluated=None,
@@ -453,22 +471,22 @@ class _Change:
 
 def _after_breach(change: _Change, breaches: Sequence[Verdict]) -> SwitchDecision:
     disabling = [verdict for verdict in breaches if "disable_automation" in verdict.actions]
-    blocking = [verdict for verdict in breaches if "block_scores" in verdict.actions]
+    blocking = [verdict for verdict in breaches if LIMITING & set(verdict.actions)]
     if not disabling and not blocking:
         raise ValueError("a breach of a rule that may not act is no evidence for the switch")
-    named = outwards((float(low), float(high)) for v in blocking for low, high in v.detail.get("blocked", ()))
-    unnamed = [] if disabling or named else blocking
+    named = merged(each for verdict in blocking for each in blocked_by(verdict))
+    unnamed = [verdict for verdict in blocking if not blocked_by(verdict)] if not disabling else []
     says_off = disabling or unnamed
     if change.is_held:
         return _held(change, [*says_off, *breaches][0].id, _why(breaches))
     if change.before.state == "off":
         return _still_off(change, says_off)
     if says_off:
-        why = _why(says_off) + ", and no score range could be named" * bool(unnamed)
+        why = _why(says_off) + (f", and {_unnamed(unnamed[0])}" if unnamed else "")
         return _turn_off(change, says_off[0].id, why)
     if change.is_overdue and any(not breach.blocked for _, breach in change.breaches):
         return _catch_up(change)
-    return _block(change, blocking[0].id, _why(blocking), named)
+    return _block(change, blocking[0].id, _why(blocking), named, _kept_of(blocking, named))
 
 
 def _catch_up(change: _Change) -> SwitchDecision:
@@ -477,7 +495,8 @@ def _catch_up(change: _Change) -> SwitchDecision:
     _, first = change.breaches[0]
     if not first.blocked:
         return _turn_off(change, first.verdict, why)
-    return _block(change, first.verdict, why, merged(r for _, breach in change.breaches for r in breach.blocked))
+    named = merged(each for _, breach in change.breaches for each in breach.blocked)
+    return _block(change, first.verdict, why, named, None)
 
 
 def _open_breaches(change: _Change) -> str:
@@ -512,7 +531,8 @@ def _held(change: _Change, verdict: str, breaches: str) -> SwitchDecision:
 
 def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None = None) -> SwitchDecision:
     after = replace(
-        change.before, state="off", blocked=(), lease_until=None, hold_until=None, by_operator=change.needs_operator,
+        change.before, state="off", blocked=(), kept=None, lease_until=None, hold_until=None,
+        by_operator=change.needs_operator,
         actor=change.run, counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
         not_evaluated=not_evaluated,
     )  # fmt: skip
@@ -531,16 +551,43 @@ def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
     return change.become(after, "counted", "already off", why=f"already off; {_why(says_off)}" if says_off else "")
 
 
-def _block(change: _Change, verdict: str, why: str, named: Ranges) -> SwitchDecision:
+def _kept_of(blocking: Sequence[Verdict], named: Ranges) -> KeptScores | None:
+    """What is proved of the scores above the blocked ones; None if they are blocked for another reason too."""
+    limits = [KeptScores(**verdict.detail["limit"]) for verdict in blocking if verdict.detail.get("limit")]
+    highest = max(limits, key=lambda kept: kept.score, default=None)
+    return None if highest is None or any(high >= highest.score for _, high in named) else highest
+
+
+def kept_words(kept: KeptScores) -> str:
+    """What is proved of the scores from which a label goes on acting alone.
+
+    >>> kept_words(KeptScores(0.95, 0.71, 0.97, 0.95, 0.98))
+    'only from score 0.95 (71% of its items go on, 97% right, 95% to 98%)'
+    """
+    right = f"{percent(kept.correct)} right, {percent(kept.low)} to {percent(kept.high)}"
+    return f"only from score {kept.score:g} ({percent(kept.share)} of its items go on, {right})"
+
+
+def _unnamed(verdict: Verdict) -> str:
+    """Why a breach that would block scores turns its label off instead."""
+    if "limit_scores" in verdict.actions:
+        return "from no score on its promise is shown to hold"
+    return "no score range could be named"
+
+
+def _block(change: _Change, verdict: str, why: str, named: Ranges, kept: KeptScores | None) -> SwitchDecision:
     """Block the ranges that verdicts name. The source's own switch only forbids, so it may block without being set."""
     before = change.before
     if before.state == "never_set" and before.label is not None:
         return change.nothing("never set")
     ranges = merged(before.blocked + named)
+    if kept is not None and is_blocked(kept.score, ranges):
+        kept = before.kept  # more was blocked before, and comes back by good windows only
     if ranges == before.blocked:
-        return _renew(change, "already blocked", ok_streak=0)
+        return _renew(change, "already blocked", replace(before, ok_streak=0, kept=kept))
+    why = f"{why}; it acts {kept_words(kept)}" if kept is not None else why
     after = replace(
-        before, state="on", blocked=ranges, lease_until=change.lease, by_operator=False, actor=change.run,
+        before, state="on", blocked=ranges, kept=kept, lease_until=change.lease, by_operator=False, actor=change.run,
         counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
         not_evaluated=None,
     )  # fmt: skip
@@ -589,7 +636,7 @@ def _count(change: _Change) -> SwitchDecision:
         return _turn_on(change, f"{streak} good windows in a row")
     words = f"{streak} of {change.streak_needed:g} good windows" + f"; {change.kept_off}" * bool(change.kept_off)
     if before.state == "on":
-        return _renew(change, words, ok_streak=streak)
+        return _renew(change, words, replace(before, ok_streak=streak))
     return change.become(replace(before, ok_streak=streak), "counted", words)
 
 
@@ -603,7 +650,7 @@ def _noted(change: _Change, words: str) -> SwitchDecision:
 
 def _turn_on(change: _Change, why: str) -> SwitchDecision:
     after = replace(
-        change.before, state="on", blocked=(), lease_until=change.lease, hold_until=None, by_operator=False,
+        change.before, state="on", blocked=(), kept=None, lease_until=change.lease, hold_until=None, by_operator=False,
         actor=change.run, counts="", reason=why, verdict=None, ok_streak=0, changed_at=change.now, not_evaluated=None,
     )  # fmt: skip
     if change.before.state == "on":
@@ -630,12 +677,11 @@ def _after_silence(change: _Change) -> SwitchDecision:
     return _turn_off(change, first.id, f"not evaluated: {_words(first.reason)}", first.reason.value)
 
 
-def _renew(change: _Change, reason: str, *, ok_streak: int | None = None) -> SwitchDecision:
+def _renew(change: _Change, reason: str, after: SwitchState | None = None) -> SwitchDecision:
     """The same state with a renewed lease; if no breach is against an operator's "on", its verdict is cleared."""
-    before = change.before
-    streak = before.ok_streak if ok_streak is None else ok_streak
-    verdict = None if before.by_operator and not change.is_against else before.verdict
-    return _with_lease(change, replace(before, ok_streak=streak, verdict=verdict), reason)
+    after = after or change.before
+    verdict = None if after.by_operator and not change.is_against else after.verdict
+    return _with_lease(change, replace(after, verdict=verdict), reason)
 
 
 def _with_lease(change: _Change, after: SwitchState, reason: str) -> SwitchDecision:

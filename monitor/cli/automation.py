@@ -53,7 +53,11 @@ EVERY = "*"
 class SwitchCommands(OnDemand):
     """The commands of ``calmon automation``; those of other modules are imported on demand."""
 
-    modules: ClassVar[Mapping[str, str]] = {"token": "monitor.cli.service", "thresholds": "monitor.cli.thresholds"}
+    modules: ClassVar[Mapping[str, str]] = {
+        "token": "monitor.cli.service",
+        "thresholds": "monitor.cli.thresholds",
+        "advise": "monitor.cli.thresholds",
+    }
 
     @classmethod
     def owner(cls) -> typer.Typer:

@@ -83,7 +83,7 @@ def recalibrate_command(
     with cli.store() as store:
         config = cli.configuration()
         try:
-            material = _material(store, config, source, label, week, weeks, baseline=baseline)
+            material = rows_to_fit(store, config, source, label, week, weeks, baseline=baseline)
             found = recalibrate(material, None if method == "auto" else method, config.evaluation)
         except NothingToFit as error:
             raise cli.fail(str(error)) from error
@@ -137,7 +137,7 @@ def _show_ranks(found: RecalibratedRanks) -> None:
     cli.out.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
-def _material(
+def rows_to_fit(
     store: Store,
     config: Config,
     source: str | None,
@@ -145,8 +145,12 @@ def _material(
     week: str | None,
     weeks: int | None,
     *,
-    baseline: bool,
+    baseline: bool = False,
 ) -> FittingRows:
+    """The stored rows of a label, or of all, in the weeks that options name; by default those of its trouble.
+
+    Raises UsageError where the options do not name one source with scores.
+    """
     if baseline and (week is not None or weeks is not None):
         raise cli.UsageError("--baseline brings its own weeks: leave out --week and --weeks, or leave out --baseline")
     cli.check_source(config, source)

@@ -1,4 +1,4 @@
-"""``calmon automation thresholds list|publish``: from which score labels act, and who published that."""
+"""``calmon automation thresholds list|publish`` and ``advise``: from which score labels act, and could act."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.automation import ReasonOption, automation_app
+from monitor.cli.recalibration import rows_to_fit
 from monitor.context import utc_now
+from monitor.core.wording import count_of, percent
+from monitor.evaluation.safe_scores import FromScore, floor_of, from_scores, margin_of
+from monitor.inference.selective import OperatingPoint, lowest_safe
+from monitor.metrics.selective import looked_at
 from monitor.operations.publish_thresholds import publish as publish_scores
 from monitor.operations.publish_thresholds import words_of
+from monitor.operations.recalibrate import NothingToFit
 from monitor.report.console import plain_table
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
@@ -56,3 +62,69 @@ def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
         return
     for line in words_of(done.changes) or ["no score has changed; this rules revision is the newest now"]:
         cli.out.print(Text(line), soft_wrap=True)
+
+
+@automation_app.command(
+    epilog="Examples:  calmon automation advise --label billing  ·  "
+    "calmon automation advise --label billing --weeks 4 --must-be-right 0.95"
+)
+def advise(
+    label: Annotated[str, typer.Option("--label", help="The label.")],
+    source: cli.SourceOption = None,
+    week: Annotated[str | None, typer.Option(help="The last week; default: the last ready one.")] = None,
+    weeks: Annotated[
+        int | None, typer.Option(min=1, max=104, help="How many weeks; default: those of its trouble, or 1.")
+    ] = None,
+    must_be_right: Annotated[
+        float | None,
+        typer.Option("--must-be-right", help="The share that must be right; default: what the rules of the label say."),
+    ] = None,
+    json_output: cli.JsonFlag = False,
+) -> None:
+    """From which score a label could act alone: what each would keep, and the lowest that is shown to be safe."""
+    if must_be_right is not None and not 0 < must_be_right < 1:
+        raise cli.fail("--must-be-right is a share between 0 and 1, like 0.95", cli.USAGE)
+    with cli.store() as store:
+        config = cli.configuration()
+        try:
+            rows = rows_to_fit(store, config, source, label, week, weeks)
+        except NothingToFit as error:
+            raise cli.fail(str(error)) from error
+    name = rows.subject.source
+    floor = must_be_right if must_be_right is not None else floor_of(config, name, label)
+    margin, at = margin_of(config, name, label), config.sources[name].automate_from(label)
+    point = lowest_safe(looked_at(rows.counts), floor=floor, margin=margin)
+    steps = from_scores(rows.counts, [at, *([] if point.threshold is None else [point.threshold])])
+    plain = f"right as their scores say, less {100 * margin:g} points"
+    promise = plain if floor is None else f"{percent(floor)} right"
+    if json_output:
+        about = {"source": name, "label": label, "rows_of": rows.fitted_on, "floor": floor, "margin": margin}
+        found = {"automate_at": at, "safe_from": point.threshold, "scores": [asdict(each) for each in steps]}
+        typer.echo(json.dumps(about | found, indent=1, allow_nan=False))
+        return
+    (title,) = cli.cells(f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}")
+    table = plain_table("from score", "of its items", "right", "limits", "scores claim", "wrong", "", title=title)
+    for each in steps:
+        table.add_row(*_step_line(each, at, point))
+    cli.out.print(table)
+    cli.out.print(_advice(point, at, promise), markup=False, highlight=False)
+
+
+def _step_line(step: FromScore, automate_at: float, point: OperatingPoint) -> tuple[str, ...]:
+    marks = ["acts from here now"] * (step.score == automate_at)
+    marks += ["lowest that is shown to be safe"] * (step.score == point.threshold)
+    limits = f"{percent(step.low)} to {percent(step.high)}"
+    shares = percent(step.share), percent(step.correct), limits, percent(step.claimed)
+    return f"{step.score:g}", *shares, f"{step.wrong:,}", "; ".join(marks)
+
+
+def _advice(point: OperatingPoint, automate_at: float, promise: str) -> str:
+    """What the numbers say about ``automate_at``, in a sentence."""
+    if point.threshold is None:
+        why = "" if point.reason == "not_shown" else ": there are too few rows"
+        return f"From no score on its items are shown to be {promise}{why}."
+    shown = f"From {point.threshold:g} on its items are shown to be {promise}"
+    if point.threshold == automate_at:
+        return f"{shown}: it acts from there."
+    what = "more of them could act alone" if point.threshold < automate_at else "not from lower scores"
+    return f"{shown}; {what}. It acts from {automate_at:g} now (automate_at in alerts.yaml)."

@@ -30,7 +30,7 @@ _SYNONYMS = MappingProxyType(
         ">": "above", "gt": "above", "<": "below", "lt": "below", "rises": "increase", "falls": "decrease",
         "page": "critical",
         "error": "critical", "hourly": "daily", "monthly": "weekly", "disable": "disable_automation",
-        "block": "block_scores", "quantile": "equal_frequency", "uniform": "equal_width",
+        "block": "block_scores", "limit": "limit_scores", "quantile": "equal_frequency", "uniform": "equal_width",
     }
 )  # fmt: skip
 

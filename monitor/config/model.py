@@ -34,7 +34,7 @@ from monitor.config.field_types import (
     Version,
     Words,
 )
-from monitor.core.records import ActionKind, Schedule, ScoreIs, Severity, Where
+from monitor.core.records import LIMITING, ActionKind, Schedule, ScoreIs, Severity, Where
 from monitor.metrics.names import NEEDS, WHOLE
 
 Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
@@ -346,7 +346,7 @@ class Rule(Strict):
     @property
     def acts(self) -> bool:
         """Whether the rule may touch the switch."""
-        return bool({"disable_automation", "block_scores"} & set(self.actions))
+        return bool({"disable_automation", *LIMITING} & set(self.actions))
 
     def applies_to(self, source: str, label: str | None, *, critical: bool) -> bool:
         """Whether the rule is about this subject."""

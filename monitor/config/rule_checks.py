@@ -52,7 +52,7 @@ _OF_RULES: tuple[Misfit, ...] = (
     ),
     Misfit("expected", "for:", SEVERAL, "{metric} is of one window alone: rows without a truth are not kept", NO),
     Misfit(
-        "expected", "actions", ("disable_automation", "block_scores"),
+        "expected", "actions", ("disable_automation", "limit_scores", "block_scores"),
         "{metric} is an estimate made before the truth is known, so it switches nothing off",
         "actions: [slack], and a rule on accuracy, overconfidence or ece that switches",
     ),
@@ -199,6 +199,20 @@ _OF_RULES: tuple[Misfit, ...] = (
         "block_scores needs score ranges: mce and ece have them, {measure} has none",
         "disable_automation, or metric: mce", "CAL026",
     ),
+    Misfit(
+        "of other rows", "actions", ("limit_scores",),
+        "limit_scores keeps the scores that are shown to be right, and this rule is not on what acts alone",
+        "metric: overconfidence with where: automated, or disable_automation",
+    ),
+    Misfit(
+        "not of labels", "actions", ("limit_scores",),
+        "limit_scores is about the scores of one label, and this rule is about {scope}",
+        "scope: labels, or disable_automation",
+    ),
+    Misfit(
+        "limits and more", "actions", ("disable_automation", "block_scores"),
+        "limit_scores turns a label off by itself where no score is safe", "actions: [slack, limit_scores]",
+    ),
     Misfit("of a source", "match.label:", GIVEN, _NOTHING_LEFT, "{labels}a match without label", "CAL027"),
     Misfit(
         "of labels together", "match.critical:", GIVEN, _NOTHING_LEFT,
@@ -270,6 +284,9 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "of given labels": name in WHERE_PREDICTED,
         "of waiting rows": name == "share_to_people",
         "without ranges": _measure(rule) is not None and _measure(rule) not in {"ece", "mce", *EXPECTED},
+        "of other rows": name != "automated_accuracy" and rule["where"] != "automated",
+        "not of labels": scope in ("segments", *OF_SOURCE),
+        "limits and more": "limit_scores" in rule.texts("actions"),
         "of a source": subject is not None or scope in OF_SOURCE,
         "of labels together": subject is None and scope in OF_SOURCE,
         "whole by itself": subject is not None,
@@ -288,6 +305,9 @@ def _facts_of_rule(rule: Written, about: Sequence[Written], columns: Sequence[st
         "measure": _measure(rule),
         "counted": rule["metric"] or "a shift test",
         "column": rule["column"] or default_column(rule["test"]),
+        "scope": {"segments": "segments", "small_labels": "small labels together"}.get(
+            str(rule["scope"]), "the source as a whole"
+        ),
         "a_column": f"column: {columns[0]}" if columns else _NO_FEATURES,
         "constant": "not defined" if constant is None else f"always {constant:g}",
         "subject": f"scope: {rule['scope']} is about" if subject is None else f"{subject} belongs to",

@@ -21,7 +21,9 @@ Severity = Literal["info", "warning", "critical"]
 SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 """The rank of each severity; the most severe is 0."""
 ScoreIs = Literal["probability_of_label", "confidence_in_prediction"]
-ActionKind = Literal["slack", "disable_automation", "block_scores"]
+ActionKind = Literal["slack", "disable_automation", "limit_scores", "block_scores"]
+LIMITING: frozenset[ActionKind] = frozenset({"limit_scores", "block_scores"})
+"""Actions that leave a label on, but not for all of its scores."""
 
 WHERES: tuple[Where, ...] = ("all", "predicted", "automated")
 
@@ -423,6 +425,20 @@ class SegmentSwitch:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptScores:
+    """The ``score`` from which a label goes on acting alone, since its promise is shown to hold there.
+
+    ``share`` of the rows that acted have such a score, and ``correct`` of these are right, with limits.
+    """
+
+    score: float
+    share: float
+    correct: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchState:
     """Whether automation may act for one label of a source (``label`` None: the source's own).
 
@@ -433,7 +449,8 @@ class SwitchState:
     it was turned off. ``version`` makes updates conditional; 0 is a row that does not exist yet. ``actor`` changed it
     last; ``counts`` is the run whose good windows are counted ("": the actor). ``not_evaluated`` is the reason if a run
     turned it off because no rule could be judged (``when_not_evaluated: disable``). ``segments`` are parts of the
-    label's items with a state of their own; if the label is off, all are off.
+    label's items with a state of their own; if the label is off, all are off. ``kept`` says what is proved of the
+    scores above those that a run has blocked (``limit_scores``).
     """
 
     source: str
@@ -453,6 +470,7 @@ class SwitchState:
     counts: str = ""
     not_evaluated: str | None = None
     segments: tuple[SegmentSwitch, ...] = ()
+    kept: KeptScores | None = None
 
     @property
     def counted_run(self) -> str:

@@ -33,6 +33,18 @@ def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
     return tuple(found)
 
 
+def below(score: float, automate_at: float) -> Ranges:
+    """The range that is blocked so that a label acts alone from ``score`` on only, which itself still acts.
+
+    Where that is ``automate_at`` or less, it is scores that never act alone.
+
+    >>> below(0.95, 0.8), below(0.8, 0.8)
+    (((0.8, 0.9499),), ((0.0, 0.7999),))
+    """
+    last = (round(score * CELLS) - 1) / CELLS
+    return ((automate_at if automate_at <= last else 0.0, max(last, 0.0)),)
+
+
 def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
     """The ranges with each end moved outwards to the next hundredth, merged; never inwards.
 
@@ -49,9 +61,15 @@ def outwards(ranges: Iterable[tuple[float, float]]) -> Ranges:
 
 
 def ranges_text(ranges: Iterable[tuple[float, float]]) -> str:
-    """The ranges in words.
+    """The ranges in words. One that ends just below a hundredth leaves that out.
 
-    >>> ranges_text([(0.5, 0.7), (0.9, 1.0)])
-    '0.5 to 0.7, 0.9 to 1'
+    >>> ranges_text([(0.5, 0.7), (0.9, 1.0)]), ranges_text([(0.8, 0.9499)])
+    ('0.5 to 0.7, 0.9 to 1', 'from 0.8 to below 0.95')
     """
-    return ", ".join(f"{low:g} to {high:g}" for low, high in ranges)
+    return ", ".join(_range_text(low, high) for low, high in ranges)
+
+
+def _range_text(low: float, high: float) -> str:
+    end = high + 1 / CELLS
+    is_open = abs(end * STEPS - round(end * STEPS)) < _ON_A_STEP
+    return f"from {low:g} to below {end:g}" if is_open else f"{low:g} to {high:g}"

@@ -43,6 +43,7 @@ from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extr
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import cost_parameters, estimates_of_whole, special_comparisons
+from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.small_labels import accumulate_small, small_runs
@@ -309,7 +310,7 @@ def _decided(
 ) -> list[Verdict]:
     rules = config.decision_rules(data.current.window.schedule)
     rate, source = config.evaluation.false_discovery_rate, config.sources[data.name]
-    return decide(
+    decided = decide(
         rule,
         family,
         rate=rate,
@@ -318,6 +319,7 @@ def _decided(
         acts_from=source.least_automate_at,
         tests=tests,
     )
+    return with_safe_scores(rule, decided, data, config)
 
 
 def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...], most: int) -> RuleInput:

@@ -14,6 +14,7 @@ from monitor.core.records import (
     EVERY_SOURCE,
     GATES_CLOSED,
     GATES_CONFIRMED,
+    KeptScores,
     RuleEvidence,
     SegmentSwitch,
     SwitchEvent,
@@ -149,6 +150,7 @@ def apply(
         "blocked": plain(after.blocked),
         "version": before.version + 1,
         "segments": _segment_rows(after.segments),
+        "kept": None if after.kept is None else asdict(after.kept),
     }
     if not put_version(connection, tables.switches, row_of(tables.switches, after, **changed)):
         raise LostRace
@@ -176,7 +178,8 @@ def _fields(row: RowMapping) -> Row:
 
 
 def _state(row: RowMapping) -> SwitchState:
-    return SwitchState(**{**_fields(row), "counts": row["counts"] or ""})
+    kept = None if row["kept"] is None else KeptScores(**row["kept"])
+    return SwitchState(**{**_fields(row), "counts": row["counts"] or "", "kept": kept})
 
 
 def event_row(event: SwitchEvent) -> Row:

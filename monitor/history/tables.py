@@ -253,7 +253,7 @@ switches = Table(
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
     _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
     _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
-    Column("segments", _JSON),
+    Column("segments", _JSON), Column("kept", _JSON),
 )  # fmt: skip
 
 # `key` makes an event happen once: it is the evaluation (schedule, window, digest) or the command's id.

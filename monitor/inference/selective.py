@@ -1,4 +1,4 @@
-"""The threshold that meets a target accuracy.
+"""The threshold that meets a target accuracy, and the one from which scores still keep their promise.
 
 A threshold chosen on the same rows that measure it looks better than it is. So a candidate meets the target only if the
 exact binomial lower limit of its accuracy does. Candidates are tested in a fixed order, from the highest threshold
@@ -21,6 +21,7 @@ from monitor.metrics.selective import looked_at
 
 STARTS = 8
 CANDIDATES = 100
+_LEAST = 1e-9
 
 Reason = Literal["met", "not_shown", "too_few_rows", "no_rows"]
 
@@ -72,16 +73,46 @@ def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) ->
     if not 0 < target < 1:
         raise ValueError(f"a target accuracy lies between 0 and 1, not at {target}: 0.95 is right in 95 of 100 cases")
     steps = _Steps.of(looked_at(counts).by_cell().weighted())
+    return _lowest(steps, np.full(len(steps.cell), target), confidence)
+
+
+def lowest_safe(acting: Counts, *, floor: float | None, margin: float, rate: float = 0.05) -> OperatingPoint:
+    """The lowest score from which rows that act alone are shown to keep their promise, whatever is wrong below it.
+
+    The promise is the ``floor`` (a share that must be right), or without one the mean score of the rows from there on
+    minus ``margin``. The chance that a score is named from which it is not kept is at most ``rate``, by the tests of
+    :func:`threshold_for`; ``target`` of the result is the promise there. Geifman & El-Yaniv 2017.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> score = np.repeat([0.97, 0.85], 500)
+    >>> right = np.concatenate([np.arange(500) >= 15, np.arange(500) >= 200])
+    >>> found = lowest_safe(counts_from_rows(score, right), floor=None, margin=0.05)
+    >>> found.threshold, found.coverage, found.accuracy, round(found.target, 2)
+    (0.97, 0.5, 0.97, 0.92)
+    """
+    cells = acting.by_cell().weighted()
+    steps = _Steps.of(cells)
+    if floor is not None:
+        targets = np.full(len(steps.cell), floor)
+    else:
+        targets = np.cumsum(cells.ws[::-1]) / np.cumsum(cells.w[::-1], dtype=np.float64) - margin
+    return _lowest(steps, np.clip(targets, _LEAST, 1 - _LEAST), 1 - 2 * rate)
+
+
+def _lowest(steps: _Steps, targets: Floats, confidence: float) -> OperatingPoint:
+    """The lowest step whose accuracy is shown to meet its target; ``targets`` of shape (T,)."""
     if len(steps.cell) == 0:
-        return OperatingPoint(target, confidence, "no_rows")
-    tail = (1 - confidence) / 2
-    candidates = _candidates(steps, math.log(tail / STARTS) / math.log(target))
+        return OperatingPoint(math.nan, confidence, "no_rows")
+    last, tail = float(targets[-1]), (1 - confidence) / 2
+    candidates = _candidates(steps, np.log(tail / STARTS) / np.log(targets))
     if len(candidates) == 0:
-        return OperatingPoint(target, confidence, "too_few_rows")
-    passed = _passed(steps.tails(candidates, target) <= tail / STARTS, steps.coverage[candidates])
+        return OperatingPoint(last, confidence, "too_few_rows")
+    found = steps.tails(candidates, targets[candidates]) <= tail / STARTS
+    passed = _passed(found, steps.coverage[candidates])
     if not passed.any():
-        return OperatingPoint(target, confidence, "not_shown")
-    return _point(steps, int(candidates[np.flatnonzero(passed)[-1]]), len(candidates), target, confidence)
+        return OperatingPoint(last, confidence, "not_shown")
+    k = int(candidates[np.flatnonzero(passed)[-1]])
+    return _point(steps, k, len(candidates), float(targets[k]), confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,14 +133,14 @@ class _Steps:
         effective = w**2 / w2 / cells.design_effect
         return cls(cells.cell[::-1], np.cumsum(cells.n[::-1]), effective, w / whole, np.minimum(wy / w, 1.0))
 
-    def tails(self, at: Ints, target: float) -> Floats:
-        """The probability of at least as many right rows if the accuracy were the target."""
+    def tails(self, at: Ints, target: Floats) -> Floats:
+        """The probability of at least as many right rows if the accuracy were the target; shapes as ``at``."""
         rows, hits = self.effective[at], self.accuracy[at] * self.effective[at]
         tails = betainc(np.maximum(hits, 1e-12), np.maximum(rows - hits, 0.0) + 1, target)
         return np.asarray(np.where(hits > 0, tails, 1.0))
 
 
-def _candidates(steps: _Steps, least: float) -> Ints:
+def _candidates(steps: _Steps, least: Floats) -> Ints:
     """At most ``CANDIDATES`` steps with enough rows to pass, evenly spaced in coverage, the last step included."""
     enough = np.flatnonzero(np.maximum.accumulate(steps.effective) >= least)
     if len(enough) <= CANDIDATES:

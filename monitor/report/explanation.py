@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from monitor.automation.evidence import segments_off
+from monitor.automation.switch import kept_words
 from monitor.config.model import TestName
 from monitor.core import documents
 from monitor.core.baseline import Baseline
-from monitor.core.records import ActionKind, Reason, RejectedRows, Verdict, Where
+from monitor.core.records import ActionKind, KeptScores, Reason, RejectedRows, Verdict, Where
 from monitor.core.rejection_records import from_detail
 from monitor.core.rejection_words import fact, remedy
+from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import (
     FLOORS,
     OVERCONFIDENCE,
@@ -154,9 +156,13 @@ def _sentence(verdict: Verdict, checks: Sequence[Check]) -> str:
 def _asked(verdict: Verdict, action: ActionKind) -> str:
     """What an action of a breach asks for; to turn off segments leaves the rest of the label on."""
     if action == "block_scores":
-        ranges = ", ".join(f"{low:g} to {high:g}" for low, high in verdict.detail.get("blocked") or ())
+        ranges = ranges_text((low, high) for low, high in verdict.detail.get("blocked") or ())
         beyond = f"no automation of scores {ranges}, significantly beyond the threshold (rounded outwards)"
         return beyond if ranges else "automation off, since no range of scores stands out"
+    if action == "limit_scores":
+        kept = verdict.detail.get("limit")
+        off = "automation off, since no score is shown to be safe"
+        return f"automation {kept_words(KeptScores(**kept))}" if kept else off
     if action == "slack":
         return "a message"
     names = "; ".join(segment_name(*segment) for segment in segments_off(verdict))

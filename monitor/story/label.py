@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from monitor.automation.state import is_blocked
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, VANISHED, Incident, Subject, Verdict
+from monitor.core.score_ranges import CELLS
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
 from monitor.story.switch import SwitchStory
 
@@ -129,6 +131,7 @@ def label_story(
     )  # fmt: skip
     if about is None:
         return replace(told, do_now=do_now(diagnosis, switch), next_step=step_words(diagnosis.advice))
+    is_fine = diagnosis.state is DiagnosisState.FINE
     return replace(
         told,
         facts=facts_of(about, lead),
@@ -136,9 +139,16 @@ def label_story(
         cost=cost_of(about),
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
-        next_step="" if diagnosis.state is DiagnosisState.FINE else step_words(about.advice),
+        next_step="" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice),
         do_now=do_now(diagnosis, switch),
     )
+
+
+def _is_taken(step: NextStep | None, switch: SwitchStory | None) -> bool:
+    """Whether the step is to act from a score below which automation is blocked already."""
+    if step is None or step.score is None or switch is None or switch.state != "limited":
+        return False
+    return is_blocked(step.score - 1 / CELLS, switch.blocked)
 
 
 def story_of_many(stories: Sequence[LabelStory]) -> LabelStory:

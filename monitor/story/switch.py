@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Literal
 
 from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective, is_for_a_time
+from monitor.automation.switch import kept_words
 from monitor.core.records import Identity, SwitchState
-from monitor.core.score_ranges import Ranges
+from monitor.core.score_ranges import Ranges, ranges_text
 from monitor.core.wording import clean, segment_name, stamp
 
 REASON_LENGTH, NAME_LENGTH = 200, 60
@@ -139,7 +140,8 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
 
 def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
     """The score ranges and segments in which a label that is on may not act; a segment's enable may end by itself."""
-    scores = "scores " + ", ".join(f"{low:g} to {high:g}" for low, high in blocked) if blocked else ""
+    proved = state.kept if state.kept is not None and blocked == state.blocked else None
+    scores = f"scores {ranges_text(blocked)}" if blocked and proved is None else ""
     off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
     ending = [
         f"for {segment_name(*each.segment)} only until {stamp(each.off_from)}"
@@ -147,7 +149,8 @@ def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
         if each.off_from is not None and each.off_from > now
     ]
     closed = " and ".join(part for part in (scores, " and ".join(off)) if part)
-    return "".join((f", but not for {closed}" if closed else "", *(f", {each}" for each in ending)))
+    only = f" {kept_words(proved)}" if proved is not None else ""
+    return "".join((only, f", but not for {closed}" if closed else "", *(f", {each}" for each in ending)))
 
 
 def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchStory:

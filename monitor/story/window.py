@@ -20,7 +20,12 @@ _TOGETHER = {
     NotTold.NO_BASELINE: "there is no baseline to compare with",
     NotTold.TOO_FEW_ROWS: "they have too few rows",
 }
-_ACTIONS = {"slack": "message", "disable_automation": "automation off", "block_scores": "scores blocked"}
+_ACTIONS = {
+    "slack": "message",
+    "disable_automation": "automation off",
+    "limit_scores": "fewer scores act",
+    "block_scores": "scores blocked",
+}
 
 
 def needing(stories: Iterable[LabelStory]) -> list[LabelStory]:

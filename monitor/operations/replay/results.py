@@ -12,7 +12,7 @@ from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
+from monitor.core.records import LIMITING, Incident, Reason, Severity, Subject, Verdict, Window
 from monitor.evaluation.diagnosis import outline_of
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.incidents.findings import decisions
@@ -118,7 +118,7 @@ def switched_by(verdict: Verdict) -> Switched:
         return "segments"
     if "disable_automation" in verdict.actions:
         return "off"
-    if "block_scores" not in verdict.actions:
+    if not LIMITING & set(verdict.actions):
         return ""
     return "blocked" if verdict.detail.get("blocked") else "off"
 

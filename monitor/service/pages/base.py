@@ -36,7 +36,7 @@ from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.core.page_paths import label_path
 from monitor.core.records import Window
-from monitor.core.wording import count_of
+from monitor.core.wording import count_of, percent
 from monitor.history.store import Store
 from monitor.report import words
 from monitor.report.export import no_formula
@@ -236,7 +236,7 @@ def environment() -> Environment:
     loader = PackageLoader("monitor.service", "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, count_of=count_of, label_path=label_path)
+    found.globals.update(words=words, count_of=count_of, percent=percent, label_path=label_path)
     found.globals.update(state_words={state.value: words for state, words in STATE_WORDS.items()})
     return found
 

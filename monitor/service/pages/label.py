@@ -15,7 +15,9 @@ from monitor.core.baseline import edges_of
 from monitor.core.counts import bin_counts
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
+from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import maturity_words, segment_name
+from monitor.evaluation.safe_scores import from_scores
 from monitor.history.grid import steps_by_label
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
@@ -85,6 +87,7 @@ def make(context: PageContext) -> PageContent:
         "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
         "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
         "removed": history.counts is None and history.counts_removed,
+        "from_scores": [] if history.counts is None else from_scores(history.counts, [history.automate_at]),
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(history.trends),
@@ -196,8 +199,8 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
         if step.to_state != "on" or following <= start:
             continue
         if step.blocked:
-            ranges = ", ".join(f"{low:g} to {high:g}" for low, high in step.blocked)
-            yield SwitchSpan(step.at, following, "isblocked", span_text(f"scores {ranges} blocked", step.at, following))
+            text = f"scores {ranges_text(step.blocked)} blocked"
+            yield SwitchSpan(step.at, following, "isblocked", span_text(text, step.at, following))
         off = ", ".join(segment_name(*e.segment) for e in step.segments if e.off_from is not None)
         if off:
             yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))

@@ -16,6 +16,7 @@ from monitor.automation.state import effective, is_blocked
 from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, SwitchState, Verdict, Window
+from monitor.core.score_ranges import below
 
 END = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday: the end of 2026-W46 and of Sunday
 NOW = END + timedelta(hours=7)
@@ -60,6 +61,13 @@ BREACH, OK, SILENT, UNCONFIRMED = verdict(), verdict("ok"), verdict("not_evaluat
 
 def block(*ranges: tuple[float, float]) -> Verdict:
     return verdict(actions=["slack", "block_scores"], rule="mce-blocks-scores", blocked=[list(r) for r in ranges])
+
+
+def limit(score: float | None) -> Verdict:
+    """A breach of a rule with ``limit_scores``: from ``score`` on its promise is shown to hold (None: nowhere)."""
+    found = verdict(actions=["slack", "limit_scores"], blocked=[] if score is None else [list(*below(score, 0.8))])
+    kept = None if score is None else {"score": score, "share": 0.5, "correct": 0.97, "low": 0.95, "high": 0.98}
+    return replace(found, detail={**found.detail, "limit": kept})
 
 
 def found_before(*verdicts: Verdict, end: datetime = END, rules: Sequence[str] = ()) -> list[RuleEvidence]:
@@ -949,3 +957,44 @@ def test_the_switch_imports_nothing_heavy():
     code = f"import sys, monitor.automation.switch; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# Only the scores that are safe
+
+
+def test_a_label_goes_on_from_the_score_that_is_safe_to_the_cell() -> None:
+    decision = run(ON, limit(0.905))
+    assert (decision.after.state, decision.after.blocked) == ("on", ((0.8, 0.9049),))
+    assert [is_blocked(score, decision.after.blocked) for score in (0.8, 0.9049, 0.905, 0.79)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert decision.event is not None
+    assert decision.event.reason.endswith(
+        "it acts only from score 0.905 (50% of its items go on, 97% right, 95% to 98%)"
+    )
+
+
+def test_the_safe_score_rises_at_once_and_falls_with_good_windows_only() -> None:
+    first = run(ON, limit(0.9), known=found_before(limit(0.9)))
+    lower = run(first.after, limit(0.85), end=END + WEEK, known=found_before(limit(0.9), limit(0.85), end=END + WEEK))
+    assert lower.after.blocked == ((0.8, 0.8999),)
+    assert lower.after.kept == first.after.kept  # what is shown of lower scores is not what goes on
+    higher = run(first.after, limit(0.95), end=END + WEEK, known=found_before(limit(0.9), limit(0.95), end=END + WEEK))
+    assert higher.after.blocked == ((0.8, 0.9499),)
+    assert higher.after.kept is not None
+    assert higher.after.kept.score == 0.95
+    assert higher.after.lease_until == END + WEEK + KEEP.lease
+
+
+def test_a_label_of_which_no_score_is_safe_any_more_is_off() -> None:
+    first = run(ON, limit(0.9), known=found_before(limit(0.9)))
+    then = run(first.after, limit(None), end=END + WEEK, known=found_before(limit(0.9), limit(None), end=END + WEEK))
+    assert (then.after.state, then.after.blocked, then.after.kept) == ("off", (), None)
+    assert "from no score on its promise is shown to hold" in then.after.reason
+
+
+def test_a_rule_that_turns_off_outdoes_one_that_limits() -> None:
+    assert run(ON, limit(0.9), verdict(rule="ece-two-days")).after.state == "off"

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.inference.selective import STARTS, threshold_for
+from monitor.inference.selective import STARTS, lowest_safe, threshold_for
 from monitor.metrics.selective import looked_at, risk_coverage
 
 
@@ -102,3 +102,33 @@ def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_row
     blind = risk_coverage(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2))
     assert blind is not None
     assert blind.aurc == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: float) -> None:
+    rng = np.random.default_rng(8)
+    score = np.arange(500, 1001) / 1000
+    worth = np.where(score < 0.8, score - 0.2, score - 0.01)
+    missed = found = 0
+    for _ in range(300):
+        drawn = rng.integers(len(score), size=1500)
+        counts = counts_from_rows(score[drawn], rng.random(1500) < worth[drawn])
+        point = lowest_safe(counts, floor=None, margin=margin, rate=0.05)
+        if point.threshold is not None:
+            found += 1
+            from_there = score >= point.threshold
+            missed += float((score - worth)[from_there].mean()) > margin
+    # without a margin none keeps its promise: every score is .01 too high
+    assert found >= 180 if margin else found <= 15, found
+    assert missed <= 0.05 * 300
+
+
+def test_an_owners_floor_is_tested_instead_of_the_scores() -> None:
+    score = np.repeat([0.9, 0.6], 600)
+    right = np.concatenate([np.arange(600) >= 30, np.arange(600) >= 90])  # 95% and 85%, so 90% together
+    counts = counts_from_rows(score, right)
+    found = [lowest_safe(counts, floor=floor, margin=0.05).threshold for floor in (0.85, 0.92, 0.96)]
+    assert found == [0.6, 0.9, None]
+    assert [binomtest(hits, n, p, alternative="greater").pvalue < 0.05 / STARTS for hits, n, p in (
+        (1080, 1200, 0.85), (570, 600, 0.92), (570, 600, 0.96),
+    )] == [True, True, False]  # fmt: skip
