@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from monitor.alerting.health import watchdog
-from monitor.alerting.health.heartbeat import beat
+from monitor.alerting.health.heartbeat import beat_run
 from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
@@ -176,7 +176,7 @@ def begin(monitor: Monitor, run: Run) -> Run:
         refuse_premature(monitor, window, run.sources)
     except WindowRefused as error:
         if run.acts:
-            beat(monitor.settings.heartbeat_url, failed=str(error))
+            beat_run(monitor.settings.heartbeat_url, window.schedule, dict.fromkeys(run.sources, str(error)))
         raise
     now = monitor.clock()
     name = f"{window.schedule}-{window.name}-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
@@ -280,12 +280,13 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
-    """Call the heartbeat's address after a run that acts. If it could judge nothing at all, it counts as failed."""
+    """Call the heartbeat's address after a run that acts. A source of which nothing was judged counts as failed."""
     if run.acts:
-        judged = any(v.outcome != "not_evaluated" for part in run.evaluated for v in part.verdicts)
         nothing = f"no rule could be judged in {run.window.name}"
-        why = [f"{p.source}: {f'{p.problem}: {p.error}' if p.problem else nothing}" for p in run.evaluated]
-        beat(monitor.settings.heartbeat_url, failed=None if judged else "\n".join(why))
+        why = {part.source: f"{part.problem}: {part.error}" if part.problem else nothing for part in run.evaluated}
+        judged = {part.source for part in run.evaluated if any(v.outcome != "not_evaluated" for v in part.verdicts)}
+        failed = {source: None if source in judged else text for source, text in why.items()}
+        beat_run(monitor.settings.heartbeat_url, run.window.schedule, failed)
     return run
 
 
@@ -301,7 +302,7 @@ def note_failure(monitor: Monitor, run: Run, error: BaseException) -> None:
     with suppress(Exception):  # a history that fails must not hide why the run failed
         monitor.store.finish_run(run.window, run.sources, state="failed", now=monitor.clock(), error=text)
     if run.acts:
-        beat(monitor.settings.heartbeat_url, failed=text)
+        beat_run(monitor.settings.heartbeat_url, run.window.schedule, dict.fromkeys(run.sources, text))
 
 
 def _why(error: BaseException) -> str:

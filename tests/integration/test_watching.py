@@ -94,6 +94,20 @@ def test_a_run_of_a_week_without_rows_says_so_and_is_no_success_for_the_heartbea
     assert calls.made == [("/ping/secret-1234/fail", f"tickets: no rule could be judged in {window.name}")]
 
 
+def test_each_source_and_schedule_may_have_an_address_of_its_own(world: World, calls: heartbeat.Calls):
+    config = (world.folder / "alerts.yaml").read_text("utf-8")
+    mails = "  e-mails: {relation: SELECT * FROM tickets WHERE label = 'none', score_is: probability_of_label}\n"
+    (world.folder / "alerts.yaml").write_text(config.replace("evaluation:", f"{mails}evaluation:", 1), "utf-8")
+    with world.opened(clock=lambda: judged_at(11), heartbeat_url=f"{calls.url}/{{schedule}}-{{source}}") as monitor:
+        window = week(WEEKS[11], monitor.config.zone)
+        run_window(monitor, window)
+    found = dict(calls.made)
+    assert sorted(found) == ["/ping/secret-1234/weekly-e-mails/fail", "/ping/secret-1234/weekly-tickets"]
+    assert found["/ping/secret-1234/weekly-e-mails/fail"] == f"no rule could be judged in {WEEKS[11]}"
+    assert beat(SecretStr(f"{calls.url}/{{source}}"), source="a/b c")
+    assert calls.made[-1] == ("/ping/secret-1234/a%2Fb%20c", "")
+
+
 def test_a_backfill_that_fails_does_not_call_the_heartbeat(
     world: World, calls: heartbeat.Calls, monkeypatch: pytest.MonkeyPatch
 ):

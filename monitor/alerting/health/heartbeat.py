@@ -1,16 +1,19 @@
 """The heartbeat: an address that is called after each success, so that another service notices when calls stop.
 
 As for healthchecks.io and similar services, a success calls the address itself, a failure the address with ``/fail``
-appended. A call that does not get through is logged and never fails the run that it reports.
+appended. A call that does not get through is logged and never fails the run that it reports. An address may have
+``{schedule}`` and ``{source}`` in it: then each has its own.
 """
 
 from __future__ import annotations
 
 import http.client
 import logging
+import re
 import urllib.error
 import urllib.request
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
@@ -22,17 +25,41 @@ TIME_LIMIT_S = 10.0
 BODY_BYTES = 10_000
 
 
-def beat(address: SecretStr | None, *, failed: str | None = None, time_limit_s: float = TIME_LIMIT_S) -> bool:
+def beat_run(address: SecretStr | None, schedule: str, failed: Mapping[str, str | None]) -> None:
+    """Report a run: by source, why it ``failed`` (None: at least one of its rules was judged).
+
+    One address for all sources reports a success where any of them was judged, or there was none to judge.
+    """
+    if address is not None and "{source}" in address.get_secret_value():
+        for source, why in failed.items():
+            beat(address, failed=why, schedule=schedule, source=source)
+        return
+    reasons = [f"{source}: {why}" for source, why in failed.items() if why is not None]
+    beat(address, failed="\n".join(reasons) if reasons and len(reasons) == len(failed) else None, schedule=schedule)
+
+
+def beat(
+    address: SecretStr | None,
+    *,
+    failed: str | None = None,
+    schedule: str = "monitor",
+    source: str = "monitor",
+    time_limit_s: float = TIME_LIMIT_S,
+) -> bool:
     """Report a success, or the reason why it ``failed``; True if the call was accepted.
 
-    The address is a secret (whoever has it can keep the alarm quiet) and is in no log line.
+    ``monitor`` stands for a schedule or source that is not known. The address is a secret (whoever has it can keep the
+    alarm quiet) and is in no log line.
 
     >>> beat(None)
     False
     """
     if address is None:
         return False
-    parts = urlsplit(address.get_secret_value())
+    names = {"{schedule}": schedule, "{source}": source}
+    parts = urlsplit(
+        re.sub(r"\{\w+\}", lambda name: quote(names.get(name[0], name[0]), safe=""), address.get_secret_value())
+    )
     path = parts.path.rstrip("/") + ("/fail" if failed is not None else "")
     url = urlunsplit(parts._replace(path=path))
     body = without_secrets(failed or "").encode()[:BODY_BYTES]
