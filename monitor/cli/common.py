@@ -79,6 +79,7 @@ class Commands(OnDemand):
         },
         "Decide and react: calmon automation status": {
             "automation": "monitor.cli.automation",
+            "audit": "monitor.cli.audit",
             "incidents": "monitor.cli.incidents",
             "slack": "monitor.cli.slack",
         },
@@ -117,6 +118,7 @@ class Commands(OnDemand):
         "dashboard": ("Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."),
         "annotations": "Notes at a time of a source or label, shown on every axis.",
         "automation": "The switch: what may act alone, and who changed it.",
+        "audit": "Truth for what acts alone: how many items to check, and which.",
         "incidents": "Troubles of labels, sources and the monitor, from first to resolved.",
         "slack": "The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.",
         "recalibrate": "Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.",

@@ -61,7 +61,7 @@ from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
-from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
+from monitor.warehouse.unresolved import DrawnItem, UnresolvedStatements, open_relation, with_truth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -336,9 +336,33 @@ class Warehouse:
         ``known_at`` is the end of the window by default. Raises as :meth:`read` does, and ValueError for a source
         without ``unresolved``.
         """
+        moment = window.end if known_at is None else known_at
+        with self._predicted(name, source, window, moment) as (connection, statements):
+            return unresolved_rows(connection, name, statements)
+
+    def drawn(
+        self, name: str, source: SourceConfig, window: Window, *, seed: str, each: int, now: datetime
+    ) -> list[DrawnItem]:
+        """Of each label ``each`` random items that were predicted in the window and act alone; always the same ones.
+
+        Raises as :meth:`unresolved` does.
+        """
+        with self._predicted(name, source, window, now) as (connection, statements):
+            found = connection.execute(statements.drawn(seed, each, latest=True)).mappings()
+            return [
+                DrawnItem(
+                    str(row["item"]), str(row["label"]), float(row["score"]), not int(row["waiting"]), int(row["n"])
+                )
+                for row in found
+            ]
+
+    @contextmanager
+    def _predicted(
+        self, name: str, source: SourceConfig, window: Window, moment: datetime
+    ) -> Iterator[tuple[sa.Connection, UnresolvedStatements]]:
+        """Where to ask for the rows that were predicted in the window, with and without a truth at ``moment``."""
         if source.unresolved is None:
             raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
-        moment = window.end if known_at is None else known_at
         dated = source.model_copy(update={"window_on": "predicted_at"})
         self._relations.update(source.relations)
         with self._session(name) as connection:
@@ -346,9 +370,10 @@ class Warehouse:
             more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
             statements = UnresolvedStatements(dated, layout, self._dialect, window, moment, moment, more)
             if source.score is None:
-                return unresolved_rows(connection, name, statements)
-            with localised(connection, statements) as (local, copied):
-                return unresolved_rows(local, name, copied)
+                yield connection, statements
+                return
+            with localised(connection, statements) as found:
+                yield found
 
     def delays(
         self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime

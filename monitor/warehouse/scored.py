@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -32,6 +32,7 @@ from monitor.warehouse.statements import Statements
 if TYPE_CHECKING:
     import pandas as pd
 
+Asked = TypeVar("Asked", bound=Statements)
 CHUNK = 50_000
 _TABLE = "scored"
 _DATES = ("resolved_at", "predicted_at")
@@ -39,7 +40,7 @@ _NUMBERS = ("score", "actual", "predicted", "weight")
 
 
 @contextmanager
-def localised(connection: sa.Connection, plain: Statements) -> Iterator[tuple[sa.Connection, Statements]]:
+def localised(connection: sa.Connection, plain: Asked) -> Iterator[tuple[sa.Connection, Asked]]:
     """The same statements over a copy of the rows with their scores. The copy exists within the block only."""
     layout = _layout_of_copy(plain)
     engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)

@@ -25,6 +25,17 @@ from monitor.warehouse.statements import Statements
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnItem:
+    """An item drawn for an audit, one of ``of`` that act alone on its label; ``is_known``: its truth is known."""
+
+    item: str
+    label: str
+    score: float
+    is_known: bool
+    of: int
+
+
 class OpenRelation(SourceConfig):
     """The second relation of a source. It has the shape of the source, without truths and the columns about them."""
 
@@ -83,6 +94,21 @@ class UnresolvedStatements(Statements):
         by = [facts.c[name] for name in keys]
         return sa.select(*by, sa.func.count().label("n"), total).group_by(*by)
 
+    def drawn(self, seed: str, each: int, *, latest: bool) -> sa.Select[Any]:
+        """(label, item, score, waiting, n): of each label ``each`` of the items that act alone, by md5 of seed and id.
+
+        ``n`` is how many act alone. The same items come every time, in every engine.
+        """
+        rows, by_bytes = self._decided(latest=latest), self.dialect.ordered
+        order = (by_bytes(self.dialect.md5(sa.literal(seed, sa.Text) + rows.c.item)), by_bytes(rows.c.item))
+        place = sa.func.row_number().over(partition_by=rows.c.label, order_by=order).label("place")
+        size = sa.func.count().over(partition_by=rows.c.label).label("n")
+        automated = sa.and_(rows.c.predicted == ONE, rows.c.score >= self._automate_at(rows.c.label))
+        columns = (rows.c.label, rows.c.item, rows.c.score, rows.c.waiting)
+        placed = sa.select(*columns, size, place).where(automated).subquery("placed")
+        shown = (placed.c[name] for name in ("label", "item", "score", "waiting", "n"))
+        return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
+
     def set_aside(self) -> sa.Select[Any]:
         """(reason, n) over the rows of the window that cannot be used."""
         rows = self._judged()
@@ -133,9 +159,10 @@ class UnresolvedStatements(Statements):
             return rows
         order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
         place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
-        placed = sa.select(rows.c.label, rows.c.score, rows.c.waiting, place).subquery("placed_scores")
+        placed = sa.select(rows.c.item, rows.c.label, rows.c.score, rows.c.waiting, place).subquery("placed_scores")
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
-        return sa.select(placed.c.label, placed.c.score, placed.c.waiting, largest).subquery("decided")
+        columns = (placed.c.item, placed.c.label, placed.c.score, placed.c.waiting)
+        return sa.select(*columns, largest).subquery("decided")
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         return []

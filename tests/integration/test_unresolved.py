@@ -77,6 +77,29 @@ def seen(parts: Mapping[str, ScoreCounts]) -> Counter[tuple[str, int, bool, bool
     return found
 
 
+def test_three_engines_draw_the_same_random_items_among_those_that_act_alone(loaded: dict[str, Warehouse]) -> None:
+    acting: dict[str, set[str]] = {}
+    for row in rows():
+        if row["score"] is not None and WEEK.start <= row["predicted_at"] < WEEK.end:
+            acting.setdefault(row["label"], set()).add(row["item"])
+    drawn = [
+        {seed: warehouse.drawn("tickets", source(), WEEK, seed=seed, each=9, now=NOW) for seed in ("a", "b")}
+        for warehouse in loaded.values()
+    ]
+    one = drawn[0]["a"]
+    assert all(each == drawn[0] for each in drawn)
+    assert [item.item for item in one] != [item.item for item in drawn[0]["b"]]
+    assert Counter(item.label for item in one) == dict.fromkeys(LABELS, 9)
+    wanted = expected(rows(), NOW)
+    for label in LABELS:
+        mine = [item for item in one if item.label == label]
+        total = sum(n for known in wanted.values() for key, n in known.items() if key[0] == label and key[3])
+        assert {item.of for item in mine} == {total}
+        assert {item.item for item in mine} <= acting[label]
+        assert all(item.score >= 0.8 for item in mine)
+    assert {item.is_known for item in one} == {True, False}
+
+
 def assert_same(found: UnresolvedRows, wanted: UnresolvedRows) -> None:
     for ours, theirs in ((found.waiting, wanted.waiting), (found.resolved, wanted.resolved)):
         assert list(ours) == list(theirs)

@@ -1,0 +1,133 @@
+"""How many random items of what acts alone people must check, and which: automation makes its own truth scarce."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.config.model import Config, Rule
+from monitor.context import Monitor
+from monitor.core.promises import Promise, promise_of
+from monitor.core.records import Window
+from monitor.core.wording import clean
+from monitor.history.store import Store
+from monitor.inference.sequential import evidence_needed, would_be_seen
+from monitor.warehouse.unresolved import DrawnItem
+
+POWER = 0.8
+_MOST = 1_000_000
+
+
+class NothingToPlan(Exception):
+    """No audit can be planned or drawn; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
+    """What a label needs: ``rows`` checked items in all, by ``checks`` a week seen after ``weeks``.
+
+    ``truths`` are the items that acted in the newest week and whose truth is known; these need not be a random part.
+    ``claimed`` is their mean score, ``weeks_without`` how long they alone would take.
+    """
+
+    label: str
+    truths: int
+    claimed: float
+    rows: int
+    checks: int
+    weeks: float
+    weeks_without: float
+
+
+def rule_of(config: Config, source: str) -> Rule:
+    """The rule whose evidence adds up over weeks, by which checks are planned. Raises :class:`NothingToPlan`."""
+    for rule in config.rules:
+        asked = (rule.metric, rule.where, rule.scope) == ("overconfidence", "automated", "labels")
+        if rule.accumulates and asked and rule.match.source in (None, source):
+            return rule
+    raise NothingToPlan(
+        f"no rule of {clean(source)} adds up evidence: a plan needs one like lasting-overconfidence "
+        "(metric: overconfidence, where: automated, condition: accumulated)"
+    )
+
+
+def rows_to_see(claimed: float, fall: float, margin: float, needed: float) -> int | None:
+    """The checked items after which overconfidence of ``fall`` is seen in 80% of cases; None where it never is.
+
+    ``claimed`` is the mean score of what acts, ``margin`` the threshold of the rule, ``needed`` the log evidence at
+    which it is in breach (:func:`~monitor.inference.sequential.would_be_seen`).
+
+    >>> rows_to_see(0.9, 0.05, 0.02, 9.0) < 4_500, rows_to_see(0.9, 0.01, 0.02, 9.0)
+    (True, None)
+    """
+    if fall <= margin:
+        return None
+    tried = np.unique(np.geomspace(1, _MOST, 2_000).astype(np.int64))
+    totals = [Promise(int(n), float(n), claimed, claimed) for n in tried]
+    seen = would_be_seen(totals, fall, margin, [needed] * len(totals), POWER)
+    return int(tried[int(np.argmax(seen))]) if seen.any() else None
+
+
+def plan(
+    store: Store, config: Config, source: str, window: Window, fall: float, *, weeks: float, total: int | None = None
+) -> list[LabelPlan]:
+    """What each label of a source needs so that a ``fall`` is seen within ``weeks``, or with ``total`` checks a week.
+
+    Of a given total all labels see a fall after the same time, which is the shortest for the slowest of them. Raises
+    :class:`NothingToPlan`.
+    """
+    reading = store.load_reading(window.schedule, window.start, source)
+    acting = {
+        label: promise
+        for label, counts in ({} if reading is None else reading.labels).items()
+        if label is not None and (promise := promise_of(counts.where("automated"))) is not None
+    }
+    if not acting:
+        raise NothingToPlan(
+            f"nothing is known of what acts alone in {clean(source)} {window.name}: "
+            f"`calmon run weekly --week {window.name}` reads it"
+        )
+    rule = rule_of(config, source)
+    needed = evidence_needed([-math.inf] * len(acting), rule.average_run_length)
+    rows = {label: rows_to_see(each.promised, fall, rule.threshold, needed) for label, each in acting.items()}
+    known = {label: count for label, count in rows.items() if count is not None}
+    if len(known) < len(rows):
+        raise NothingToPlan(
+            f"{rule.id} allows {100 * rule.threshold:g} points: a fall of {100 * fall:g} is never seen; "
+            "plan for a larger one with --fall"
+        )
+    span = weeks if total is None else max(sum(known.values()) / total, 1.0)
+    return [_of_label(label, acting[label], count, span) for label, count in sorted(known.items())]
+
+
+def _of_label(label: str, acting: Promise, rows: int, span: float) -> LabelPlan:
+    checks = math.ceil(rows / span - 1e-9)
+    return LabelPlan(label, acting.rows, acting.promised, rows, checks, rows / checks, rows / acting.effective)
+
+
+def draw(monitor: Monitor, source: str, window: Window, checks: Mapping[str, int], seed: str) -> list[DrawnItem]:
+    """The items of the window to check, of each label so many. Raises :class:`NothingToPlan` and reading errors."""
+    each = max(checks.values(), default=0)
+    try:
+        found = monitor.warehouse.drawn(
+            source, monitor.config.sources[source], window, seed=seed, each=each, now=monitor.clock()
+        )
+    except ValueError as error:
+        raise NothingToPlan(
+            f"{error}; `unresolved: true` with `predicted_at` at the source says which items act without a truth"
+        ) from error
+    return chosen(found, checks)
+
+
+def chosen(found: Sequence[DrawnItem], checks: Mapping[str, int]) -> list[DrawnItem]:
+    """Of each label the first so many."""
+    taken: dict[str, int] = {}
+    kept = []
+    for item in found:
+        taken[item.label] = taken.get(item.label, 0) + 1
+        if taken[item.label] <= checks.get(item.label, 0):
+            kept.append(item)
+    return kept
