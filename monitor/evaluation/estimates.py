@@ -88,16 +88,23 @@ def each_ece(
 
 
 def estimate(
-    samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig, kind: SourceKind = "multilabel"
+    samples: Sequence[Sample],
+    window: Window,
+    evaluation: EvaluationConfig,
+    kind: SourceKind = "multilabel",
+    *,
+    draws_labels: bool = True,
 ) -> list[Estimate]:
     """The metrics of the contract, of every sample, in the order of the samples, populations and metrics.
+
+    Without ``draws_labels``, of very many labels, the ECE of a label takes the analytic form.
 
     An estimate is of the window alone, whatever its number of rows; where the rows do not define a
     metric (no row, one class only), or a source of this ``kind`` does not have it, its numbers are None.
     """
     keys = [(sample, where) for sample in samples for where in sample.populations]
     tables = [sample.bins(where) for sample, where in keys]
-    eces = _ece_by_form(keys, tables, window, evaluation)
+    eces = _ece_by_form(keys, tables, window, evaluation, draws_labels=draws_labels)
     mces = mce_intervals(tables, confidence=evaluation.confidence)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
@@ -170,14 +177,20 @@ def _in_other_bins(
 
 
 def _ece_by_form(
-    keys: Sequence[tuple[Sample, Where]], tables: Sequence[BinCounts], window: Window, evaluation: EvaluationConfig
+    keys: Sequence[tuple[Sample, Where]],
+    tables: Sequence[BinCounts],
+    window: Window,
+    evaluation: EvaluationConfig,
+    *,
+    draws_labels: bool,
 ) -> list[Interval]:
-    # Segments are many and decide nothing: they take the analytic form, labels the configured one.
-    labels = [i for i, (s, _) in enumerate(keys) if s.subject.segment is None]
-    segments = [i for i, (s, _) in enumerate(keys) if s.subject.segment is not None]
-    of_labels = _each_where([keys[i] for i in labels], [tables[i] for i in labels], window, evaluation)
-    of_segments = ece_intervals([tables[i] for i in segments], [], confidence=evaluation.confidence, form="analytic")
-    found = dict(zip([*labels, *segments], [*of_labels, *of_segments], strict=True))
+    # Segments are many and decide nothing: they take the analytic form, labels that are not many the configured one.
+    subjects = [sample.subject for sample, _ in keys]
+    drawn = [i for i, of in enumerate(subjects) if of.segment is None and (draws_labels or of.label is None)]
+    others = sorted(set(range(len(keys))) - set(drawn))
+    as_configured = _each_where([keys[i] for i in drawn], [tables[i] for i in drawn], window, evaluation)
+    analytic = ece_intervals([tables[i] for i in others], [], confidence=evaluation.confidence, form="analytic")
+    found = dict(zip([*drawn, *others], [*as_configured, *analytic], strict=True))
     return [found[i] for i in range(len(keys))]
 
 

@@ -58,7 +58,10 @@ from monitor.recalibration.gain import gains
 MATURE = 0.9
 """The share of a window's expected truths from which on it says what scores mean now."""
 EVERYTHING_UP_TO = 1_000
-"""In a source with more labels, labels get only the metrics of the contract and of rules; the source gets all."""
+"""In a source with more labels, labels get only the metrics of the contract and of rules; the source gets all.
+
+Nothing is drawn for the estimates of these labels: a few draws a label are most of the time of a run.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +118,7 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         return MetricSpec(metric, cost_parameters(source, label) if metric in cost.ON_GROUPS else ())
 
     return [
-        *estimate(samples, window, evaluation, source.kind),
+        *estimate(samples, window, evaluation, source.kind, draws_labels=few),
         *extra_estimates(labelled, of_labels, window, evaluation, spec),
         *extra_estimates(whole, every, window, evaluation, spec),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),

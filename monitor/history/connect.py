@@ -225,9 +225,18 @@ def put_version(connection: Connection, table: Table, row: Row) -> bool:
     """Write a row if the version before its own is still stored (version 1: if no row is). Returns whether it was."""
     if row["version"] == 1:
         return is_added(connection, table, row)
+    return connection.execute(_update_version(table), _by_version(table, row)).rowcount == 1
+
+
+def put_versions(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Write rows that are stored with the version before their own, as the caller has seen under a lock."""
+    if rows:
+        connection.execute(_update_version(table), [_by_version(table, row) for row in rows])
+
+
+def _by_version(table: Table, row: Row) -> Row:
     keys = {f"key_{column.name}": row[column.name] for column in table.primary_key}
-    parameters = {**keys, "version_before": row["version"] - 1}
-    return connection.execute(_update_version(table), row | parameters).rowcount == 1
+    return {**row, **keys, "version_before": row["version"] - 1}
 
 
 @cache

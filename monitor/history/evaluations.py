@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -44,6 +45,7 @@ from monitor.history.values import ANY, LabelFilter, label_key, label_of, number
 
 _LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 _NUMBERS = tables.NUMBERS_OF_VERDICT
+_ROWS_AT_ONCE = 5_000
 _IDS_AT_ONCE = 500  # SQLite takes 999 parameters or more
 _EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
 Between: TypeAlias = tuple[datetime, datetime] | None
@@ -176,9 +178,15 @@ def _replace(
 ) -> None:
     """Replace the rows of these sources in this window."""
     connection.execute(_delete(table), {**_at(window), "sources": list(sources)})
-    rows = list(new_rows)
-    if rows:
-        connection.execute(table.insert(), rows)
+    for some in _parts(new_rows):
+        connection.execute(table.insert(), some)
+
+
+def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows in parts: those of very many labels, all at once, take much memory."""
+    left = iter(rows)
+    while part := list(islice(left, _ROWS_AT_ONCE)):
+        yield part
 
 
 @cache
@@ -208,7 +216,8 @@ def _save_verdicts(
     found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)}).all()
     known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
     new = [verdict for verdict in verdicts if verdict.id not in known]
-    add_missing(connection, tables.verdicts, [_verdict_row(verdict, now) for verdict in new])
+    for some in _parts(_verdict_row(verdict, now) for verdict in new):
+        add_missing(connection, tables.verdicts, some)
     toggled = [{"verdict": row.id} for row in found if row.current != (row.id in ids)]
     if toggled:
         connection.execute(_TOGGLE, toggled)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, RowMapping, Select, bindparam, select
 
 from monitor.core.records import RuleEvidence, WindowOutcome
 from monitor.history import tables
-from monitor.history.connect import one_at_a_time, put_version, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, put_versions, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -42,11 +42,23 @@ def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -
     """Store changed evidence. Raises :class:`LostRace` if the stored ``version`` is no longer the one that was read."""
     lock(connection, source)
     table = tables.evidence
-    for each in changed:
-        windows = [plain(asdict(window)) for window in each.windows]
-        row = row_of(table, each, label=label_key(each.label), windows=windows, version=each.version + 1)
-        if not put_version(connection, table, row):
-            raise LostRace
+    stored = {(row.label, row.rule): row.version for row in connection.execute(_VERSIONS, {"source": source})}
+    rows = [_row(each) for each in changed]
+    if any(stored.get((row["label"], row["rule"]), 0) != row["version"] - 1 for row in rows):
+        raise LostRace
+    add_missing(connection, table, [row for row in rows if row["version"] == 1])
+    put_versions(connection, table, [row for row in rows if row["version"] > 1])
+
+
+_VERSIONS = select(tables.evidence.c.label, tables.evidence.c.rule, tables.evidence.c.version).where(
+    tables.evidence.c.source == bindparam("source")
+)
+
+
+def _row(evidence: RuleEvidence) -> Row:
+    windows = [plain(asdict(window)) for window in evidence.windows]
+    label, version = label_key(evidence.label), evidence.version + 1
+    return row_of(tables.evidence, evidence, label=label, windows=windows, version=version)
 
 
 def refuse_other(connection: Connection, source: str, label: str | None, seen: Sequence[RuleEvidence]) -> None:

@@ -15,7 +15,7 @@ from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
 from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, Verdict, Window
+from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, SwitchState, Verdict, Window
 from monitor.core.windows import are_same
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.findings import decisions, gone, recalled_from
@@ -127,12 +127,18 @@ def switch_source(
     by_label = _by_label(monitor, part)
     known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window, part.source)
     again = begun is not None and begun["attempts"] > 1
+    switches = {each.label: each for each in monitor.store.switches() if each.source == part.source}
 
     def evidence(label: str | None) -> Evidence:
         found = evidence_of(window, by_label[label], requested, known[label])
         return replace(found, again=again, zone=monitor.config.zone)
 
-    return {(part.source, label): _switch_label(monitor, evidence(label), part.source, label) for label in by_label}
+    return {
+        (part.source, label): _switch_label(
+            monitor, evidence(label), switches.get(label, SwitchState(part.source, label))
+        )
+        for label in by_label
+    }
 
 
 def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:
@@ -193,12 +199,12 @@ def evidence_of(
     )
 
 
-def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str | None) -> str:
+def _switch_label(monitor: Monitor, evidence: Evidence, before: SwitchState) -> str:
+    source, label = before.source, before.label
     settings, automation = monitor.config.sources[source], monitor.config.automation
     critical = settings.any_critical if label is None else settings.is_critical(label)
     dry = "dry run: " if automation.dry_run else ""
     for _ in range(CONFLICT_RETRIES):
-        before = monitor.store.switch(source, label)
         decision = after_run(before, evidence, automation, critical=critical, now=monitor.clock())
         if decision.event is None:
             return dry + decision.reason
@@ -207,6 +213,7 @@ def _switch_label(monitor: Monitor, evidence: Evidence, source: str, label: str 
         )
         if done != "conflict":
             return dry + decision.reason
+        before = monitor.store.switch(source, label)
         evidence = replace(evidence, known=known_now(monitor.store, monitor.config, source, label, monitor.clock()))
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
 

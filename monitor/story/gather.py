@@ -13,7 +13,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import BURST, Identity, Incident, SwitchEvent, SwitchState, Verdict
+from monitor.core.records import BURST, Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -73,8 +73,14 @@ class Teller:
         ]
 
     def _before(self, diagnosis: Diagnosis) -> list[Diagnosis]:
+        """The earlier diagnoses of a label that was in trouble within a year; of another there is nothing to tell."""
+        if diagnosis.label not in self._once("troubled", diagnosis.source, diagnosis.window, make=self._troubled):
+            return []
         past = self.diagnoses(diagnosis.source, diagnosis.label)
         return [each for each in past if each.window != diagnosis.window and each.window.end <= diagnosis.window.end]
+
+    def _troubled(self, source: str, before: Window) -> set[str | None]:
+        return {each.label for each in self.store.troubled_diagnoses(source, before, self.now - BACK)}
 
     def _story(
         self,
@@ -135,7 +141,9 @@ class Teller:
         if label is None and state.state == "never_set":
             return None
         story = self.switch_now(state, against=against)
-        return story if story.allowed else self.switch_now(state, against=against, since=self._off_since(source, label))
+        if story.allowed or state.state == "never_set":
+            return story
+        return self.switch_now(state, against=against, since=self._off_since(source, label))
 
     def switch_now(self, state: SwitchState, *, against: bool = False, since: datetime | None = None) -> SwitchStory:
         """The story of one switch; ``since`` is since when it is off, where the ends of its leases were looked up."""

@@ -51,8 +51,8 @@ from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
-MANY_LABELS, FEW_ROWS = 10_000, 10
-"""Of more labels than this in one window, those with fewer rows than this count in the source as a whole only.
+LABELS_A_ROW, FEW_ROWS = 1_000, 10
+"""Of n labels in one window, those with fewer rows than n / 1,000 (at most 10) count in the source as a whole only.
 
 The shipped rules ask for 30 rows and more, and each label costs as much time as a large one.
 """
@@ -81,7 +81,7 @@ class Reading:
     probabilities; ``numbers``, rows of predicted numbers (``labels`` is then empty).
     ``rejected`` has the rejected rows of the window by label, score and outcome, without duplicates.
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
-    ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`MANY_LABELS`).
+    ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`LABELS_A_ROW`).
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if the source has one.
     """
 
@@ -292,7 +292,8 @@ class Reader:
 
     def _together(self, rare: Set[str], others: int) -> tuple[RejectedRows, ...]:
         """The note that some labels are judged together; their rows still count."""
-        which = f"{len(rare):,} of {len(rare) + others:,} labels have fewer than {FEW_ROWS} rows in this window"
+        labels = len(rare) + others
+        which = f"{len(rare):,} of {labels:,} labels have fewer than {_few_rows(labels)} rows in this window"
         why = {"why": f"{which}: they count in all labels together, and are not judged one by one"}
         return (RejectedRows(self.name, RARE_LABELS, 0, (why,)),) if rare else ()
 
@@ -502,12 +503,14 @@ def _labels_of(groups: Arrays) -> list[str]:
     return sorted({str(label) for label in groups["label"].tolist()})
 
 
+def _few_rows(labels: int) -> int:
+    return int(min(FEW_ROWS, labels // LABELS_A_ROW))
+
+
 def _rare(groups: Arrays, named: Collection[str]) -> frozenset[str]:
     """The labels of few rows where very many are read, but for those that the configuration names."""
     codes, names = _numbered(groups["label"])
-    if len(names) <= MANY_LABELS:
-        return frozenset()
-    few = np.bincount(codes, np.asarray(groups["n"], dtype=np.float64)) < FEW_ROWS
+    few = np.bincount(codes, np.asarray(groups["n"], dtype=np.float64)) < _few_rows(len(names))
     return frozenset(str(name) for name, is_rare in zip(names, few, strict=True) if is_rare) - frozenset(named)
 
 

@@ -452,8 +452,7 @@ def test_an_id_given_as_a_segment_is_left_out_and_said(tmp_path: Path) -> None:
 def test_where_all_labels_are_rare_no_rule_on_labels_judges_the_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.warehouse.reading.MANY_LABELS", 2)
-    monkeypatch.setattr("monitor.warehouse.reading.FEW_ROWS", 10**6)
+    monkeypatch.setattr("monitor.warehouse.reading._few_rows", lambda labels: 10**6)
     with world.opened() as monitor:
         result = run_window(monitor, window(monitor, WEEKS[8]))
     assert result.document["quality"] == [{"source": "tickets", "reason": "rare_labels", "rows": 0}]

@@ -247,8 +247,15 @@ def test_a_segment_of_too_many_values_is_left_out_and_nothing_else_is(load: Load
         assert left_out.examples == ({"segment": "message_id", "values": "more than 200"},)
 
 
+@pytest.mark.parametrize(
+    ("labels_a_row", "left", "said_of"),
+    [
+        (0.3, {"large", "named"}, "2 of 4 labels have fewer than 10"),
+        (1, {"large", "named", "rare"}, "1 of 4 labels have fewer than 4"),
+    ],
+)
 def test_of_very_many_labels_those_of_few_rows_count_in_the_whole_only(
-    load: Loader, monkeypatch: pytest.MonkeyPatch
+    load: Loader, monkeypatch: pytest.MonkeyPatch, labels_a_row: float, left: set[str], said_of: str
 ) -> None:
     rows = [
         row(f"t{label}{index}", label, 0.3 + index / 20, float(index % 2), channel=f"c{index % 2}", weight=1.0 + index)
@@ -258,10 +265,10 @@ def test_of_very_many_labels_those_of_few_rows_count_in_the_whole_only(
     config = source(segments=("channel",), labels={"named": {"critical": True}})
     warehouses = load(rows)
     before = {engine: with_whole(reading) for engine, reading in read_all(warehouses, config).items()}
-    monkeypatch.setattr("monitor.warehouse.reading.MANY_LABELS", 3)
+    monkeypatch.setattr("monitor.warehouse.reading.LABELS_A_ROW", labels_a_row)
     for engine, reading in read_all(warehouses, config).items():
-        assert set(reading.labels) == {"large", "named"}, engine
-        assert {label for labels in reading.segments.values() for label in labels} == {"large", "named"}
+        assert set(reading.labels) == left, engine
+        assert {label for labels in reading.segments.values() for label in labels} == left
         counts = with_whole(reading).labels
         assert_same(counts["large"], before[engine].labels["large"])
         assert_same(counts[None], before[engine].labels[None])
@@ -269,7 +276,7 @@ def test_of_very_many_labels_those_of_few_rows_count_in_the_whole_only(
         assert reading.rows == 22
         (said,) = reading.quality
         assert (said.reason, said.rows) == ("rare_labels", 0)
-        assert str(said.examples[0]["why"]).startswith("2 of 4 labels have fewer than 10 rows in this window")
+        assert str(said.examples[0]["why"]).startswith(f"{said_of} rows in this window")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
