@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from monitor.service import api, page_routes
 from monitor.service.access import Guard
-from monitor.service.answers import LANES, Lane
+from monitor.service.answers import LANES, ForAll, Lane
 from monitor.service.backend import Service
 from monitor.service.bodies import HealthBody, ProblemBody
 from monitor.service.error_pages import answer_refused
@@ -41,6 +41,7 @@ def application(backend: Service, guard: Guard, *, docs: str | None = None) -> F
         title="calmon automation", version="1", description=about, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.backend, app.state.guard, app.state.lanes = backend, guard, {lane: Lane() for lane in LANES}
+    app.state.metrics = ForAll()
     app.include_router(api.router)
     app.include_router(page_routes.router)
     health: dict[str, Any] = {"response_model": HealthBody, "operation_id": "health", "summary": "Liveness"}

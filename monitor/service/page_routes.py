@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
 from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute, named
-from monitor.service.answers import backend_of, has, made
+from monitor.service.answers import ForAll, backend_of, has, made
 from monitor.service.error_pages import root_of
 from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
 from monitor.service.pages import items
@@ -112,6 +112,7 @@ _METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": do
 
 @router.get("/metrics", **named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
 async def get_metrics(request: Request) -> Response:
-    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for each request."""
-    text = await made(request, backend_of(request).metrics, "metrics")
+    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for all who wait."""
+    for_all: ForAll = request.app.state.metrics
+    text = await for_all.answer(backend_of(request).metrics)
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)

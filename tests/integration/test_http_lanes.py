@@ -75,6 +75,37 @@ def test_a_slow_lane_holds_up_no_other(slow: Page, address: str, quick: tuple[st
     assert {answer.headers.get("retry-after") for answer in readers if answer.status_code == 503} == {"5"}
 
 
+class CountedMetrics:
+    """A backend whose first numbers for Prometheus take until they are let go; each answer says which it is."""
+
+    def __init__(self) -> None:
+        self.made, self.begun, self.go = 0, threading.Event(), threading.Event()
+
+    def metrics(self) -> str:
+        self.made += 1
+        self.begun.set()
+        assert self.go.wait(PATIENCE_S)
+        return str(self.made)
+
+
+def test_all_who_wait_for_metrics_get_one_answer_that_is_begun_after_they_asked() -> None:
+    backend: Any = CountedMetrics()
+
+    async def ask() -> list[str]:
+        transport = httpx.ASGITransport(create_app(backend, Guard(None, local=True)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = asyncio.create_task(client.get("/metrics"))
+            while not backend.begun.is_set():
+                await asyncio.sleep(0.01)
+            others = [asyncio.create_task(client.get("/metrics")) for _ in range(READERS)]
+            await asyncio.sleep(0.1)
+            others[0].cancel()
+            backend.go.set()
+            return [answer.text for answer in await asyncio.gather(first, *others[1:])]
+
+    assert asyncio.run(asyncio.wait_for(ask(), PATIENCE_S)) == ["1", *["2"] * (READERS - 1)]
+
+
 Shown = tuple[set[str], set[float]]
 
 
