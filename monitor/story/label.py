@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from monitor.automation.state import is_blocked
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, VANISHED, Incident, Subject, Verdict
-from monitor.core.score_ranges import CELLS
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
 from monitor.story.switch import SwitchStory
 
@@ -125,7 +123,7 @@ def label_story(
     name = who(Subject(source, label))
     about = diagnosis if diagnosis.is_trouble else trouble
     told = LabelStory(
-        source, label, name, as_of, diagnosis, about, incident, switch, headline_of(diagnosis, name, incident),
+        source, label, name, as_of, diagnosis, about, incident, switch, headline_of(diagnosis, name, incident, switch),
         doubt=doubt_of(diagnosis),
         evidence=(about or diagnosis).because,
     )  # fmt: skip
@@ -146,9 +144,8 @@ def label_story(
 
 def _is_taken(step: NextStep | None, switch: SwitchStory | None) -> bool:
     """Whether the step is to act from a score below which automation is blocked already."""
-    if step is None or step.score is None or switch is None or switch.state != "limited":
-        return False
-    return is_blocked(step.score - 1 / CELLS, switch.blocked)
+    taken = None if switch is None else switch.acts_from
+    return step is not None and step.score is not None and taken is not None and taken >= step.score
 
 
 def story_of_many(stories: Sequence[LabelStory]) -> LabelStory:
@@ -166,14 +163,17 @@ def story_of_many(stories: Sequence[LabelStory]) -> LabelStory:
     return replace(worst, facts=facts, switch=switch)
 
 
-def headline_of(diagnosis: Diagnosis, name: str, incident: Incident | None = None) -> str:
+def headline_of(
+    diagnosis: Diagnosis, name: str, incident: Incident | None = None, switch: SwitchStory | None = None
+) -> str:
     """What is the matter, in a few words."""
     if incident is not None and incident.kind == BURST and incident.is_open:
         return f"{count_of(len(incident.labels), 'label')} of {clean(incident.source)} need somebody"
     if incident is not None and incident.kind == VANISHED and incident.is_open:
         return f"{name} has no rows any more"
     if diagnosis.state is DiagnosisState.UNSAFE:
-        return f"{name} must not act alone"
+        below = "" if switch is None or switch.acts_from is None else f" below {switch.acts_from:g}"
+        return f"{name} must not act alone{below}"
     if diagnosis.state is DiagnosisState.DEGRADED and diagnosis.problem is not None:
         return _HEADLINES[diagnosis.problem].format(name=name)
     if diagnosis.state is DiagnosisState.CANNOT_TELL:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from monitor.automation.state import CLOCK_IS_BEHIND, CLOSED_HISTORY, GateReason, effective, is_for_a_time
 from monitor.automation.switch import kept_words
-from monitor.core.records import Identity, SwitchState
+from monitor.core.records import Identity, KeptScores, SwitchState
 from monitor.core.score_ranges import Ranges, ranges_text
 from monitor.core.wording import clean, segment_name, stamp
 
@@ -23,7 +23,8 @@ class SwitchStory:
 
     ``words`` is a sentence without its full stop, ``short`` the same without who turned it on ("": no shorter one).
     ``button`` is what a message offers to undo: "on" offers to turn it off, "off" to turn it on, None nothing.
-    ``allowed``: automation may act, but not on ``segments`` or ``blocked`` scores. ``held_until``: an operator's enable
+    ``allowed``: automation may act, but not on ``segments`` or ``blocked`` scores, and only from ``acts_from`` on where
+    that is shown to be safe. ``held_until``: an operator's enable
     against the evidence ends then.
     ``stays`` says why it does not come back by itself. ``enable_helps``: an operator's enable turns it on, which it
     does not while every gate is closed. ``command`` changes it.
@@ -33,6 +34,7 @@ class SwitchStory:
     button: Literal["on", "off"] | None = None
     allowed: bool = False
     blocked: Ranges = ()
+    acts_from: float | None = None
     held_until: datetime | None = None
     segments: tuple[tuple[str, str], ...] = ()
     stays: str = ""
@@ -74,6 +76,7 @@ def switch_story(
     before its switch was turned off where the lease had ended earlier (None: not known).
     """
     found = effective(state, now, whole=whole, identity=identity)
+    proved = _proved(state, found.blocked) if found.allowed else None
     dry = " (dry run: runs change no switch)" if dry_run else ""
     if found.allowed:
         story = _on(state, _closed(state, found.blocked, now), against=against)
@@ -94,7 +97,7 @@ def switch_story(
         story = _off(state, off_since)
     return replace(
         story, words=story.words + dry, short=story.short + dry if story.short else "", allowed=found.allowed,
-        blocked=found.blocked, segments=found.segments,
+        blocked=found.blocked, segments=found.segments, acts_from=None if proved is None else proved.score,
         command=command_for(state.source, state.label, enable=not found.allowed),
     )  # fmt: skip
 
@@ -138,9 +141,14 @@ def _since_and_why(state: SwitchState, off_since: datetime | None) -> str:
     return f"{since} ({clean(state.actor, NAME_LENGTH)})"
 
 
+def _proved(state: SwitchState, blocked: Ranges) -> KeptScores | None:
+    """What is shown of the scores that are left; None where other scores are blocked too."""
+    return state.kept if blocked == state.blocked else None
+
+
 def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
     """The score ranges and segments in which a label that is on may not act; a segment's enable may end by itself."""
-    proved = state.kept if state.kept is not None and blocked == state.blocked else None
+    proved = _proved(state, blocked)
     scores = f"scores {ranges_text(blocked)}" if blocked and proved is None else ""
     off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
     ending = [

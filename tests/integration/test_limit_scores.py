@@ -95,10 +95,11 @@ def test_people_are_told_what_goes_on(limited: World) -> None:
     with limited.opened() as monitor:
         story = switch_story(monitor.store.switch("tickets", "slipping"), due(WEEKS[FROM]), whole=None)
         assert story.words.startswith("Automation is on only from score 0.98 (49% of its items go on, 98% right, ")
-        assert story.state == "limited"
+        assert (story.state, story.acts_from) == ("limited", 0.98)
         (verdict,) = [v for v in monitor.store.verdicts() if v.outcome == "breach" and "limit_scores" in v.actions]
         payloads = json.dumps([each.payload for each in monitor.store.deliveries()])
     assert "only from score 0.98" in payloads
+    assert "slipping must not act alone below 0.98" in payloads
     explained = calmon(limited, "explain", verdict.id).stdout
     assert "automation only from score 0.98" in " ".join(explained.split())
 
